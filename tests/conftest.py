@@ -20,7 +20,7 @@ from interlock._embedded import EmbeddedServer
 from tests.extras import VERSIONS
 from tests.lock.lock_like import Face
 from tests.support.proxy import FaultProxy
-from tests.support.scripts import TEXTS
+from tests.support.scripts import EVERY_TEXT
 from tests.support.servers import RedisServer, binaries, wait_until
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def redis_client(server: RedisServer, redis_url: str) -> Iterator[redis.Redis]:
 @pytest.fixture
 def loaded(redis_client: redis.Redis) -> redis.Redis:
     """Give a client of a server that knows every script, so that each call is one EVALSHA."""
-    for text in TEXTS.values():
+    for text in EVERY_TEXT:
         redis_client.script_load(text)
     return redis_client
 

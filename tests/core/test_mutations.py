@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.scripts import TEXTS
 
 from interlock._core.locks import lock, lock_base
 from interlock._core.model import holds
 from interlock._core.model.effects import Script
 from interlock._core.queue import waiters, waiting
 from interlock._core.scripts import lock as scripts
+from interlock._core.scripts.source import MESSAGES, sent
 from interlock._core.upkeep import cleanup, session, watchdog
 from interlock.options import Options
 from interlock.testing import schedule
@@ -26,6 +28,8 @@ from interlock.testing.simulator import Process, Schedule, Simulator, StepBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+    from interlock._core.scripts.script import Variants
 
 OPTIONS = Options(lease=2.0, poll_cap=0.5, command_timeout=0.5, outage_timeout=2.0)
 
@@ -255,7 +259,7 @@ MUTATIONS = [
     Mutation(
         "release-wakes-nobody",
         "lock_release",
-        "redis.pcall(publish, wake, '0')",
+        "redis.pcall(PUBLISH, wake, '0')",
         "1",
         contention,
     ),
@@ -413,10 +417,16 @@ def mutate(mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
     """Put the mistake in the place of what is right."""
     if isinstance(mutation.where, str):
         name = f"_{mutation.where.upper()}"
-        script: Script[Any] = getattr(scripts, name)
-        assert script.text.count(mutation.right) == 1
-        wrong = script.text.replace(mutation.right, mutation.wrong)
-        patch.setattr(scripts, name, Script(script.name, wrong, script.decode))
+        script: Script[Any] | Variants[Any] = getattr(scripts, name)
+        source = TEXTS[mutation.where]
+        assert source.count(mutation.right) == 1
+        wrong = source.replace(mutation.right, mutation.wrong)
+        if isinstance(script, Script):
+            mistaken: Any = Script(script.name, sent(wrong), script.decode)
+        else:
+            decode = script["PUBLISH"].decode
+            mistaken = {p: Script(script.name, sent(wrong, p), decode) for p in MESSAGES}
+        patch.setattr(scripts, name, mistaken)
         return
     module = importlib.import_module(mutation.where.__module__)
     source = textwrap.dedent(inspect.getsource(mutation.where))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.scripts import LUA, TEXTS
+from tests.support.scripts import LUA, SENT, TEXTS
 
 from interlock._core import scripts
 from interlock._core.model.effects import NEVER, Eval, Script
@@ -22,6 +22,7 @@ from interlock._core.scripts import lock
 from interlock._core.scripts.script import (
     GRANTED,
     ReplyShapeError,
+    Variants,
     done,
     grant_or_left,
     kept,
@@ -32,6 +33,7 @@ from interlock._core.scripts.script import (
     text,
     text_of,
 )
+from interlock._core.scripts.source import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +45,7 @@ MODULES = [
     for module in pkgutil.iter_modules(scripts.__path__)
 ]
 PARAMETER = re.compile(r"-- (KEYS|ARGV)\[(\d+)(\.\.n)?\] +(\S+) +(\S.*)")
+_CONTINUED = r"(?:\n-- {9,}.*)*"
 REFERENCE = re.compile(r"\b(KEYS|ARGV)(?:\[(\d+)\])?")
 
 
@@ -53,14 +56,14 @@ class Header:
     Attributes:
         declared: the indexes of KEYS and of ARGV.
         open_ended: which of the two may have more.
-        optional: how many of ARGV may be left out.
+        optional: how many of each of the two may be left out.
         words: the words that the lines after them begin with.
     """
 
     declared: dict[str, list[int]]
     open_ended: set[str]
     words: list[str]
-    optional: int
+    optional: dict[str, int]
 
 
 def header_of(stem: str) -> Header:
@@ -77,7 +80,12 @@ def header_of(stem: str) -> Header:
         else:
             assert not line.startswith(("-- KEYS", "-- ARGV")), f"cannot be read: {line}"
     words = re.findall(r"^-- (Returns|Source|Wire) +\S", TEXTS[stem], re.MULTILINE)
-    optional = sum(line.endswith("; may be left out") for line in lines)
+    optional = {
+        table: len(
+            re.findall(rf"^-- {table}.*{_CONTINUED}; may be left out", TEXTS[stem], re.MULTILINE)
+        )
+        for table in declared
+    }
     return Header(declared, open_ended, words, optional)
 
 
@@ -89,7 +97,7 @@ def body_of(stem: str) -> list[str]:
 def sample(annotation: str, module: ModuleType, name: str) -> Any:
     """Return something that a parameter of a constructor may be."""
     simple: dict[str, Any] = {
-        "str": name,
+        "str": {"publish": "PUBLISH", "channel": "channel:{name}"}.get(name, name),
         "int": 2,
         "float": 1.5,
         "bool": True,
@@ -113,13 +121,13 @@ def build(made: Callable[..., Any], module: ModuleType) -> Any:
     return made(**given)
 
 
-def loaded() -> dict[str, tuple[ModuleType, Script[Any]]]:
+def loaded() -> dict[str, tuple[ModuleType, Script[Any] | Variants[Any]]]:
     """Return every loaded script and its module, by the name of the constant."""
     return {
         name: (module, value)
         for module in MODULES
         for name, value in vars(module).items()
-        if isinstance(value, Script)
+        if isinstance(value, Script | Variants)
     }
 
 
@@ -130,7 +138,9 @@ def test_every_text_is_loaded_once_and_has_a_constructor() -> None:
     assert sorted(constants) == sorted(f"_{stem.upper()}" for stem in TEXTS)
     for name, (module, script) in constants.items():
         assert script.name == name[1:].lower()
-        assert script.text == TEXTS[script.name]
+        told = dict.fromkeys(MESSAGES, script) if isinstance(script, Script) else script
+        for publish in MESSAGES:
+            assert told[publish].text == SENT[script.name][publish]
         assert inspect.isfunction(getattr(module, script.name))
 
 
@@ -173,13 +183,11 @@ def test_constructor_sends_what_the_header_declares(stem: str) -> None:
     call = build(getattr(module, stem), module)
 
     assert isinstance(call, Eval)
-    assert call.script is script
+    assert call.script in ([script] if isinstance(script, Script) else script.values())
     assert call.deadline == NEVER
     for table, sent in (("KEYS", call.keys), ("ARGV", call.args)):
-        declared = len(header.declared[table])
-        if table == "ARGV":
-            declared -= header.optional
-        assert len(sent) >= declared if table in header.open_ended else len(sent) == declared, table
+        most = math.inf if table in header.open_ended else len(header.declared[table])
+        assert len(header.declared[table]) - header.optional[table] <= len(sent) <= most, table
     assert not any(isinstance(arg, float | bool) for arg in call.args)
 
 

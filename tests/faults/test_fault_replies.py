@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.support.proxy import FaultProxy
 
 ACQUIRE = scripts._LOCK_ACQUIRE.sha
-RELEASE = scripts._LOCK_RELEASE.sha
+RELEASE = scripts._LOCK_RELEASE["PUBLISH"].sha
 RENEW = scripts._LOCK_RENEW.sha
 
 FAULTS = [
@@ -221,9 +221,9 @@ async def test_an_unknown_script_is_told_once(stage: Stage, proxy: FaultProxy) -
     for script, step, depth in (
         (scripts._LOCK_ACQUIRE, lock.acquire, 1),
         (scripts._LOCK_ACQUIRE, lock.acquire, 2),
-        (scripts._LOCK_RELEASE, lock.release, 1),
+        (scripts._LOCK_RELEASE["PUBLISH"], lock.release, 1),
         (scripts._LOCK_QUERY, lock.locked, 1),
-        (scripts._LOCK_RELEASE, lock.release, 0),
+        (scripts._LOCK_RELEASE["PUBLISH"], lock.release, 0),
     ):
         stage.redis.script_flush()
         proxy.clear_record()

@@ -339,7 +339,7 @@ def test_what_was_left_free_is_not_a_newcomers(redis_client: redis.Redis) -> Non
     def ask() -> object:
         call = lock_acquire("name", 30, "me:1", 1)
         stand_in_queue(call, "me", QUEUE, more=False, keep=10)
-        return redis_client.eval(call.script.text, 1, *call.keys, *call.args)
+        return redis_client.eval(call.script.text, len(call.keys), *call.keys, *call.args)
 
     redis_client.zadd(QUEUE, {"first": 1})
     assert ask() == 20
@@ -359,7 +359,7 @@ def test_newcomers_take_no_turn_from_who_only_looks(redis_client: redis.Redis) -
         call = lock_release("name", "me:1", 0, "PUBLISH", CHANNEL)
         text = call.script.text.replace("redis.pcall('time')", stopped)
         assert text != call.script.text
-        assert redis_client.eval(text, 1, *call.keys, *call.args) == 1
+        assert redis_client.eval(text, len(call.keys), *call.keys, *call.args) == 1
         message = ears.get_message(timeout=5)
         return None if message is None else message["data"]
 
@@ -381,7 +381,7 @@ def test_a_claim_is_taken_once(redis_client: redis.Redis) -> None:
     def ask(number: int) -> object:
         call = lock_acquire("name", 30, f"me:{number}", 1)
         stand_in_queue(call, "me", QUEUE, more=False, keep=10)
-        return redis_client.eval(call.script.text, 1, *call.keys, *call.args)
+        return redis_client.eval(call.script.text, len(call.keys), *call.keys, *call.args)
 
     redis_client.hset("name", "me:0", 1)
     redis_client.pexpire("name", 250)

@@ -69,9 +69,11 @@ def writes(number: int, client: str = "me", *, more: bool = False) -> Eval[Any]:
 
 def reads(number: int, client: str = "me") -> Eval[Any]:
     """Return the acquire of a reader whose client has a place."""
-    call = scripts.read_lock_acquire("name", "{name}:", 30, f"{client}:{number}", 1, "")
+    call = scripts.read_lock_acquire(
+        *("name", "{name}:", 30, f"{client}:{number}", 1, ""), publish="PUBLISH"
+    )
     stand_in_queue(call, client, QUEUE, more=False, keep=10)
-    scripts.tell_readers(call, "PUBLISH", CHANNEL)
+    scripts.tell_readers(call, CHANNEL)
     return call
 
 

@@ -142,9 +142,10 @@ class Room:
 
     def take(self, me: str = "", permits: int = 1, *, more: bool = False, latch: str = "") -> bool:
         """Ask for *permits*: as who waits in the queue, or without a place."""
-        call = scripts.semaphore_acquire("name", latch or self._latch(), self._latch(), permits, 30)
+        latches = (latch or self._latch(), self._latch())
+        call = scripts.semaphore_acquire("name", *latches, permits, 30, "PUBLISH", CHANNEL)
         if me:
-            scripts.stand_in_queue(call, me, CHANNEL, "PUBLISH", more=more, keep=10)
+            scripts.stand_in_queue(call, me, CHANNEL, more=more, keep=10)
         return bool(self.run(call))
 
     def give(self, permits: int = 1) -> None:

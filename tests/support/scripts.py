@@ -1,14 +1,21 @@
-"""The Lua scripts as the library sends them: what they include is in its place."""
+"""The Lua scripts of the core, as they are written and as a server is sent them."""
 
 from __future__ import annotations
 
 from importlib import resources
 
 from interlock._core.scripts.script import text_of
+from interlock._core.scripts.source import MESSAGES, sent
 
 LUA = resources.files("interlock._core").joinpath("lua")
 STEMS = sorted(
     path.name.removesuffix(".lua") for path in LUA.iterdir() if path.name.endswith(".lua")
 )
 TEXTS = {stem: text_of(stem) for stem in STEMS}
-"""Name of a script -> its text."""
+"""Name of a script -> its source, with what it includes in place."""
+SENT = {
+    stem: {publish: sent(text, publish) for publish in MESSAGES} for stem, text in TEXTS.items()
+}
+"""Name of a script -> command for messages -> what a server is sent."""
+EVERY_TEXT = sorted({text for variants in SENT.values() for text in variants.values()})
+"""Everything that servers are sent."""

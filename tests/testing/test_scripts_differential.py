@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.scripts import TEXTS
+from tests.support.scripts import SENT, TEXTS
 from tests.testing.redis_twin import LONG, Twin, comparable, real_redis
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ def _now(rng: random.Random) -> int:
 # What a parameter's name says it is, the first match decides.
 _BY_NAME: tuple[tuple[str, Callable[[random.Random], str | int]], ...] = (
     (r"holder|owner|waiter|reader|writer", lambda rng: f"{rng.choice(_LETTERS) * 4}:1"),
-    (r"publish", lambda rng: rng.choice(("PUBLISH", "SPUBLISH"))),
     (r"channel", lambda rng: f"channel:{{{rng.choice(_LETTERS)}}}"),
     (r"\bnow\b", _now),
     (r"deadline|until|expir", lambda rng: _now(rng) + _duration(rng)),
@@ -85,7 +84,6 @@ class _Parameter:
 @dataclass(frozen=True)
 class _Script:
     name: str
-    text: str
     keys: tuple[_Parameter, ...]
     args: tuple[_Parameter, ...]
 
@@ -106,10 +104,14 @@ class _Script:
         for parameters in declared.values():
             assert [first for first, _ in parameters] == list(range(1, len(parameters) + 1)), name
         keys, args = (tuple(p for _, p in parameters) for parameters in declared.values())
-        return cls(name, text, keys, args)
+        return cls(name, keys, args)
 
     def call(self, rng: random.Random) -> list[str | int]:
-        """Return an EVAL whose repeated keys and arguments are equally many."""
+        """Return an EVAL of some variant of the script; its *parameters* follow."""
+        return ["EVAL", rng.choice(tuple(SENT[self.name].values())), *self.parameters(rng)]
+
+    def parameters(self, rng: random.Random) -> list[str | int]:
+        """Return the number of keys, keys and arguments; those repeated are equally many."""
         letters = rng.sample(_LETTERS, rng.randint(1, len(_LETTERS)))
         keys: list[str] = []
         for parameter in self.keys:
@@ -119,7 +121,7 @@ class _Script:
         for parameter in self.args:
             times = len(letters) if parameter.repeated else 1
             args += [parameter.argument(rng) for _ in range(times)]
-        return ["EVAL", self.text, len(keys), *keys, *args]
+        return [len(keys), *keys, *args]
 
 
 _SCRIPTS = [_Script.parse(name, text) for name, text in TEXTS.items()]
@@ -182,7 +184,7 @@ def test_arguments_follow_the_header() -> None:
 """,
     )
     for seed in range(20):
-        _, _, count, lock, *rest = script.call(random.Random(seed))
+        count, lock, *rest = script.parameters(random.Random(seed))
         timeouts, (lease, number, ids, mode, *holders) = rest[: count - 1], rest[count - 1 :]
         assert lock in ("lock:{a}", "lock:{b}", "lock:{c}")
         assert all(key.startswith("timeouts:{") for key in timeouts)

@@ -24,13 +24,14 @@ from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
     LONGEST_REPLY,
+    Attempt,
     ParserError,
     Reader,
     ReplyError,
     pack,
     pack_eval,
     pack_evalsha,
-    unknown_script,
+    without_spare,
 )
 from interlock._links.wait_command import packed, wait_command_for
 from interlock.errors import InterlockError, ServerUnavailableError
@@ -137,8 +138,9 @@ class Connection:
 
     def _judged(self, call: Eval[object], reply: object) -> object:
         """Return the outcome of *call*, which was answered with the error *reply*."""
-        if unknown_script(reply):
-            self._write([pack_eval(call)])
+        attempt = Attempt(call)
+        while (again := attempt.again(reply)) is not None:
+            self._write([again])
             [reply] = self._replies(1, self._timeout)
         if isinstance(reply, ReplyError):
             raise refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
@@ -204,7 +206,7 @@ class Connection:
         """
         self.set_timeout(timeout)
         # The text goes with it: to send it later, the node must be asked (ASKING) again.
-        self._write([ASKING, pack_eval(call, asking=True), *self._inquire([call])])
+        self._write([ASKING, pack_eval(without_spare(call)), *self._inquire([call])])
         [asked] = self._replies(1, timeout)
         [reply] = self.finish([call], timeout)
         return refusal(str(asked), call, self.where) if isinstance(asked, ReplyError) else reply
@@ -228,13 +230,17 @@ class Connection:
             isinstance(reply, ReplyError) for reply in replies
         ):
             return replies
-        missing = [i for i, reply in enumerate(replies) if unknown_script(reply)]
-        if missing:
+        attempts = [Attempt(call) for call in calls]
+        while again := {
+            place: packed
+            for place, reply in enumerate(replies)
+            if (packed := attempts[place].again(reply)) is not None
+        }:
             _ = self._answers(timeout)
-            self._write([pack_eval(calls[i]) for i in missing] + self._inquire(calls))
-            again = self._replies(len(missing), timeout, meanwhile)
-            for i, answer in zip(missing, again, strict=True):
-                replies[i] = answer
+            self._write([*again.values(), *self._inquire(calls)])
+            answers = self._replies(len(again), timeout, meanwhile)
+            for place, answer in zip(again, answers, strict=True):
+                replies[place] = answer
         answers = [
             refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if isinstance(reply, ReplyError)

@@ -26,13 +26,14 @@ from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
     LONGEST_REPLY,
+    Attempt,
     ParserError,
     Reader,
     ReplyError,
     pack,
     pack_eval,
     pack_evalsha,
-    unknown_script,
+    without_spare,
 )
 from interlock._links.wait_connection import WaitConnections
 from interlock.errors import ServerUnavailableError
@@ -159,13 +160,13 @@ class Pipeline(asyncio.Protocol):
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
         """Return the outcome of *call* after its *reply*, or after the error in place of a reply.
 
-        If the server does not know the script, *call* is sent again with the text. Errors as
-        `eval`.
+        *call* may be sent again, as `Attempt` tells. Errors as `eval`.
         """
         if isinstance(reply, ServerUnavailableError):
             raise reply
-        if unknown_script(reply):
-            reply = await self._send(pack_eval(call), seconds)
+        attempt = Attempt(call)
+        while (again := attempt.again(reply)) is not None:
+            reply = await self._send(again, seconds)
         if isinstance(reply, ReplyError):
             error = refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if left(error):
@@ -192,7 +193,7 @@ class Pipeline(asyncio.Protocol):
         asked = self.send(ASKING, more=True)
         try:
             # The text goes with it: to send it later, the node must be asked (ASKING) again.
-            reply = await self._send(pack_eval(call, asking=True), seconds)
+            reply = await self._send(pack_eval(without_spare(call)), seconds)
             for answer in (asked.result(), reply):
                 if isinstance(answer, ReplyError):
                     raise refusal(str(answer), call, self.where)

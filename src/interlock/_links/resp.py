@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import hiredis
 
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.model.effects import Eval, Script
+
+R = TypeVar("R")
 
 _untyped: Any = hiredis
 
@@ -24,6 +28,13 @@ except ImportError:  # there was no compiler, or the C part is older than its so
     def _packed_in_c(_: tuple[object, ...], /) -> bytes | None:
         return None
 
+
+_SPARE_REFUSED = re.compile(
+    r"TRYAGAIN Multiple keys request"
+    r"|(?P<right>NOPERM (?!.*script).*access (?:a key|one of the keys))"
+)
+"""Errors before a script begins: some of the keys are missing while their slot moves, or the user
+has no right to some of the keys."""
 
 LONGEST_REPLY = 1 << 26
 """Bytes. No answer to a lock's command comes near it."""
@@ -65,19 +76,49 @@ def pack_evalsha(call: Eval[object]) -> bytes:
     return call.packed
 
 
-def pack_eval(call: Eval[object], *, asking: bool = False) -> bytes:
-    """Return the bytes of *call* with the text of its script, which the server may not know.
+def pack_eval(call: Eval[object]) -> bytes:
+    """Return the bytes of *call* with the text of its script, which the server may not know."""
+    return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
+
+
+def without_spare(call: Eval[R]) -> Eval[R]:
+    """Return *call* without its spare key, and without the arguments that go with that key."""
+    if not call.spare:
+        return call
+    args = call.args[: len(call.args) - call.queued]
+    return replace(call, keys=call.keys[:-1], args=args, packed=None, queued=0, spare=False)
+
+
+class Attempt:
+    """The sendings of *call* until the server executes it or refuses it for good.
 
     Args:
-        call: the script.
-        asking: whether the node is just taking over the slot. Then the arguments about the queue
-            are left out.
+        call: the script, which was sent already.
+        text: whether it was sent with the text of the script.
     """
-    keys = call.keys
-    args = call.args[: len(call.args) - call.queued] if asking else call.args
-    return pack(("EVAL", call.script.text, len(keys), *keys, *args))
 
+    __slots__ = ("_call", "_text")
 
-def unknown_script(reply: object) -> bool:
-    """Return whether *reply* says that the server does not know the script."""
-    return isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT")
+    def __init__(self, call: Eval[object], *, text: bool = False) -> None:
+        self._call = call
+        self._text = text
+
+    def again(self, reply: object) -> bytes | None:
+        """Return what to send after *reply*; None if *reply* is final.
+
+        The server has not executed anything then. A script that was stopped half-way has another
+        error.
+        """
+        if not isinstance(reply, ReplyError):
+            return None
+        error, call = str(reply), self._call
+        if error.startswith("NOSCRIPT") and not self._text:
+            self._text = True
+        elif call.spare and (refused := _SPARE_REFUSED.match(error)):
+            self._call = without_spare(call)
+            if refused["right"] and not call.script.varies:
+                # The call may be kept for the next time.
+                call.packed = pack_evalsha(self._call)
+        else:
+            return None
+        return pack_eval(self._call) if self._text else pack_evalsha(self._call)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._links.replies import left, refusal
-from interlock._links.resp import ASKING, ReplyError, pack_eval, unknown_script
+from interlock._links.resp import ASKING, Attempt, ReplyError, pack_eval, without_spare
 from interlock._links.wait_command import Link, WaitCommand, packed
 from interlock.errors import InterlockError, ServerUnavailableError
 
@@ -163,13 +163,15 @@ class WaitConnections:
         wait_command = WaitCommand([call], pipeline)
         if asking:
             _ = pipeline.send(ASKING, more=True).cancel()
-            script = pack_eval(call, asking=True)
+            call = without_spare(call)
+            script = pack_eval(call)
         else:
             script = packed(call, pipeline)
         reply, answers = await self._sent(pipeline, wait_command, script, seconds)
-        if unknown_script(reply):
+        attempt = Attempt(call)
+        while (again := attempt.again(reply)) is not None:
             drop(answers)
-            script = pack_eval(call)
+            script = again
             reply, answers = await self._sent(
                 pipeline, wait_command, script, seconds + wait_command.timeout
             )

@@ -6,6 +6,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.model.effects import Script
+from interlock._core.scripts.source import sent
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
 from interlock._links.replies import understood
@@ -29,7 +30,7 @@ _LUA = resources.files("interlock.inspection").joinpath("lua")
 def load(stem: str) -> Script[object]:
     """Return the script *stem* of this package; its replies come as they are."""
     text = _LUA.joinpath(f"{stem}.lua").read_text(encoding="utf-8")
-    return Script(stem, text, lambda reply: reply)
+    return Script(stem, sent(text), lambda reply: reply)
 
 
 def text_of(value: object) -> str:

@@ -94,7 +94,7 @@ class Lock(LockBase):
 
         If *place* is given, the client leaves that place in the server's queue.
         """
-        leaving = () if place is None else (place.client, place.queue)
+        leaving = () if place is None else (place.queue, place.client)
         return scripts.lock_hand_over(
             self.key, hold.holder, successor.holder, successor.lease, leaving=leaving
         )

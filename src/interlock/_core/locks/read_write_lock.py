@@ -143,7 +143,9 @@ class ReadLock(_Side):
         written = self._valid_hold(scripts.WRITER, hold)
         writer = "" if written is None else written.holder
         return scripts.read_lock_acquire(
-            self.key, self._prefix, lease, hold.holder, depth, writer, deadline=deadline
+            *(self.key, self._prefix, lease, hold.holder, depth, writer),
+            publish=self.session.publish,
+            deadline=deadline,
         )
 
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
@@ -166,7 +168,7 @@ class ReadLock(_Side):
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         call = super()._request(hold, deadline, now)
         if call.queued:
-            scripts.tell_readers(call, self.session.publish, self.channel)
+            scripts.tell_readers(call, self.channel)
         return call
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:

@@ -16,8 +16,7 @@
 -- ARGV[3]  lease    integer > 0, milliseconds for which the party counts as alive without a renewal
 -- ARGV[4]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[5]  kept     integer > 0, milliseconds that an idle barrier is remembered
--- ARGV[6]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[7]  channel  string, where parties listen
+-- ARGV[6]  channel  string, where parties listen
 --
 -- Returns  {generation, index}; index -1 if the barrier is broken; {parties, -2} if it is in use
 --          with another number of parties
@@ -25,7 +24,7 @@
 -- Wire     ours alone: Redisson has no such object
 local barrier, waiting, passed, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local party, parties, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local ttl, kept, publish, channel = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local ttl, kept, channel = ARGV[4], ARGV[5], ARGV[6]
 
 local before = redis.call('get', request)
 if before then
@@ -47,9 +46,7 @@ if not known[3] and redis.call('zcount', waiting, '-inf', now) > 0 then
   known[3] = '1'
   redis.call('hset', barrier, 'broken', 1)
   redis.call('del', waiting)
-  if publish ~= '' then
-    redis.call(publish, channel, '0')
-  end
+  redis.call(PUBLISH, channel, '0')
 end
 local name = string.format('%.0f', generation)
 if known[3] then
@@ -93,8 +90,6 @@ else
   redis.call('zremrangebyrank', passed, 0, -10001)
   redis.call('pexpire', passed, kept)
   redis.call('del', waiting)
-  if publish ~= '' then
-    redis.call(publish, channel, '1')
-  end
+  redis.call(PUBLISH, channel, '1')
 end
 return {name, place}

@@ -9,14 +9,13 @@
 -- ARGV[1]  how      string, "abort" or "reset"
 -- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[3]  kept     integer > 0, milliseconds that an idle barrier is remembered
--- ARGV[4]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[5]  channel  string, where parties listen
+-- ARGV[4]  channel  string, where parties listen
 --
 -- Returns  1
 -- Source   threading.Barrier.abort and reset of Python 3.13
 -- Wire     ours alone: Redisson has no such object
 local barrier, waiting, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local how, ttl, kept, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local how, ttl, kept, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 if redis.call('exists', request) == 1 then
   return 1
@@ -38,7 +37,5 @@ elseif generation then
   redis.call('hset', barrier, 'generation', after)
   redis.call('pexpire', barrier, kept)
 end
-if publish ~= '' then
-  redis.call(publish, channel, '0')
-end
+redis.call(PUBLISH, channel, '0')
 return 1

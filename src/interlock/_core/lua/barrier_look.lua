@@ -6,8 +6,7 @@
 -- ARGV[1]  generation  integer > 0, the generation in question
 -- ARGV[2]  party       string, the party that gives up; empty for none
 -- ARGV[3]  kept        integer > 0, milliseconds that an idle barrier is remembered
--- ARGV[4]  publish     string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[5]  channel     string, where parties listen
+-- ARGV[4]  channel     string, where parties listen
 --
 -- Returns  {0, milliseconds until the first lease ends} while parties are missing; {1} if the
 --          generation passed; {2} if it is broken
@@ -15,7 +14,7 @@
 -- Wire     ours alone: Redisson has no such object
 local barrier, waiting, passed = KEYS[1], KEYS[2], KEYS[3]
 local generation, party, kept = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local publish, channel = ARGV[4], ARGV[5]
+local channel = ARGV[4]
 
 -- A server that has lost its data knows no generation. Those who wait for one did not pass.
 if redis.call('zscore', passed, generation) then
@@ -40,7 +39,5 @@ end
 redis.call('del', waiting)
 redis.call('hset', barrier, 'broken', 1)
 redis.call('pexpire', barrier, kept)
-if publish ~= '' then
-  redis.call(publish, channel, '0')
-end
+redis.call(PUBLISH, channel, '0')
 return {2}

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]     card    hash {client: JSON, written: epoch milliseconds, number: of the card,
 --                     "h <holder> <key>": JSON, "w <holder> <key>": JSON}
--- KEYS[2..n]  index   zset {client id: when its card expires}; left out if it is in another slot
+-- KEYS[2]     index   zset {client id: when its card expires}; may be left out
 -- ARGV[1]     client  string, the client's id
 -- ARGV[2]     number  integer > 0, of this card: an older card is not written over a newer one
 -- ARGV[3]     keep    integer > 0, milliseconds
@@ -11,7 +11,8 @@
 -- Returns  1 when written, 0 when there is a newer one
 -- Source   none
 -- Wire     both keys are ours; Java does not look at them
-local card, index, client, number, keep, fields = KEYS[1], KEYS, ARGV[1], ARGV[2], ARGV[3], ARGV
+local card, index, client, number = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local keep, fields = ARGV[3], ARGV
 local FIRST = 4
 
 local known = tonumber(redis.call('hget', card, 'number') or 0)
@@ -20,8 +21,8 @@ if known and known > tonumber(number) then
 end
 redis.call('del', card)
 if #fields < FIRST then
-  if index[2] then
-    redis.call('zrem', index[2], client)
+  if index then
+    redis.call('zrem', index, client)
   end
   return 1
 end
@@ -32,11 +33,11 @@ for i = FIRST, #fields, 2 do
   redis.call('hset', card, fields[i], fields[i + 1])
 end
 redis.call('pexpire', card, keep)
-if index[2] then
-  redis.call('zremrangebyscore', index[2], 0, now)
-  redis.call('zadd', index[2], now + tonumber(keep), client)
-  if redis.call('pttl', index[2]) < tonumber(keep) then
-    redis.call('pexpire', index[2], keep)
+if index then
+  redis.call('zremrangebyscore', index, 0, now)
+  redis.call('zadd', index, now + tonumber(keep), client)
+  if redis.call('pttl', index) < tonumber(keep) then
+    redis.call('pexpire', index, keep)
   end
 end
 return 1

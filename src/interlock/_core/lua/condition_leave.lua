@@ -5,14 +5,13 @@
 -- KEYS[3]  request  string, what became of this wait
 -- ARGV[1]  waiter   string, its id
 -- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
--- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]  channel  string, what the channel of each waiter begins with
+-- ARGV[3]  channel  string, what the channel of each waiter begins with
 --
 -- Returns  1 when it waited or was notified, else 0
 -- Source   asyncio.Condition.wait of Python 3.13, when it is cancelled
 -- Wire     ours alone: Redisson has no such object
 local waiting, leases, request = KEYS[1], KEYS[2], KEYS[3]
-local waiter, ttl, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local waiter, ttl, channel = ARGV[1], ARGV[2], ARGV[3]
 
 local waits = redis.call('zrem', waiting, waiter)
 local lives = redis.call('zrem', leases, waiter)
@@ -24,9 +23,7 @@ if notified then
   local next = redis.call('zrange', waiting, 0, 0)[1]
   if next then
     redis.call('zrem', waiting, next)
-    if publish ~= '' then
-      redis.call(publish, channel .. ':' .. next, '1')
-    end
+    redis.call(PUBLISH, channel .. ':' .. next, '1')
   end
 end
 return math.max(lives, notified and 1 or 0)

@@ -8,14 +8,13 @@
 -- KEYS[4]  spent    string, the same of an answered call, to be removed; or a key that never exists
 -- ARGV[1]  count    integer >= 0, how many to notify; -1 for all
 -- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
--- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]  channel  string, what the channel of each waiter begins with
+-- ARGV[3]  channel  string, what the channel of each waiter begins with
 --
 -- Returns  1
 -- Source   threading.Condition.notify of Python 3.13
 -- Wire     ours alone: Redisson has no such object
 local waiting, leases, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local count, ttl, publish, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local count, ttl, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 if redis.call('exists', request) == 1 then
   return 1
@@ -41,8 +40,6 @@ if count > 0 then
 end
 for _, waiter in ipairs(redis.call('zrange', waiting, 0, last)) do
   redis.call('zrem', waiting, waiter)
-  if publish ~= '' then
-    redis.call(publish, channel .. ':' .. waiter, '1')
-  end
+  redis.call(PUBLISH, channel .. ':' .. waiter, '1')
 end
 return 1

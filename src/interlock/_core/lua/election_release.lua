@@ -2,22 +2,18 @@
 --
 -- KEYS[1]  election  hash {holder: 1}; its TTL is the lease
 -- ARGV[1]  holder    string, "<client id>:<number>"
--- ARGV[2]  publish   string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[3]  channel   string, where candidates listen
--- ARGV[4]  news      string, where observers listen
+-- ARGV[2]  channel   string, where candidates listen
+-- ARGV[3]  news      string, where observers listen
 --
 -- Returns  1 plus the number of candidates that heard it; nil when this holder does not lead
 --          (nothing changed)
 -- Source   lock_release of interlock
 -- Wire     ours alone: Redisson has no such object
-local election, holder, publish, channel, news = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local election, holder, channel, news = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
 if redis.call('hexists', election, holder) == 0 then
   return nil
 end
 redis.call('del', election)
-if publish ~= '' then
-  redis.call(publish, news, '0')
-  return 1 + redis.call(publish, channel, '0')
-end
-return 1
+redis.call(PUBLISH, news, '0')
+return 1 + redis.call(PUBLISH, channel, '0')

@@ -5,14 +5,13 @@
 -- KEYS[3]  spent    string, the same of an answered call, to be removed; or a key that never exists
 -- ARGV[1]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[2]  mark     string, tells this setting from others
--- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]  channel  string, where waiters listen
+-- ARGV[3]  channel  string, where waiters listen
 --
 -- Returns  1
 -- Source   threading.Event.set of Python 3.13
 -- Wire     ours alone: Redisson has no such object
 local event, request, spent = KEYS[1], KEYS[2], KEYS[3]
-local ttl, mark, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local ttl, mark, channel = ARGV[1], ARGV[2], ARGV[3]
 
 if redis.call('exists', request) == 1 then
   return 1
@@ -27,8 +26,6 @@ redis.call('del', spent)
 redis.call('set', request, 1, 'px', ttl)
 if word == 'clear' then
   redis.call('set', event, 'set ' .. mark)
-  if publish ~= '' then
-    redis.call(publish, channel, '1')
-  end
+  redis.call(PUBLISH, channel, '1')
 end
 return 1

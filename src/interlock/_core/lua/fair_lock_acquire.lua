@@ -19,8 +19,7 @@
 -- ARGV[3]  depth     integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  enqueue   1: join the queue if it is not our turn; 0: only keep an existing place
 -- ARGV[5]  wait      integer > 0, milliseconds for which a waiter may be silent
--- ARGV[6]  publish   string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[7]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
+-- ARGV[6]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
 --
 -- Returns  nil when held; {milliseconds until it must ask again, 1} when in the queue; else {what
 --          is left of the other's lease in milliseconds (-1: never ends, -2: a re-entry found no
@@ -31,7 +30,7 @@
 --          before it are gone; this code is our own
 local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, depth, enqueue = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
-local wait, publish, channel = tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local wait, channel = tonumber(ARGV[5]), ARGV[6]
 -- A waiter with a longer wait than ours takes more off the deadlines behind it. How much cannot be
 -- seen. Redisson's waiters take 300 s off.
 local LONGER_WAIT = math.max(300000, wait)
@@ -95,9 +94,7 @@ elseif turn then
   redis.call('zrem', timeouts, holder)
   gone, floor = gone + 1, now + math.floor(wait / 3)
 elseif free and gone > 0 then
-  if publish ~= '' then
-    redis.call(publish, channel .. ':' .. head, '0')
-  end
+  redis.call(PUBLISH, channel .. ':' .. head, '0')
 end
 if gone > 0 then
   for _, waiter in ipairs(redis.call('lrange', queue, 0, -1)) do

@@ -8,15 +8,14 @@
 -- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock}; ours
 --                    have the fraction .25
 -- ARGV[1]  wait      integer > 0, milliseconds for which a waiter may be silent
--- ARGV[2]  publish   string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[3]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
+-- ARGV[2]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
 --
 -- Returns  1 when it was locked, else 0
 -- Source   RedissonFairLock.forceUnlockAsync, Redisson 4.7.0, with the server's clock
 --          in place of the client's
 -- Wire     the hash, the list and the zset; "0" to the first waiter; this code is our own
 local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
-local wait, publish, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local wait, channel = tonumber(ARGV[1]), ARGV[2]
 
 if redis.call('hlen', lock) == 0 then
   return 0
@@ -45,8 +44,6 @@ elseif gone > 0 then
 end
 redis.call('del', lock)
 if head then
-  if publish ~= '' then
-    redis.call(publish, channel .. ':' .. head, '0')
-  end
+  redis.call(PUBLISH, channel .. ':' .. head, '0')
 end
 return 1

@@ -16,8 +16,7 @@
 -- ARGV[1]  holder    string, "<client id>:<number>"
 -- ARGV[2]  depth     integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]  wait      integer > 0, milliseconds for which a waiter may be silent
--- ARGV[4]  publish   string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[5]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
+-- ARGV[4]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
 --
 -- Returns  1 when done, nil when this holder neither holds the lock nor, at depth 0, waits for it
 --          (a deadline without a place in the list is removed at depth 0; nothing else changed)
@@ -27,7 +26,7 @@
 --          code is our own
 local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local holder, depth, wait = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local publish, channel = ARGV[4], ARGV[5]
+local channel = ARGV[4]
 
 local held = redis.call('hexists', lock, holder) == 1
 if depth > 0 then
@@ -79,8 +78,6 @@ if held then
   redis.call('del', lock)
 end
 if head and place == 0 and redis.call('exists', lock) == 0 then
-  if publish ~= '' then
-    redis.call(publish, channel .. ':' .. head, '0')
-  end
+  redis.call(PUBLISH, channel .. ':' .. head, '0')
 end
 return 1

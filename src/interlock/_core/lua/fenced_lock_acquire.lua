@@ -5,6 +5,7 @@
 --
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
 -- KEYS[2]  token    string, the last token that was drawn; no TTL
+-- KEYS[3]  queue    zset {client: when it came, in ms}; may be left out, with all about it
 -- ARGV[1]  lease    integer > 0, milliseconds
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
@@ -12,9 +13,8 @@
 --                   counter that went back goes on from there
 -- ARGV[5]  unit     integer >= 0, tokens are larger than the node's epoch times this; 0: no cluster
 -- ARGV[6]  client   string, the client id: it waits in the queue; may be left out
--- ARGV[7]  queue    string, a zset {client: when it came, in ms}; may be left out
--- ARGV[8]  more     1: others of the client wait, so it stays in the queue; may be left out
--- ARGV[9]  keep     integer > 0, milliseconds that the queue is kept; may be left out
+-- ARGV[7]  more     1: others of the client wait, so it stays in the queue; may be left out
+-- ARGV[8]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds
 --          (-1: never ends, -2: a re-entry found no lock)}; {0, 20} if a free lock is left to
@@ -22,9 +22,10 @@
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each
 --          re-entry too
 -- Wire     the hash, its TTL, and the counter; this code is our own
-local lock, counter, lease, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local lock, counter, queue = KEYS[1], KEYS[2], KEYS[3]
+local lease, holder, depth = ARGV[1], ARGV[2], ARGV[3]
 local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
-local client, queue, more, keep = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local client, more, keep = ARGV[6], ARGV[7], ARGV[8]
 
 -- include: stand_in_queue
 

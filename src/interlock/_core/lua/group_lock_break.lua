@@ -3,13 +3,12 @@
 -- KEYS[1]  group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
 --                   "<field>:<holder>:lock_count": depth}
 -- ARGV[1]  holder   string, "<client id>:<number>"
--- ARGV[2]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[3]  channel  string, where waiters listen
+-- ARGV[2]  channel  string, where waiters listen
 --
 -- Returns  1 when the holder held a field, else 0
 -- Source   RedissonFasterMultiLock.unlockInnerAsync, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel; this code is our own
-local group, holder, publish, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local group, holder, channel = KEYS[1], ARGV[1], ARGV[2]
 
 local held, fields = 0, redis.call('hgetall', group)
 for i = 1, #fields, 2 do
@@ -19,7 +18,7 @@ for i = 1, #fields, 2 do
     held = 1
   end
 end
-if held == 1 and publish ~= '' then
-  redis.call(publish, channel, '0')
+if held == 1 then
+  redis.call(PUBLISH, channel, '0')
 end
 return held

@@ -2,15 +2,14 @@
 --
 -- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
 --                      "<field>:<holder>:lock_count": depth}
--- ARGV[1]     publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[2]     channel  string, where waiters listen
--- ARGV[3..n]  field    string, the field that stands for one value
+-- ARGV[1]     channel  string, where waiters listen
+-- ARGV[2..n]  field    string, the field that stands for one value
 --
 -- Returns  1 when one of them was locked, else 0
 -- Source   RedissonFasterMultiLock.forceUnlockAsync, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel; this code is our own
-local group, publish, channel, fields = KEYS[1], ARGV[1], ARGV[2], ARGV
-local FIRST = 3
+local group, channel, fields = KEYS[1], ARGV[1], ARGV
+local FIRST = 2
 
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -27,8 +26,6 @@ for i = FIRST, #fields do
   end
 end
 if locked == 1 then
-  if publish ~= '' then
-    redis.call(publish, channel, '0')
-  end
+  redis.call(PUBLISH, channel, '0')
 end
 return locked

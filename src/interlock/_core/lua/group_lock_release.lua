@@ -10,17 +10,16 @@
 --                      "<field>:<holder>:lock_count": depth}
 -- ARGV[1]     holder   string, "<client id>:<number>"
 -- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
--- ARGV[3]     publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]     channel  string, where waiters listen
--- ARGV[5..n]  field    string, the field that stands for one value
+-- ARGV[3]     channel  string, where waiters listen
+-- ARGV[4..n]  field    string, the field that stands for one value
 --
 -- Returns  1 when done, nil when this holder does not hold all of them (those that it held are at
 --          *depth* then)
 -- Source   RedissonFasterMultiLock.unlockInnerAsync, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel when fields are freed; this code is our own
 local group, holder, depth = KEYS[1], ARGV[1], tonumber(ARGV[2])
-local publish, channel, fields = ARGV[3], ARGV[4], ARGV
-local FIRST = 5
+local channel, fields = ARGV[3], ARGV
+local FIRST = 4
 
 local held, all_held = {}, true
 for i = FIRST, #fields do
@@ -42,8 +41,6 @@ for _, field in ipairs(held) do
   end
 end
 if depth == 0 and #held > 0 then
-  if publish ~= '' then
-    redis.call(publish, channel, '0')
-  end
+  redis.call(PUBLISH, channel, '0')
 end
 return all_held and 1 or nil

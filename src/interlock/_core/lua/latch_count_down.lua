@@ -11,14 +11,13 @@
 -- ARGV[1]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[2]  mark     string, tells this ending from others
 -- ARGV[3]  kept     integer > 0, milliseconds that the ending is remembered
--- ARGV[4]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[5]  channel  string, where waiters listen
+-- ARGV[4]  channel  string, where waiters listen
 --
 -- Returns  1
 -- Source   RCountDownLatch.countDown, Redisson 4.7.0
 -- Wire     the count, which is removed at 0, and "0" on the channel then; this code is our own
 local latch, request, spent, ending = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local ttl, mark, kept, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local ttl, mark, kept, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 if redis.call('exists', request) == 1 then
   return 1
@@ -41,8 +40,6 @@ if count <= 0 then
 end
 if count == 0 then
   redis.call('set', ending, 'open ' .. mark, 'px', kept)
-  if publish ~= '' then
-    redis.call(publish, channel, '0')
-  end
+  redis.call(PUBLISH, channel, '0')
 end
 return 1

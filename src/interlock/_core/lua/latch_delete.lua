@@ -5,14 +5,13 @@
 --                   "deleted <mark>"
 -- ARGV[1]  mark     string, tells this ending from others: sending it twice changes nothing
 -- ARGV[2]  kept     integer > 0, milliseconds that the ending is remembered
--- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]  channel  string, where waiters listen
+-- ARGV[3]  channel  string, where waiters listen
 --
 -- Returns  1 when there was a latch, else 0
 -- Source   RCountDownLatch.delete, Redisson 4.7.0
 -- Wire     the count, and "1" on the channel; this code is our own
 local latch, ending = KEYS[1], KEYS[2]
-local mark, kept, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local mark, kept, channel = ARGV[1], ARGV[2], ARGV[3]
 
 if redis.call('get', ending) == 'deleted ' .. mark then
   return 1
@@ -26,7 +25,5 @@ if not tonumber(count) then
 end
 redis.call('del', latch)
 redis.call('set', ending, 'deleted ' .. mark, 'px', kept)
-if publish ~= '' then
-  redis.call(publish, channel, '1')
-end
+redis.call(PUBLISH, channel, '1')
 return 1

@@ -6,14 +6,13 @@
 --                   that never exists
 -- ARGV[1]  count    integer > 0
 -- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
--- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]  channel  string, where waiters listen
+-- ARGV[3]  channel  string, where waiters listen
 --
 -- Returns  1 when set, 0 when it has a count
 -- Source   RCountDownLatch.trySetCount, Redisson 4.7.0
 -- Wire     the count, and "1" on the channel; this code is our own
 local latch, request, spent = KEYS[1], KEYS[2], KEYS[3]
-local count, ttl, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local count, ttl, channel = ARGV[1], ARGV[2], ARGV[3]
 
 local before = redis.call('get', request)
 if before then
@@ -25,7 +24,5 @@ redis.call('set', request, made, 'px', ttl)
 if made == 0 then
   return 0
 end
-if publish ~= '' then
-  redis.call(publish, channel, '1')
-end
+redis.call(PUBLISH, channel, '1')
 return 1

@@ -4,8 +4,7 @@
 -- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- ARGV[1]  lease      integer > 0, milliseconds
 -- ARGV[2]  ids        string, 32 hex digits each: sending them twice changes nothing
--- ARGV[3]  publish    string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]  channel    string, where waiters listen
+-- ARGV[3]  channel    string, where waiters listen
 --
 -- Returns  nil when taken; else the milliseconds until the next lease ends (-1: none ends)
 -- Source   RPermitExpirableSemaphore.tryAcquire, Redisson 4.7.0, with the server's clock
@@ -13,7 +12,7 @@
 -- Wire     the number and the zset; the new number on the channel when expired permits came back;
 --          this code is our own
 local semaphore, leases = KEYS[1], KEYS[2]
-local lease, ids, publish, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local lease, ids, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 local PERMANENT = 922337203685477
 
 local time = redis.call('time')
@@ -22,9 +21,7 @@ local expired = redis.call('zremrangebyscore', leases, 0, now)
 if expired > 0 then
   local back = redis.call('incrby', semaphore, expired)
   if back > 0 then
-    if publish ~= '' then
-      redis.call(publish, channel, back)
-    end
+    redis.call(PUBLISH, channel, back)
   end
 end
 

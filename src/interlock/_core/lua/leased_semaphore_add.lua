@@ -6,14 +6,13 @@
 --                     key that never exists
 -- ARGV[1]  permits    integer, not 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[3]  publish    string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]  channel    string, where waiters listen
+-- ARGV[3]  channel    string, where waiters listen
 --
 -- Returns  1
 -- Source   RPermitExpirableSemaphore.addPermits, Redisson 4.7.0
 -- Wire     the number, whose TTL stays; on the channel how many were added; this code is our own
 local semaphore, request, spent = KEYS[1], KEYS[2], KEYS[3]
-local permits, ttl, publish, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local permits, ttl, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 if redis.call('exists', request) == 1 then
   return 1
@@ -25,8 +24,6 @@ redis.call('incrby', semaphore, permits)
 redis.call('del', spent)
 redis.call('set', request, -permits, 'px', ttl)
 if permits > 0 then
-  if publish ~= '' then
-    redis.call(publish, channel, permits)
-  end
+  redis.call(PUBLISH, channel, permits)
 end
 return 1

@@ -3,15 +3,14 @@
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- ARGV[1]  ids        string, 32 hex digits each: sending them twice changes nothing
--- ARGV[2]  publish    string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[3]  channel    string, where waiters listen
+-- ARGV[2]  channel    string, where waiters listen
 --
 -- Returns  1 when all ids were held, else 0
 -- Source   RPermitExpirableSemaphore.tryRelease, Redisson 4.7.0, with the server's clock
 --          in place of the client's
 -- Wire     the number and the zset; on the channel the new number, or with several ids how many
 --          came back; this code is our own
-local semaphore, leases, ids, publish, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local semaphore, leases, ids, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -19,9 +18,7 @@ local expired = redis.call('zremrangebyscore', leases, 0, now)
 if expired > 0 then
   local back = redis.call('incrby', semaphore, expired)
   if back > 0 then
-    if publish ~= '' then
-      redis.call(publish, channel, back)
-    end
+    redis.call(PUBLISH, channel, back)
   end
 end
 
@@ -35,9 +32,7 @@ if removed > 0 then
   local free = redis.call('incrby', semaphore, removed)
   local news = wanted == 1 and free or removed
   if news >= 0 then
-    if publish ~= '' then
-      redis.call(publish, channel, news)
-    end
+    redis.call(PUBLISH, channel, news)
   end
 end
 return removed == wanted and 1 or 0

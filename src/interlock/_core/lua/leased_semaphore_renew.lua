@@ -12,12 +12,13 @@
 -- Returns  a list: 1 for a permit that is kept, 0 for one that is lost
 -- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0; never shortens a lease
 -- Wire     the scores; this code is our own
-local zsets, lease, ids = KEYS, tonumber(ARGV[1]), ARGV
+local leases, zsets, lease, ids = KEYS[1], KEYS, tonumber(ARGV[1]), ARGV
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local kept = {}
-for i, leases in ipairs(zsets) do
+for i, each in ipairs(zsets) do
+  leases = each
   local members, held = {}, 1
   for id in ids[i + 1]:gmatch(('%x'):rep(32)) do
     local member = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)

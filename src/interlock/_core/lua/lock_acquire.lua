@@ -3,20 +3,20 @@
 -- A depth above 1 is a re-entry: it does not take the lock again if it was lost meanwhile.
 --
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
+-- KEYS[2]  queue    zset {client: when it came, in ms}; may be left out, with all about it
 -- ARGV[1]  lease    integer > 0, milliseconds
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  client   string, the client id: it waits in the queue; may be left out
--- ARGV[5]  queue    string, a zset {client: when it came, in ms}; may be left out
--- ARGV[6]  more     1: others of the client wait, so it stays in the queue; may be left out
--- ARGV[7]  keep     integer > 0, milliseconds that the queue is kept; may be left out
+-- ARGV[5]  more     1: others of the client wait, so it stays in the queue; may be left out
+-- ARGV[6]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2:
 --          a re-entry found no lock); 20 if a free lock is left to others
 -- Source   RLock.tryLock, Redisson 4.7.0
 -- Wire     the hash and its TTL; this code is our own
-local lock, lease, holder, depth = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local client, queue, more, keep = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local lock, queue, lease, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local client, more, keep = ARGV[4], ARGV[5], ARGV[6]
 
 local free = depth == '1' and redis.call('exists', lock) == 0
 if free and not client then

@@ -1,18 +1,18 @@
 -- lock_hand_over: release the lock and acquire it for another holder: one step, no message.
 --
 -- KEYS[1]  lock       hash {holder: depth}; its TTL is the lease
+-- KEYS[2]  queue      zset, the queue; may be left out, with the client
 -- ARGV[1]  holder     string, "<client id>:<number>", which holds the lock at depth 1
 -- ARGV[2]  successor  string, "<client id>:<number>", which is to hold it at depth 1
 -- ARGV[3]  lease      integer > 0, milliseconds, of the successor
 -- ARGV[4]  client     string, the client id: it leaves the queue; may be left out
--- ARGV[5]  queue      string, the key of the queue; may be left out
 --
 -- Returns  1 when the successor holds it, also when it did before (sending it twice only renews the
 --          lease); nil when neither of the two holds the lock (*client* has left the queue)
 -- Source   none: Redisson has no such thing. Others see one holder after the other, as ever
 -- Wire     the hash and its TTL as lock_acquire leaves them; this code is our own
-local lock, holder, successor, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local client, queue = ARGV[4], ARGV[5]
+local lock, queue, holder, successor = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local lease, client = ARGV[3], ARGV[4]
 
 if client then
   redis.pcall('zrem', queue, client)

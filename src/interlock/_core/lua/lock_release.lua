@@ -11,11 +11,11 @@
 -- A lock that is given to a client has the field "<client id>:0", its claim, for 250 ms.
 --
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
+-- KEYS[2]  queue    zset {client: when it came, in ms}; may be left out
 -- ARGV[1]  holder   string, "<client id>:<number>"
 -- ARGV[2]  depth    integer >= 0, the depth to reach: sending it twice changes nothing
--- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]  channel  string, where waiters listen
--- ARGV[5]  leaving  string, the id of a client that leaves the queue; may be left out
+-- ARGV[3]  channel  string, where waiters listen
+-- ARGV[4]  leaving  string, the id of a client that leaves the queue; may be left out
 --
 -- Returns  1 when done, 2 when the holder's own client got the lock; nil when this holder does not
 --          hold it (a client that is *leaving* has left the queue)
@@ -24,11 +24,11 @@
 --          one gets a claim for 250 ms and "0" on its wake channel instead. If the lock is left to
 --          others for a moment, "20" is sent there, and "00" on the channel if others listen;
 --          this code is our own
-local lock, holder, depth, publish, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local leaving = ARGV[5]
+local lock, queue, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local channel, leaving = ARGV[3], ARGV[4]
 
-if leaving then
-  redis.pcall('zrem', 'interlock_queue' .. string.match(channel, ':.*'), leaving)
+if leaving and queue then
+  redis.pcall('zrem', queue, leaving)
 end
 if redis.call('hexists', lock, holder) == 0 then
   -- The client that leaves may have been told to ask for a free lock in 20 ms. Then the next one
@@ -42,22 +42,17 @@ elseif depth ~= '0' then
   return 1
 end
 redis.call('del', lock)
-if publish == '' then
+if not queue or redis.pcall('exists', queue) ~= 1 then
+  redis.call(PUBLISH, channel, '0')
   return 1
 end
-local name = string.match(channel, ':.*')
-local queue = 'interlock_queue' .. name
-if redis.pcall('exists', queue) ~= 1 then
-  redis.call(publish, channel, '0')
-  return 1
-end
-local freed = '0'
+local name, freed = string.match(channel, ':.*'), '0'
 
 -- include: pass_on
 
 local next = pass_on()
 if not next then
-  redis.call(publish, channel, '0')
+  redis.call(PUBLISH, channel, '0')
 end
 if type(next) == 'string' then
   redis.call('hset', lock, next .. ':0', '1')

@@ -9,10 +9,11 @@
 -- Returns  a list: 1 for a lock that is kept, 0 for one that is lost
 -- Source   LockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
 -- Wire     the TTL; this code is our own
-local locks, lease, holders = KEYS, ARGV[1], ARGV
+local lock, locks, lease, holders = KEYS[1], KEYS, ARGV[1], ARGV
 
 local kept = {}
-for i, lock in ipairs(locks) do
+for i, each in ipairs(locks) do
+  lock = each
   kept[i] = redis.pcall('hexists', lock, holders[i + 1]) == 1 and 1 or 0
   if kept[i] == 1 and redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)

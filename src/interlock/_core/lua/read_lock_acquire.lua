@@ -12,18 +12,18 @@
 -- waiter wants to read, the claim becomes that reader's, and all who wait to read are told.
 --
 -- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}
--- KEYS[2..n]  entry    string "1", one for each entry up to *depth*
+-- KEYS[2]     entry    string "1", the first entry
+-- KEYS[3..n]  other    the queue, a zset {client: when it came, in ms}, if *client* is given; else
+--                      string "1", the other entries up to *depth*
 -- ARGV[1]     lease    integer > 0, milliseconds
 -- ARGV[2]     holder   string, "<client id>:<number>"
 -- ARGV[3]     depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]     writer   string, the field of the same owner's write hold; empty when it has none
 -- ARGV[5]     prefix   string, what the key of every reader's entry begins with
 -- ARGV[6]     client   string, the client id: it waits in the queue; may be left out
--- ARGV[7]     queue    string, a zset {client: when it came, in ms}; may be left out
--- ARGV[8]     more     1: others of the client wait, so it stays in the queue; may be left out
--- ARGV[9]     keep     integer > 0, milliseconds that the queue is kept; may be left out
--- ARGV[10]    publish  string, PUBLISH or SPUBLISH; may be left out
--- ARGV[11]    channel  string, where waiters listen; may be left out
+-- ARGV[7]     more     1: others of the client wait, so it stays in the queue; may be left out
+-- ARGV[8]     keep     integer > 0, milliseconds that the queue is kept; may be left out
+-- ARGV[9]     channel  string, where waiters listen; may be left out
 --
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2:
 --          a re-entry found no lock); 20 if a free lock is left to others
@@ -31,11 +31,10 @@
 --          lease, and removes the dead
 -- Wire     the hash, the entries and their TTLs; "01" on the channel when a claim becomes a
 --          reader's; this code is our own
-local lock, entries = KEYS[1], KEYS
+local lock, entry, queue, entries = KEYS[1], KEYS[2], KEYS[3], KEYS
 local lease, holder, depth = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local writer, prefix = ARGV[4], ARGV[5]
-local client, queue, more, keep = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local publish, channel = ARGV[10], ARGV[11]
+local client, more, keep, channel = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local NOW_AND_THEN = 16
 
 -- include: stand_in_queue
@@ -67,9 +66,10 @@ if not held and (depth > 1 or not open) then
   return left
 end
 redis.call('hset', lock, 'mode', mode or 'read', holder, depth)
-for i = 2, #entries do
-  if not held or redis.call('pttl', entries[i]) < lease then
-    redis.call('set', entries[i], '1', 'px', lease)
+for i = 2, depth + 1 do
+  entry = entries[i]
+  if not held or redis.call('pttl', entry) < lease then
+    redis.call('set', entry, '1', 'px', lease)
   end
 end
 if mode == 'read' and not held and (redis.call('hlen', lock) - 1) % NOW_AND_THEN == 0 then
@@ -84,7 +84,7 @@ if client and mode ~= 'write' then
     stand_in_queue()
   end
   if claimed then
-    redis.pcall(publish, channel, '01')
+    redis.pcall(PUBLISH, channel, '01')
   end
 end
 return nil

@@ -12,12 +12,14 @@
 -- The last reader gives the lock to the first client in the queue; see write_lock_release.
 --
 -- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}
--- KEYS[2..n]  entry    string "1", one for each entry above *depth*
+-- KEYS[2]     entry    string "1", the first entry above *depth*
+-- KEYS[3..n]  other    string "1", the other entries; then the queue, a zset {client: when it came,
+--                      in ms}; may be left out
 -- ARGV[1]     holder   string, "<client id>:<number>"
 -- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]     prefix   string, what the key of every reader's entry begins with
--- ARGV[4]     publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[5]     channel  string, where waiters listen
+-- ARGV[4]     channel  string, where waiters listen
+-- ARGV[5]     count    integer > 0, the number of entries
 --
 -- Returns  1 when done, nil when this holder does not read (its entries above *depth* are removed)
 -- Source   RedissonReadLock.unlockInnerAsync, Redisson 4.7.0; never shortens the writer's lease
@@ -25,22 +27,39 @@
 --          clients in the queue, the first one gets a claim for 250 ms and "0" on its wake channel
 --          instead. If the lock is left to others for a moment, "20" is sent there, and "00" on the
 --          channel if others listen; this code is our own
-local lock, entries = KEYS[1], KEYS
+local lock, entry, queue, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
 local holder, depth, prefix = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local publish, channel = ARGV[4], ARGV[5]
+local channel, count = ARGV[4], tonumber(ARGV[5])
 local NOW_AND_THEN = 16
 local TICKS = 10 -- milliseconds by which two TTLs may differ that should be equal
 
 -- include: longest_of_others
 
+local entries = {}
+for i = 1, count do
+  entries[i] = keys[i + 1]
+end
+queue = keys[count + 2]
+
+local function remove_entries(freed)
+  for i, each in ipairs(entries) do
+    entry = each
+    if freed and i == 1 then
+      redis.call('del', lock, entry)
+    else
+      redis.call('del', entry)
+    end
+  end
+end
+
 local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
 if not held then
   -- Another thread may have released the last entry, before this release of an inner one.
-  redis.call('del', unpack(entries, 2))
+  remove_entries()
   return nil
 end
 if depth > 0 then
-  redis.call('del', unpack(entries, 2))
+  remove_entries()
   redis.call('hset', lock, holder, depth)
   return 1
 end
@@ -48,8 +67,9 @@ local readers = redis.call('hlen', lock) - 1
 local alone = readers == 1
 if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AND_THEN == 0) then
   local mine = -2
-  for i = 2, #entries do
-    mine = math.max(mine, redis.call('pttl', entries[i]))
+  for _, each in ipairs(entries) do
+    entry = each
+    mine = math.max(mine, redis.call('pttl', entry))
   end
   local left = redis.call('pttl', lock)
   if mine + TICKS >= left then
@@ -63,17 +83,13 @@ if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AN
 end
 if not alone then
   redis.call('hdel', lock, holder)
-  redis.call('del', unpack(entries, 2))
+  remove_entries()
   return 1
 end
-local freed = '0'
-local name = string.match(channel, ':.*')
-local queue = 'interlock_queue' .. name
-if publish == '' or redis.pcall('exists', queue) ~= 1 then
-  if publish ~= '' then
-    redis.call(publish, channel, '0')
-  end
-  redis.call('del', unpack(entries))
+local name, freed = string.match(channel, ':.*'), '0'
+if not queue or redis.pcall('exists', queue) ~= 1 then
+  redis.call(PUBLISH, channel, '0')
+  remove_entries(true)
   return 1
 end
 
@@ -82,9 +98,9 @@ end
 redis.call('hdel', lock, '')
 local next = pass_on()
 if not next then
-  redis.call(publish, channel, '0')
+  redis.call(PUBLISH, channel, '0')
 end
-redis.call('del', unpack(entries))
+remove_entries(true)
 if type(next) == 'string' then
   redis.call('hset', lock, 'mode', 'write', next .. ':0:write', '1')
   redis.call('pexpire', lock, '250')

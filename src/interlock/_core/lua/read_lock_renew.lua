@@ -11,10 +11,11 @@
 -- Returns  a list: 1 for a lock that is kept, 0 for one that is lost
 -- Source   ReadLockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
 -- Wire     the entries and the TTLs; this code is our own
-local locks, lease, holders = KEYS, tonumber(ARGV[1]), ARGV
+local lock, locks, lease, holders = KEYS[1], KEYS, tonumber(ARGV[1]), ARGV
 
 local kept = {}
-for i, lock in ipairs(locks) do
+for i, each in ipairs(locks) do
+  lock = each
   local holder = holders[i + 1]
   local depth = redis.pcall('hget', lock, holder)
   depth = type(depth) == 'string' and tonumber(depth)

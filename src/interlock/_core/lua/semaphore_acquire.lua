@@ -4,21 +4,22 @@
 -- KEYS[2]  request    string, the latch of this call: the permits it took, "0" once it was undone
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
+-- KEYS[4]  queue      zset {client: when it came, in ms}; may be left out, with all about it
 -- ARGV[1]  permits    integer > 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[3]  client     string, "<client id>" or "<client id>:<permits>"; may be left out
 -- ARGV[4]  channel    string, where waiters listen; may be left out
 -- ARGV[5]  more       1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
--- ARGV[7]  publish    string, PUBLISH or SPUBLISH; may be left out
 --
 -- Returns  1 when taken, 2 when taken without a place while others stand in the queue; 0 when too
 --          few are free, or the call was undone
 -- Source   RSemaphore.tryAcquire, Redisson 4.7.0
 -- Wire     the number; the latches are the caller's own. Claims in the queue, and messages on wake
 --          channels, are ours alone; this code is our own
-local semaphore, request, spent, permits, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
-local client, channel, more, keep, publish = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local semaphore, request, spent, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local permits, ttl, client, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local more, keep = ARGV[5], ARGV[6]
 
 local taken = redis.call('get', request)
 if taken then
@@ -37,14 +38,12 @@ if not client then
     redis.call('decrby', semaphore, permits)
     redis.call('set', request, permits, 'px', ttl)
     -- This call overtook those in the queue. So its client stands there from now on.
-    local of = string.match(request, '(:.*):')
-    answer = redis.pcall('exists', 'interlock_semaphore_queue' .. of) == 1 and 2 or 1
+    answer = queue and redis.pcall('exists', queue) == 1 and 2 or 1
   end
   redis.call('del', spent)
   return answer
 end
 local name = string.match(channel, ':.*')
-local queue = 'interlock_semaphore_queue' .. name
 
 -- include: stand_in_queue
 
@@ -56,8 +55,7 @@ if queued then
   woken = redis.pcall('zrem', queue, '+' .. client) == 1
   if not woken and free > 0 then
     stands = stand_in_queue()
-    local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
-    local heard = redis.pcall('pubsub', numsub, channel, 'interlock_semaphore_waiting' .. name)
+    local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
     -- If others listen that do not stand in the queue, the first to ask gets the permits.
     if stands and not heard.err and heard[2] <= heard[4] then
       local mine, all = serve(free, client)

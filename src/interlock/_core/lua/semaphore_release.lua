@@ -7,19 +7,19 @@
 --                     some, "0" if it did nothing
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
+-- KEYS[4]  queue      zset {client: when it came, in ms}; may be left out
 -- ARGV[1]  permits    integer, not 0
 -- ARGV[2]  create     1: create a missing semaphore; 0: do nothing if it is missing
 -- ARGV[3]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[4]  publish    string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[5]  channel    string, where waiters listen
+-- ARGV[4]  channel    string, where waiters listen
 --
 -- Returns  1 when done, 0 when it is missing and not created
 -- Source   RSemaphore.release, releaseIfExists and addPermits, Redisson 4.7.0
 -- Wire     the number, and its new value on the channel unless it is negative: Java's listener
 --          fails on that. With clients in the queue, the first ones get claims for 250 ms and
 --          messages on their wake channels instead, unless others listen; this code is our own
-local semaphore, request, spent = KEYS[1], KEYS[2], KEYS[3]
-local permits, create, ttl, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local semaphore, request, spent, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local permits, create, ttl, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local done = redis.call('get', request)
 if done then
@@ -41,20 +41,18 @@ local free = redis.call('incrby', semaphore, permits)
 -- Kept as a string, for the same reason as in semaphore_acquire.
 local less = string.sub(permits, 1, 1) == '-'
 redis.call('set', request, less and string.sub(permits, 2) or '-' .. permits, 'px', ttl)
-if free < 0 or publish == '' then
+if free < 0 then
   return 1
 end
 local name = string.match(channel, ':.*')
-local queue = 'interlock_semaphore_queue' .. name
-local queued = free > 0 and redis.pcall('exists', queue) == 1
+local queued = queue and free > 0 and redis.pcall('exists', queue) == 1
 if queued then
-  local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
-  local heard = redis.pcall('pubsub', numsub, channel, 'interlock_semaphore_waiting' .. name)
+  local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
   -- If others listen, as Java and earlier releases do, all are told.
   queued = not heard.err and heard[2] <= heard[4]
 end
 if not queued then
-  redis.call(publish, channel, free)
+  redis.call(PUBLISH, channel, free)
   return 1
 end
 
@@ -63,6 +61,6 @@ end
 local _, all = serve(free)
 if all or redis.pcall('exists', queue) ~= 1 then
   -- A message was refused, none of the first can be served, or the queue is empty now.
-  redis.call(publish, channel, free)
+  redis.call(PUBLISH, channel, free)
 end
 return 1

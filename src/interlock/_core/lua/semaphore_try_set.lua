@@ -8,14 +8,13 @@
 --                     key that never exists
 -- ARGV[1]  permits    integer >= 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[3]  publish    string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]  channel    string, where waiters listen
+-- ARGV[3]  channel    string, where waiters listen
 --
 -- Returns  1 when created, 0 when there was one
 -- Source   RSemaphore.trySetPermits and RPermitExpirableSemaphore.trySetPermits, Redisson 4.7.0
 -- Wire     the number, and the same on the channel; this code is our own
 local semaphore, request, spent = KEYS[1], KEYS[2], KEYS[3]
-local permits, ttl, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local permits, ttl, channel = ARGV[1], ARGV[2], ARGV[3]
 
 local before = redis.call('get', request)
 if before then
@@ -27,7 +26,5 @@ redis.call('set', request, made, 'px', ttl)
 if made == 0 then
   return 0
 end
-if publish ~= '' then
-  redis.call(publish, channel, permits)
-end
+redis.call(PUBLISH, channel, permits)
 return 1

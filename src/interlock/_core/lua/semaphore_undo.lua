@@ -5,13 +5,12 @@
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  request    string, the latch of that call: the permits it took, "0" once it was undone
 -- ARGV[1]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[2]  publish    string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[3]  channel    string, where waiters listen
+-- ARGV[2]  channel    string, where waiters listen
 --
 -- Returns  1
 -- Source   our own
 -- Wire     the number, and its new value on the channel if it changed and is not negative
-local semaphore, request, ttl, publish, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local semaphore, request, ttl, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 
 local taken = tonumber(redis.call('get', request) or 0)
 -- When memory is full, the server lets a DEL through, and then all writes that follow. Permits
@@ -20,9 +19,7 @@ redis.call('del', request)
 if taken ~= 0 and redis.call('exists', semaphore) == 1 then
   local free = redis.call('incrby', semaphore, taken)
   if free >= 0 then
-    if publish ~= '' then
-      redis.call(publish, channel, free)
-    end
+    redis.call(PUBLISH, channel, free)
   end
 end
 redis.call('set', request, 0, 'px', ttl)

@@ -10,12 +10,13 @@
 -- Returns  a list of 1, even for one that waits no longer: it learns that when it looks
 -- Source   LockTask of Redisson 4.7.0
 -- Wire     ours alone: Redisson has no such object
-local zsets, lease, ids = KEYS, tonumber(ARGV[1]), ARGV
+local leases, zsets, lease, ids = KEYS[1], KEYS, tonumber(ARGV[1]), ARGV
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local kept = {}
-for i, leases in ipairs(zsets) do
+for i, each in ipairs(zsets) do
+  leases = each
   local ends = redis.pcall('zscore', leases, ids[i + 1])
   if type(ends) == 'string' and tonumber(ends) > now then
     redis.call('zrem', leases, '')

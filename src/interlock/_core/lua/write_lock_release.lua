@@ -13,12 +13,12 @@
 -- that is out of memory refuses HSET, but only as a script's first write: see lock_release.
 --
 -- KEYS[1]  lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the lease
+-- KEYS[2]  queue    zset {client: when it came, in ms}; may be left out
 -- ARGV[1]  holder   string, "<client id>:<number>:write"
 -- ARGV[2]  depth    integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]  prefix   string, what the key of every reader's entry begins with
--- ARGV[4]  publish  string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[5]  channel  string, where waiters listen
--- ARGV[6]  leaving  string, the id of a client that leaves the queue; may be left out
+-- ARGV[4]  channel  string, where waiters listen
+-- ARGV[5]  leaving  string, the id of a client that leaves the queue; may be left out
 --
 -- Returns  1 when done, nil when this holder does not write (a client that is *leaving* has left
 --          the queue)
@@ -29,14 +29,13 @@
 --          claim for 250 ms and "0" on its wake channel. If the lock is left to others for a
 --          moment, "20" is sent there, and "01" on the channel if others listen; this code is our
 --          own
-local lock, holder, depth = KEYS[1], ARGV[1], tonumber(ARGV[2])
-local prefix, publish, channel = ARGV[3], ARGV[4], ARGV[5]
-local leaving = ARGV[6]
+local lock, queue, holder, depth = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
+local prefix, channel, leaving = ARGV[3], ARGV[4], ARGV[5]
 
 -- include: longest_of_others
 
-if leaving then
-  redis.pcall('zrem', 'interlock_queue' .. string.match(channel, ':.*'), leaving)
+if leaving and queue then
+  redis.pcall('zrem', queue, leaving)
 end
 if redis.call('hexists', lock, holder) == 0 then
   -- The client that leaves may have been told to ask for a free lock in 20 ms. Then the next one
@@ -50,14 +49,10 @@ elseif depth > 0 then
   return 1
 end
 local longest = longest_of_others()
-local freed = '1'
-local name = string.match(channel, ':.*')
-local queue = 'interlock_queue' .. name
-local queued = publish ~= '' and redis.pcall('exists', queue) == 1
+local name, freed = string.match(channel, ':.*'), '1'
+local queued = queue and redis.pcall('exists', queue) == 1
 if longest ~= -2 then
-  if publish ~= '' then
-    redis.call(publish, channel, queued and '01' or '1')
-  end
+  redis.call(PUBLISH, channel, queued and '01' or '1')
   redis.call('hdel', lock, holder)
   redis.call('hset', lock, 'mode', 'read')
   if longest >= 0 then
@@ -66,9 +61,7 @@ if longest ~= -2 then
   return 1
 end
 if not queued then
-  if publish ~= '' then
-    redis.call(publish, channel, '1')
-  end
+  redis.call(PUBLISH, channel, '1')
   redis.call('del', lock)
   return 1
 end
@@ -78,7 +71,7 @@ end
 redis.call('hdel', lock, '')
 local next = pass_on()
 if not next then
-  redis.call(publish, channel, '1')
+  redis.call(PUBLISH, channel, '1')
 end
 redis.call('del', lock)
 if type(next) == 'string' then

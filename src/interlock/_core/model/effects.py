@@ -100,9 +100,10 @@ class Eval(Generic[R_co]):
         packed: the encoded command, once it has been made.
         then: called with the undecoded reply, before the caller resumes, if several tasks share the
             connection. It is not called if the caller has gone. It must not raise.
-        queued: how many of the last arguments are about the queue of waiters. The script does not
-            declare the queue's key. While a slot moves, the lock may be on one node and the queue
-            on the other. Then these arguments are left out, so that there are never two queues.
+        spare: whether the last key may be left out. It is the queue of waiters, which is often
+            missing. While a slot moves, a server refuses a call with a missing key. It always
+            refuses a key that the user has no right to. Then the call is sent again without it.
+        queued: how many of the last arguments are left out with the spare key.
 
     Raises:
         ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have
@@ -120,6 +121,7 @@ class Eval(Generic[R_co]):
     packed: bytes | None = None
     then: Callable[[object], None] | None = None
     queued: int = 0
+    spare: bool = False
 
     def anew(self) -> Eval[R_co]:
         """Return an unsent copy of this call."""
@@ -131,6 +133,7 @@ class Eval(Generic[R_co]):
             replication=self.replication,
             packed=self.packed,
             queued=self.queued,
+            spare=self.spare,
         )
 
     def __iter__(self) -> Generator[Effect, object, R_co]:

@@ -272,7 +272,9 @@ class Semaphore:
         """
         session = self._session
         call = scripts.semaphore_acquire(
-            self.key, request.key, request.old_latch, permits, request.ttl, deadline=deadline
+            *(self.key, request.key, request.old_latch, permits, request.ttl),
+            *(session.publish, self.channel),
+            deadline=deadline,
         )
         place = session.waiters.places.get(part)
         if place is not None and waits:
@@ -281,9 +283,7 @@ class Semaphore:
             place.stand(more)
             place.left = NEVER
             keep = QUEUE_KEPT * session.options.poll_cap
-            scripts.stand_in_queue(
-                call, place.client, self.channel, session.publish, more=more, keep=keep
-            )
+            scripts.stand_in_queue(call, place.client, self.channel, more=more, keep=keep)
         self._confirm(call)
         taken = yield from self._requests.send(request, call)
         if not taken:

@@ -9,6 +9,7 @@ from interlock._core.scripts.script import (
     ReplyShapeError,
     done,
     load,
+    load_variants,
     many,
     milliseconds,
     number,
@@ -71,9 +72,9 @@ def _counts(reply: object) -> tuple[int, bool]:
     return number(waiting), number(broken) == 1
 
 
-_BARRIER_ARRIVE = load("barrier_arrive", _arrival)
-_BARRIER_LOOK = load("barrier_look", _stand)
-_BARRIER_END = load("barrier_end", done)
+_BARRIER_ARRIVE = load_variants("barrier_arrive", _arrival)
+_BARRIER_LOOK = load_variants("barrier_look", _stand)
+_BARRIER_END = load_variants("barrier_end", done)
 _BARRIER_QUERY = load("barrier_query", _counts)
 _BARRIER_LEAVE = load("barrier_leave", number)
 
@@ -93,8 +94,8 @@ def barrier_arrive(
     """Count *party* as arrived; the last one of *parties* ends the generation."""
     keys = (barrier.key, barrier.waiting, barrier.passed, request, spent)
     times = (milliseconds(lease), milliseconds(ttl), milliseconds(kept_for))
-    args = (party, parties, *times, barrier.publish, barrier.channel)
-    return Eval(_BARRIER_ARRIVE, keys, args, deadline)
+    args = (party, parties, *times, barrier.channel)
+    return Eval(_BARRIER_ARRIVE[barrier.publish], keys, args, deadline)
 
 
 def barrier_look(
@@ -110,8 +111,8 @@ def barrier_look(
     If *party* is given, that party gives up, which breaks the barrier.
     """
     keys = (barrier.key, barrier.waiting, barrier.passed)
-    args = (generation, party, milliseconds(kept_for), barrier.publish, barrier.channel)
-    return Eval(_BARRIER_LOOK, keys, args, deadline)
+    args = (generation, party, milliseconds(kept_for), barrier.channel)
+    return Eval(_BARRIER_LOOK[barrier.publish], keys, args, deadline)
 
 
 def barrier_end(
@@ -127,8 +128,8 @@ def barrier_end(
     """Break the present generation (*how*: "abort"), or begin a new one ("reset")."""
     keys = (barrier.key, barrier.waiting, request, spent)
     times = (milliseconds(ttl), milliseconds(kept_for))
-    args = (how, *times, barrier.publish, barrier.channel)
-    return Eval(_BARRIER_END, keys, args, deadline)
+    args = (how, *times, barrier.channel)
+    return Eval(_BARRIER_END[barrier.publish], keys, args, deadline)
 
 
 def barrier_query(barrier: Barrier, *, deadline: float = NEVER) -> Eval[tuple[int, bool]]:

@@ -9,6 +9,7 @@ from interlock._core.scripts.script import (
     ReplyShapeError,
     done,
     load,
+    load_variants,
     many,
     milliseconds,
     number,
@@ -44,9 +45,9 @@ def _stand(reply: object) -> float | None:
 
 _CONDITION_ENLIST = load("condition_enlist", done)
 _CONDITION_LOOK = load("condition_look", _stand)
-_CONDITION_NOTIFY = load("condition_notify", done)
+_CONDITION_NOTIFY = load_variants("condition_notify", done)
 _CONDITION_END = load("condition_end", done)
-_CONDITION_LEAVE = load("condition_leave", number)
+_CONDITION_LEAVE = load_variants("condition_leave", number)
 
 
 def condition_enlist(
@@ -85,8 +86,8 @@ def condition_notify(
 ) -> Eval[bool]:
     """Notify the first *count* waiters, and one more for each that died after it was notified."""
     keys = (condition.waiting, condition.leases, request, spent)
-    args = (count, milliseconds(ttl), condition.publish, condition.channel)
-    return Eval(_CONDITION_NOTIFY, keys, args, deadline)
+    args = (count, milliseconds(ttl), condition.channel)
+    return Eval(_CONDITION_NOTIFY[condition.publish], keys, args, deadline)
 
 
 def condition_end(
@@ -102,5 +103,5 @@ def condition_leave(
 ) -> Eval[int]:
     """Undo the wait of *waiter*; its notification goes to the next one."""
     keys = (condition.waiting, condition.leases, request)
-    args = (waiter, milliseconds(ttl), condition.publish, condition.channel)
-    return Eval(_CONDITION_LEAVE, keys, args, deadline)
+    args = (waiter, milliseconds(ttl), condition.channel)
+    return Eval(_CONDITION_LEAVE[condition.publish], keys, args, deadline)

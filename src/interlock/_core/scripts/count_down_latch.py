@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import latch_ending
-from interlock._core.scripts.script import done, load, milliseconds, number, pair, text
+from interlock._core.scripts.script import (
+    done,
+    load,
+    load_variants,
+    milliseconds,
+    number,
+    pair,
+    text,
+)
 
 
 class LatchStatus:
@@ -33,10 +41,10 @@ def _status(reply: object) -> LatchStatus:
     return LatchStatus(number(count), None if ending is None else text(ending))
 
 
-_LATCH_TRY_SET = load("latch_try_set", done)
-_LATCH_COUNT_DOWN = load("latch_count_down", done)
+_LATCH_TRY_SET = load_variants("latch_try_set", done)
+_LATCH_COUNT_DOWN = load_variants("latch_count_down", done)
 _LATCH_QUERY = load("latch_query", _status)
-_LATCH_DELETE = load("latch_delete", done)
+_LATCH_DELETE = load_variants("latch_delete", done)
 
 
 def latch_try_set(
@@ -52,7 +60,7 @@ def latch_try_set(
 ) -> Eval[bool]:
     """Set the count of the latch to *count*; False if it has a count already."""
     keys = (latch, request, spent)
-    return Eval(_LATCH_TRY_SET, keys, (count, milliseconds(ttl), publish, channel), deadline)
+    return Eval(_LATCH_TRY_SET[publish], keys, (count, milliseconds(ttl), channel), deadline)
 
 
 def latch_count_down(
@@ -69,8 +77,8 @@ def latch_count_down(
 ) -> Eval[bool]:
     """Lower the count by one; at 0, open the latch."""
     keys = (latch, request, spent, latch_ending(latch))
-    args = (milliseconds(ttl), mark, milliseconds(kept), publish, channel)
-    return Eval(_LATCH_COUNT_DOWN, keys, args, deadline)
+    args = (milliseconds(ttl), mark, milliseconds(kept), channel)
+    return Eval(_LATCH_COUNT_DOWN[publish], keys, args, deadline)
 
 
 def latch_query(latch: str, *, deadline: float = NEVER) -> Eval[LatchStatus]:
@@ -83,4 +91,4 @@ def latch_delete(
 ) -> Eval[bool]:
     """Remove the latch; False if there is none."""
     keys = (latch, latch_ending(latch))
-    return Eval(_LATCH_DELETE, keys, (mark, milliseconds(kept), publish, channel), deadline)
+    return Eval(_LATCH_DELETE[publish], keys, (mark, milliseconds(kept), channel), deadline)

@@ -9,6 +9,7 @@ from interlock._core.scripts.script import (
     ReplyShapeError,
     done,
     load,
+    load_variants,
     many,
     milliseconds,
     number,
@@ -77,8 +78,8 @@ def _leader(reply: object) -> Leader | None:
 
 _ELECTION_LOOK = load("election_look", _look)
 _ELECTION_QUERY = load("election_query", _leader)
-_ELECTION_ANNOUNCE = load("election_announce", done)
-_ELECTION_RELEASE = load("election_release", released)
+_ELECTION_ANNOUNCE = load_variants("election_announce", done)
+_ELECTION_RELEASE = load_variants("election_release", released)
 
 
 def election_look(
@@ -107,12 +108,12 @@ def election_announce(
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Record who leads; False if the term is over."""
-    args = (holder, token, candidate, host, pid, publish, news)
-    return Eval(_ELECTION_ANNOUNCE, (election, leader), args, deadline)
+    args = (holder, token, candidate, host, pid, news)
+    return Eval(_ELECTION_ANNOUNCE[publish], (election, leader), args, deadline)
 
 
 def election_release(
     election: str, holder: str, publish: str, channel: str, news: str, *, deadline: float = NEVER
 ) -> Eval[int]:
     """End the term; 0 if *holder* does not lead, else 1 plus how many candidates heard it."""
-    return Eval(_ELECTION_RELEASE, (election,), (holder, publish, channel, news), deadline)
+    return Eval(_ELECTION_RELEASE[publish], (election,), (holder, channel, news), deadline)

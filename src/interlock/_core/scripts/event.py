@@ -14,6 +14,7 @@ from interlock._core.scripts.script import (
     ReplyShapeError,
     done,
     load,
+    load_variants,
     many,
     milliseconds,
     number,
@@ -43,7 +44,7 @@ def _status(reply: object) -> EventStatus:
             raise ReplyShapeError(f"expected one or two, got {reply!r}")
 
 
-_EVENT_SET = load("event_set", done)
+_EVENT_SET = load_variants("event_set", done)
 _EVENT_CLEAR = load("event_clear", done)
 _EVENT_QUERY = load("event_query", _status)
 
@@ -60,8 +61,8 @@ def event_set(
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Set the event and tell the waiters."""
-    args = (milliseconds(ttl), mark, publish, channel)
-    return Eval(_EVENT_SET, (event, request, spent), args, deadline)
+    args = (milliseconds(ttl), mark, channel)
+    return Eval(_EVENT_SET[publish], (event, request, spent), args, deadline)
 
 
 def event_clear(

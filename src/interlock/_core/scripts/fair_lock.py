@@ -7,7 +7,7 @@ from interlock._core.scripts.script import (
     GRANTED,
     Grant,
     done,
-    load,
+    load_variants,
     milliseconds,
     pair,
     seconds,
@@ -24,11 +24,12 @@ class Queue:
         channel: the prefix of the channels of all waiters.
     """
 
-    __slots__ = ("args", "keys")
+    __slots__ = ("args", "keys", "publish")
 
     def __init__(self, keys: tuple[str, str, str], wait: float, publish: str, channel: str) -> None:
         self.keys = keys
-        self.args = (milliseconds(wait), publish, channel)
+        self.publish = publish
+        self.args = (milliseconds(wait), channel)
 
 
 class Queued(float):
@@ -44,9 +45,9 @@ def _grant_or_turn(reply: object) -> Grant | float:
     return Queued(seconds(left)) if done(queued) else seconds(left)
 
 
-_FAIR_LOCK_ACQUIRE = load("fair_lock_acquire", _grant_or_turn)
-_FAIR_LOCK_RELEASE = load("fair_lock_release", done)
-_FAIR_LOCK_FORCE_RELEASE = load("fair_lock_force_release", done)
+_FAIR_LOCK_ACQUIRE = load_variants("fair_lock_acquire", _grant_or_turn)
+_FAIR_LOCK_RELEASE = load_variants("fair_lock_release", done)
+_FAIR_LOCK_FORCE_RELEASE = load_variants("fair_lock_force_release", done)
 
 
 def fair_lock_acquire(
@@ -63,7 +64,7 @@ def fair_lock_acquire(
     Return a grant, `Queued`, or the seconds that are left of the other's lease.
     """
     args = (milliseconds(lease), holder, depth, int(enqueue), *queue.args)
-    return Eval(_FAIR_LOCK_ACQUIRE, queue.keys, args, deadline)
+    return Eval(_FAIR_LOCK_ACQUIRE[queue.publish], queue.keys, args, deadline)
 
 
 def fair_lock_release(
@@ -73,9 +74,11 @@ def fair_lock_release(
 
     Return False if *holder* neither holds the lock nor waits for it.
     """
-    return Eval(_FAIR_LOCK_RELEASE, queue.keys, (holder, depth, *queue.args), deadline)
+    return Eval(
+        _FAIR_LOCK_RELEASE[queue.publish], queue.keys, (holder, depth, *queue.args), deadline
+    )
 
 
 def fair_lock_force_release(queue: Queue, *, deadline: float = NEVER) -> Eval[bool]:
     """Free the lock, no matter who holds it; True if it was locked."""
-    return Eval(_FAIR_LOCK_FORCE_RELEASE, queue.keys, queue.args, deadline)
+    return Eval(_FAIR_LOCK_FORCE_RELEASE[queue.publish], queue.keys, queue.args, deadline)

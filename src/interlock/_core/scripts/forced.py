@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.script import done, load, milliseconds, safe, text
+from interlock._core.scripts.script import done, load, load_variants, milliseconds, safe, text
 
 
 def _note(reply: object) -> str:
@@ -13,7 +13,7 @@ def _note(reply: object) -> str:
 
 _FORCED_NOTE_WRITE = load("forced_note_write", done)
 _FORCED_NOTE_READ = load("forced_note_read", _note)
-_GROUP_LOCK_BREAK = load("group_lock_break", done)
+_GROUP_LOCK_BREAK = load_variants("group_lock_break", done)
 
 
 def forced_note_write(note: str, why: str, keep: float, *, deadline: float = NEVER) -> Eval[bool]:
@@ -30,4 +30,4 @@ def group_lock_break(
     group: str, holder: str, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
     """Free all fields of *holder*; False if it has none."""
-    return Eval(_GROUP_LOCK_BREAK, (group,), (holder, publish, channel), deadline)
+    return Eval(_GROUP_LOCK_BREAK[publish], (group,), (holder, channel), deadline)

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.lock import status
-from interlock._core.scripts.script import Grant, done, grant_or_left, kept, load, milliseconds
+from interlock._core.scripts.script import (
+    Grant,
+    done,
+    grant_or_left,
+    kept,
+    load,
+    load_variants,
+    milliseconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,9 +22,9 @@ if TYPE_CHECKING:
     from interlock._core.scripts.lock import LockStatus
 
 _GROUP_LOCK_ACQUIRE = load("group_lock_acquire", grant_or_left)
-_GROUP_LOCK_RELEASE = load("group_lock_release", done)
+_GROUP_LOCK_RELEASE = load_variants("group_lock_release", done)
 _GROUP_LOCK_RENEW = load("group_lock_renew", kept)
-_GROUP_LOCK_FORCE_RELEASE = load("group_lock_force_release", done)
+_GROUP_LOCK_FORCE_RELEASE = load_variants("group_lock_force_release", done)
 _GROUP_LOCK_QUERY = load("group_lock_query", status)
 
 
@@ -45,8 +53,8 @@ def group_lock_release(
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Go down to *depth*; False when *holder* does not hold all of *fields*."""
-    args: tuple[str | int, ...] = (holder, depth, publish, channel, *fields)
-    return Eval(_GROUP_LOCK_RELEASE, (group,), args, deadline)
+    args: tuple[str | int, ...] = (holder, depth, channel, *fields)
+    return Eval(_GROUP_LOCK_RELEASE[publish], (group,), args, deadline)
 
 
 def group_lock_renew(
@@ -69,7 +77,7 @@ def group_lock_force_release(
     group: str, publish: str, channel: str, fields: Sequence[str], *, deadline: float = NEVER
 ) -> Eval[bool]:
     """Free all of *fields*, no matter who holds them; True when one was locked."""
-    return Eval(_GROUP_LOCK_FORCE_RELEASE, (group,), (publish, channel, *fields), deadline)
+    return Eval(_GROUP_LOCK_FORCE_RELEASE[publish], (group,), (channel, *fields), deadline)
 
 
 def group_lock_query(

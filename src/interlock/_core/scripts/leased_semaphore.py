@@ -12,6 +12,7 @@ from interlock._core.scripts.script import (
     grant_or_left,
     kept,
     load,
+    load_variants,
     milliseconds,
     number,
     pair,
@@ -26,13 +27,13 @@ def _counts(reply: object) -> tuple[int, int]:
     return number(free), number(held)
 
 
-_LEASED_SEMAPHORE_ACQUIRE = load("leased_semaphore_acquire", grant_or_left)
-_LEASED_SEMAPHORE_RELEASE = load("leased_semaphore_release", done)
+_LEASED_SEMAPHORE_ACQUIRE = load_variants("leased_semaphore_acquire", grant_or_left)
+_LEASED_SEMAPHORE_RELEASE = load_variants("leased_semaphore_release", done)
 _LEASED_SEMAPHORE_RENEW = load("leased_semaphore_renew", kept)
 _LEASED_SEMAPHORE_UPDATE = load("leased_semaphore_update", done)
-_LEASED_SEMAPHORE_QUERY = load("leased_semaphore_query", _counts)
-_LEASED_SEMAPHORE_ADD = load("leased_semaphore_add", done)
-_LEASED_SEMAPHORE_SET = load("leased_semaphore_set", done)
+_LEASED_SEMAPHORE_QUERY = load_variants("leased_semaphore_query", _counts)
+_LEASED_SEMAPHORE_ADD = load_variants("leased_semaphore_add", done)
+_LEASED_SEMAPHORE_SET = load_variants("leased_semaphore_set", done)
 
 
 def leased_semaphore_acquire(
@@ -43,8 +44,8 @@ def leased_semaphore_acquire(
     Return a grant, or the seconds until the next lease ends.
     """
     keys = (semaphore, permit_leases(semaphore))
-    args = (milliseconds(lease), ids, publish, channel)
-    return Eval(_LEASED_SEMAPHORE_ACQUIRE, keys, args, deadline)
+    args = (milliseconds(lease), ids, channel)
+    return Eval(_LEASED_SEMAPHORE_ACQUIRE[publish], keys, args, deadline)
 
 
 def leased_semaphore_release(
@@ -52,7 +53,7 @@ def leased_semaphore_release(
 ) -> Eval[bool]:
     """Give back the permits of *ids*; False when one of them is not held."""
     keys = (semaphore, permit_leases(semaphore))
-    return Eval(_LEASED_SEMAPHORE_RELEASE, keys, (ids, publish, channel), deadline)
+    return Eval(_LEASED_SEMAPHORE_RELEASE[publish], keys, (ids, channel), deadline)
 
 
 def leased_semaphore_renew(
@@ -79,7 +80,7 @@ def leased_semaphore_query(
 ) -> Eval[tuple[int, int]]:
     """Tell how many permits are free, and how many are held."""
     keys = (semaphore, permit_leases(semaphore))
-    return Eval(_LEASED_SEMAPHORE_QUERY, keys, (publish, channel), deadline)
+    return Eval(_LEASED_SEMAPHORE_QUERY[publish], keys, (channel,), deadline)
 
 
 def leased_semaphore_add(
@@ -95,8 +96,8 @@ def leased_semaphore_add(
 ) -> Eval[bool]:
     """Add *permits*; a negative number takes them away."""
     keys = (semaphore, request, spent)
-    args = (permits, milliseconds(ttl), publish, channel)
-    return Eval(_LEASED_SEMAPHORE_ADD, keys, args, deadline)
+    args = (permits, milliseconds(ttl), channel)
+    return Eval(_LEASED_SEMAPHORE_ADD[publish], keys, args, deadline)
 
 
 def leased_semaphore_set(
@@ -104,4 +105,4 @@ def leased_semaphore_set(
 ) -> Eval[bool]:
     """Set the number of permits, free and held together, to *permits*."""
     keys = (semaphore, permit_leases(semaphore))
-    return Eval(_LEASED_SEMAPHORE_SET, keys, (permits, publish, channel), deadline)
+    return Eval(_LEASED_SEMAPHORE_SET[publish], keys, (permits, channel), deadline)

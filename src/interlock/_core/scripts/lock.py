@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER, Eval
+from interlock._core.model.names import waiting_queue
 from interlock._core.scripts.script import (
     Grant,
     ReplyShapeError,
@@ -12,6 +13,7 @@ from interlock._core.scripts.script import (
     grant_or_left,
     kept,
     load,
+    load_variants,
     many,
     milliseconds,
     released,
@@ -67,11 +69,11 @@ def _depth(reply: object) -> int:
 
 
 _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
-_LOCK_RELEASE = load("lock_release", released)
+_LOCK_RELEASE = load_variants("lock_release", released)
 _LOCK_HAND_OVER = load("lock_hand_over", released)
 _LOCK_RENEW = load("lock_renew", kept)
 _LOCK_SET_LEASE = load("lock_set_lease", done)
-_LOCK_FORCE_RELEASE = load("lock_force_release", done)
+_LOCK_FORCE_RELEASE = load_variants("lock_force_release", done)
 _LOCK_QUERY = load("lock_query", status)
 
 
@@ -94,9 +96,10 @@ def stand_in_queue(
         more: whether others of the client wait, so that it stays there.
         keep: seconds for which the queue is kept.
     """
-    about = (client, queue, int(more), milliseconds(keep))
+    about = (client, int(more), milliseconds(keep))
+    call.keys = (*call.keys, queue)
     call.args = (*call.args, *about)
-    call.queued = len(about)
+    call.spare, call.queued = True, len(about)
 
 
 def lock_release(
@@ -114,8 +117,11 @@ def lock_release(
     Return 0 if *holder* does not hold the lock, 2 if the holder's own client got it, else 1.
     *leaving* has the id of the client if it leaves the queue.
     """
-    args: tuple[str | int, ...] = (holder, depth, publish, channel, *leaving)
-    return Eval(_LOCK_RELEASE, (lock,), args, deadline)
+    args: tuple[str | int, ...] = (holder, depth, channel, *leaving)
+    if depth == 0 and publish:
+        keys = (lock, waiting_queue(channel))
+        return Eval(_LOCK_RELEASE[publish], keys, args, deadline, spare=True)
+    return Eval(_LOCK_RELEASE[publish], (lock,), args, deadline)
 
 
 def lock_hand_over(
@@ -129,10 +135,12 @@ def lock_hand_over(
 ) -> Eval[int]:
     """Give the lock of *holder* to *successor*; 0 when *holder* does not hold it.
 
-    *leaving* has the client's id and the queue's key if the client leaves the queue.
+    *leaving* has the queue's key and the client's id if the client leaves the queue.
     """
-    args: tuple[str | int, ...] = (holder, successor, milliseconds(lease), *leaving)
-    return Eval(_LOCK_HAND_OVER, (lock,), args, deadline)
+    keys = (lock, *leaving[:1])
+    args: tuple[str | int, ...] = (holder, successor, milliseconds(lease), *leaving[1:])
+    spare = bool(leaving)
+    return Eval(_LOCK_HAND_OVER, keys, args, deadline, spare=spare, queued=int(spare))
 
 
 def lock_renew(
@@ -159,7 +167,7 @@ def lock_force_release(
 
     *news* has the channel of an election's observers.
     """
-    return Eval(_LOCK_FORCE_RELEASE, (lock,), (publish, channel, *news), deadline)
+    return Eval(_LOCK_FORCE_RELEASE[publish], (lock,), (channel, *news), deadline)
 
 
 def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:

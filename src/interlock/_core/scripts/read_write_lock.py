@@ -17,6 +17,7 @@ from interlock._core.scripts.script import (
     grant_or_left,
     kept,
     load,
+    load_variants,
     milliseconds,
     released,
 )
@@ -31,13 +32,13 @@ WRITER: Final = 1
 BOTH: Final = 2
 """The side that a script is about. READERS and WRITER are also the messages of a release."""
 
-_READ_LOCK_ACQUIRE = load("read_lock_acquire", grant_or_left)
-_READ_LOCK_RELEASE = load("read_lock_release", done)
+_READ_LOCK_ACQUIRE = load_variants("read_lock_acquire", grant_or_left)
+_READ_LOCK_RELEASE = load_variants("read_lock_release", done)
 _READ_LOCK_RENEW = load("read_lock_renew", kept)
 _WRITE_LOCK_ACQUIRE = load("write_lock_acquire", grant_or_left)
-_WRITE_LOCK_RELEASE = load("write_lock_release", released)
+_WRITE_LOCK_RELEASE = load_variants("write_lock_release", released)
 _READ_WRITE_LOCK_QUERY = load("read_write_lock_query", status)
-_READ_WRITE_LOCK_FORCE_RELEASE = load("read_write_lock_force_release", done)
+_READ_WRITE_LOCK_FORCE_RELEASE = load_variants("read_write_lock_force_release", done)
 
 
 def read_lock_acquire(
@@ -48,6 +49,7 @@ def read_lock_acquire(
     depth: int,
     writer: str,
     *,
+    publish: str = "",
     deadline: float = NEVER,
 ) -> Eval[Grant | float]:
     """Reach *depth* as a reader; a grant, or the seconds left of the writer's lease.
@@ -59,18 +61,18 @@ def read_lock_acquire(
         holder: the reader's holder id.
         depth: the depth to reach.
         writer: the holder id of the same owner's write hold; empty if it has none.
+        publish: the command that tells other readers, if `tell_readers` is called.
         deadline: the deadline of the reply.
     """
     keys = (lock, *[names.read_entry(prefix, holder, n + 1) for n in range(depth)])
     args = (milliseconds(lease), holder, depth, writer, prefix)
-    return Eval(_READ_LOCK_ACQUIRE, keys, args, deadline)
+    return Eval(_READ_LOCK_ACQUIRE[publish], keys, args, deadline)
 
 
-def tell_readers(call: Eval[Grant | float], publish: str, channel: str) -> None:
+def tell_readers(call: Eval[Grant | float], channel: str) -> None:
     """Make *call*, of a reader in the queue, tell all other readers that they may read."""
-    about = (publish, channel)
-    call.args = (*call.args, *about)
-    call.queued += len(about)
+    call.args = (*call.args, channel)
+    call.queued += 1
 
 
 def read_lock_release(
@@ -89,8 +91,19 @@ def read_lock_release(
     At least the entry above *depth* is removed, even if *former* is not larger.
     """
     above = range(depth, max(former, depth + 1))
-    keys = (lock, *[names.read_entry(prefix, holder, n + 1) for n in above])
-    return Eval(_READ_LOCK_RELEASE, keys, (holder, depth, prefix, publish, channel), deadline)
+    entries = [names.read_entry(prefix, holder, n + 1) for n in above]
+    keys, spare = _with_queue((lock, *entries), depth, publish, channel)
+    args = (holder, depth, prefix, channel, len(entries))
+    return Eval(_READ_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
+
+
+def _with_queue(
+    keys: tuple[str, ...], depth: int, publish: str, channel: str
+) -> tuple[tuple[str, ...], bool]:
+    """Return the keys of a release to *depth*, and whether the queue is the last of them."""
+    if depth > 0 or not publish:
+        return keys, False
+    return (*keys, names.waiting_queue(channel)), True
 
 
 def read_lock_renew(
@@ -123,8 +136,9 @@ def write_lock_release(
 
     *leaving* has the id of the client if it leaves the queue.
     """
-    args: tuple[str | int, ...] = (holder, depth, prefix, publish, channel, *leaving)
-    return Eval(_WRITE_LOCK_RELEASE, (lock,), args, deadline)
+    args: tuple[str | int, ...] = (holder, depth, prefix, channel, *leaving)
+    keys, spare = _with_queue((lock,), depth, publish, channel)
+    return Eval(_WRITE_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
 
 
 def read_write_lock_query(
@@ -138,5 +152,5 @@ def read_write_lock_force_release(
     lock: str, prefix: str, side: int, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
     """Free the lock if it is locked for *side*, no matter who holds it; True if it was."""
-    args = (side, prefix, publish, channel)
-    return Eval(_READ_WRITE_LOCK_FORCE_RELEASE, (lock,), args, deadline)
+    args = (side, prefix, channel)
+    return Eval(_READ_WRITE_LOCK_FORCE_RELEASE[publish], (lock,), args, deadline)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.model.effects import NEVER, Script
+from interlock._core.scripts.source import sent
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -26,8 +27,34 @@ class ReplyShapeError(ServerUnavailableError):
 
 
 def load(name: str, decode: Callable[[object], R], *, varies: bool = False) -> Script[R]:
-    """Return the script in ``lua/<name>.lua``."""
-    return Script(name, text_of(name), decode, varies=varies)
+    """Return the script in ``lua/<name>.lua``, which sends no messages."""
+    return Script(name, sent(text_of(name)), decode, varies=varies)
+
+
+class Variants(dict[str, Script[R]]):
+    """The variants of one script that sends messages, by the command that sends them.
+
+    A variant is made when it is first used: a client needs one of them.
+
+    Attributes:
+        name: as in `Script`.
+    """
+
+    def __init__(self, name: str, decode: Callable[[object], R], *, varies: bool) -> None:
+        super().__init__()
+        self.name = name
+        self._decode = decode
+        self._varies = varies
+
+    def __missing__(self, publish: str) -> Script[R]:
+        text = sent(text_of(self.name), publish)
+        script = self[publish] = Script(self.name, text, self._decode, varies=self._varies)
+        return script
+
+
+def load_variants(name: str, decode: Callable[[object], R], *, varies: bool = False) -> Variants[R]:
+    """Return the variants of the script in ``lua/<name>.lua``, which sends messages."""
+    return Variants(name, decode, varies=varies)
 
 
 def text_of(name: str) -> str:

@@ -8,39 +8,51 @@ call's latch, which is removed.
 from __future__ import annotations
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.script import done, load, milliseconds, number, released
+from interlock._core.model.names import waiting_queue
+from interlock._core.scripts.script import done, load, load_variants, milliseconds, number, released
 
-_SEMAPHORE_ACQUIRE = load("semaphore_acquire", released, varies=True)
-_SEMAPHORE_LEAVE = load("semaphore_leave", done)
-_SEMAPHORE_RELEASE = load("semaphore_release", done, varies=True)
+_SEMAPHORE_ACQUIRE = load_variants("semaphore_acquire", released, varies=True)
+_SEMAPHORE_LEAVE = load_variants("semaphore_leave", done)
+_SEMAPHORE_RELEASE = load_variants("semaphore_release", done, varies=True)
 _SEMAPHORE_DRAIN = load("semaphore_drain", number)
-_SEMAPHORE_UNDO = load("semaphore_undo", done)
-_SEMAPHORE_TRY_SET = load("semaphore_try_set", done)
+_SEMAPHORE_UNDO = load_variants("semaphore_undo", done)
+_SEMAPHORE_TRY_SET = load_variants("semaphore_try_set", done)
 _SEMAPHORE_QUERY = load("semaphore_query", number)
 
 
 def semaphore_acquire(
-    semaphore: str, request: str, spent: str, permits: int, ttl: float, *, deadline: float = NEVER
+    semaphore: str,
+    request: str,
+    spent: str,
+    permits: int,
+    ttl: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
 ) -> Eval[int]:
     """Take *permits*; 0 if too few are free, 2 if others wait in the queue, else 1."""
-    keys = (semaphore, request, spent)
-    return Eval(_SEMAPHORE_ACQUIRE, keys, (permits, milliseconds(ttl)), deadline)
+    keys, spare = _with_queue((semaphore, request, spent), publish, channel)
+    args = (permits, milliseconds(ttl))
+    return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare=spare)
 
 
-def stand_in_queue(
-    call: Eval[int], me: str, channel: str, publish: str, *, more: bool, keep: float
-) -> None:
+def _with_queue(keys: tuple[str, ...], publish: str, channel: str) -> tuple[tuple[str, ...], bool]:
+    """Return the keys of a call, and whether the queue is the last of them."""
+    return ((*keys, waiting_queue(channel)), True) if publish else (keys, False)
+
+
+def stand_in_queue(call: Eval[int], me: str, channel: str, *, more: bool, keep: float) -> None:
     """Make *call*, an acquire, put *me* into the queue until it has its permits.
 
     Args:
         call: the script.
         me: the client's id; a colon and the number of permits follow if it wants several.
         channel: where waiters listen.
-        publish: the command that tells other clients in the queue that they are next.
         more: whether others of the client want equally many, so that it stays there.
         keep: seconds for which the queue is kept.
     """
-    about = (me, channel, int(more), milliseconds(keep), publish)
+    about = (me, channel, int(more), milliseconds(keep))
     call.args = (*call.args, *about)
     call.queued = len(about)
 
@@ -49,7 +61,8 @@ def semaphore_leave(
     semaphore: str, me: str, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
     """Take *me* out of the queue."""
-    return Eval(_SEMAPHORE_LEAVE, (semaphore,), (me, publish, channel), deadline)
+    keys = (semaphore, waiting_queue(channel))
+    return Eval(_SEMAPHORE_LEAVE[publish], keys, (me, channel), deadline, spare=True)
 
 
 def semaphore_release(
@@ -65,9 +78,9 @@ def semaphore_release(
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Add *permits*; False if there is no such semaphore and *create* is 0."""
-    keys = (semaphore, request, spent)
-    args = (permits, create, milliseconds(ttl), publish, channel)
-    return Eval(_SEMAPHORE_RELEASE, keys, args, deadline)
+    keys, spare = _with_queue((semaphore, request, spent), publish, channel)
+    args = (permits, create, milliseconds(ttl), channel)
+    return Eval(_SEMAPHORE_RELEASE[publish], keys, args, deadline, spare=spare)
 
 
 def semaphore_drain(
@@ -87,8 +100,8 @@ def semaphore_undo(
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Undo the call that *request* belongs to; if it arrives later, it does nothing."""
-    args = (milliseconds(ttl), publish, channel)
-    return Eval(_SEMAPHORE_UNDO, (semaphore, request), args, deadline)
+    args = (milliseconds(ttl), channel)
+    return Eval(_SEMAPHORE_UNDO[publish], (semaphore, request), args, deadline)
 
 
 def semaphore_try_set(
@@ -104,7 +117,7 @@ def semaphore_try_set(
 ) -> Eval[bool]:
     """Create a semaphore with *permits*; False if it exists already."""
     keys = (semaphore, request, spent)
-    return Eval(_SEMAPHORE_TRY_SET, keys, (permits, milliseconds(ttl), publish, channel), deadline)
+    return Eval(_SEMAPHORE_TRY_SET[publish], keys, (permits, milliseconds(ttl), channel), deadline)
 
 
 def semaphore_query(semaphore: str, *, deadline: float = NEVER) -> Eval[int]:

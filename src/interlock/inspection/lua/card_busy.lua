@@ -6,10 +6,11 @@
 -- Returns  for each card 1 if its client waits, 2 if it holds permits, 3 if both, else 0
 -- Source   none
 -- Wire     nothing is written
-local cards, limit = KEYS, tonumber(ARGV[1])
+local card, cards, limit = KEYS[1], KEYS, tonumber(ARGV[1])
 
 local answers = {}
-for i, card in ipairs(cards) do
+for i, each in ipairs(cards) do
+  card = each
   local length, busy = redis.pcall('hstrlen', card, 'client'), 0
   if type(length) == 'number' and length > 0 and length <= limit then
     local told = redis.call('hget', card, 'client')

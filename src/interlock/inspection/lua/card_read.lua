@@ -10,14 +10,14 @@
 --          of the server's clock, field, value or its length, field, value or its length, ...}
 -- Source   none
 -- Wire     nothing is written
-local cards, limit, fields = KEYS, tonumber(ARGV[1]), ARGV
+local card, cards, limit, fields = KEYS[1], KEYS, tonumber(ARGV[1]), ARGV
 local MOST, ENOUGH = 1000, 500
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local told = 0
 
-local function read(card, wanted)
+local function read(wanted)
   local count = redis.pcall('hlen', card)
   if count == 0 then
     return false
@@ -40,13 +40,14 @@ local function read(card, wanted)
 end
 
 local answers, at = {}, 2
-for i, card in ipairs(cards) do
+for i, each in ipairs(cards) do
+  card = each
   local count, wanted = tonumber(fields[at]), {}
   for place = at + 1, at + count do
     wanted[#wanted + 1] = fields[place]
   end
   at = at + count + 1
   -- One command must not keep other clients waiting for long.
-  answers[i] = told > ENOUGH and 1 or read(card, wanted)
+  answers[i] = told > ENOUGH and 1 or read(wanted)
 end
 return answers

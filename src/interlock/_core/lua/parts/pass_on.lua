@@ -2,8 +2,7 @@
 --
 -- The caller writes the client's claim. The result true means that the lock was left to others for
 -- a moment: if others listen, they were told on *channel*, by '0' and *freed*. The result false
--- means that the caller must tell all. *publish* is the command for messages. The names of all
--- channels end in *name*.
+-- means that the caller must tell all. The names of all channels end in *name*.
 
 -- Return whether clients outside the queue may take the lock first, for a moment. If they listen,
 -- as Java and earlier releases do, about every second release is left to them. If they only look,
@@ -30,7 +29,6 @@ end
 -- The lock goes to the first client in the queue that listens. If none of the first 128 listens,
 -- all are told.
 local function pass_on()
-  local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
   for _ = 1, 128 do
     local client, place = unpack(redis.pcall('zrange', queue, '0', '0', 'withscores'))
     if not client then
@@ -38,7 +36,7 @@ local function pass_on()
     end
     local wake = 'interlock_wake' .. name .. ':' .. client
     -- PUBSUB NUMSUB does not count pattern subscribers. They do not compete for the lock.
-    local heard = redis.pcall('pubsub', numsub, channel, 'interlock_waiting' .. name, wake)
+    local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_waiting' .. name, wake)
     if heard.err then
       return false
     end
@@ -46,11 +44,11 @@ local function pass_on()
       local they_listen = heard[2] > heard[4]
       if left_to_others(client, tonumber(place), they_listen) then
         if they_listen then
-          redis.call(publish, channel, '0' .. freed)
+          redis.call(PUBLISH, channel, '0' .. freed)
         end
-        return type(redis.pcall(publish, wake, '20')) == 'number'
+        return type(redis.pcall(PUBLISH, wake, '20')) == 'number'
       end
-      if type(redis.pcall(publish, wake, '0')) ~= 'number' then
+      if type(redis.pcall(PUBLISH, wake, '0')) ~= 'number' then
         return false
       end
       redis.pcall('zrem', queue, client)

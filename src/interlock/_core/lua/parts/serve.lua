@@ -1,4 +1,4 @@
--- serve: wake the first clients in *queue*, with *publish*, as long as permits are free for them.
+-- serve: wake the first clients in *queue*, as long as permits are free for them.
 --
 -- Each gets a claim to its permits for 250 ms. The claim is a member of the queue: "+" and the
 -- client's own member. Its score is negative and tells when the claim ends. A client that does not
@@ -15,14 +15,13 @@ local function serve(free, caller)
   local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
   local whole = false
   local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0
-  local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
   local heard, too_many = {}, nil
   local function ask(members)
     local wakes = {}
     for i, member in ipairs(members) do
       wakes[i] = 'interlock_semaphore_wake' .. name .. ':' .. string.match(member, '^[^:]*')
     end
-    local found = redis.pcall('pubsub', numsub, unpack(wakes))
+    local found = redis.pcall('pubsub', NUMSUB, unpack(wakes))
     for i, member in ipairs(members) do
       heard[member] = member == caller or found.err ~= nil or found[2 * i] > 0
     end
@@ -99,7 +98,7 @@ local function serve(free, caller)
   for _, each in ipairs(woken) do
     local client, wants = string.match(each[1], '^([^:]*)(.*)$')
     local wake = 'interlock_semaphore_wake' .. name .. ':' .. client
-    if type(redis.pcall(publish, wake, each[2] .. wants)) ~= 'number' then
+    if type(redis.pcall(PUBLISH, wake, each[2] .. wants)) ~= 'number' then
       refused = true
     elseif each[2] == 0 then
       redis.pcall('zadd', queue, now + 250 - 1e15, '+' .. each[1])
