@@ -128,7 +128,8 @@ class Options:
         fair_wait: how long a waiter in a fair queue may be silent before it counts as dead.
         poll_cap: the longest time between two looks at a lock that is waited for, should every
             message be lost.
-        command_timeout: the longest wait for one reply.
+        command_timeout: the longest wait for one reply. A try for a lock has that long, even with
+            ``timeout=0``; so an acquire may end so much later while the server is silent.
         outage_timeout: how long an operation without a timeout of its own sits out an unreachable
             server.
         pubsub: how releases are announced; ``"auto"`` decides as Redisson does, ``"off"`` polls.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import weakref
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -347,6 +348,28 @@ class TestAbandoned:
         rounds.run()
 
         assert list(bench.session.holds) == [stays]
+
+    def test_that_ran_out_are_forgotten(self, bench: Bench, rounds: Rounds) -> None:
+        """A hold that ended with its own lease leaves the table a lease later, if outside a block.
+
+        Its owner then draws a new number, so that a late command cannot hit the next hold.
+        """
+        hold, number = bench.held(lease=60.0), bench.owner.number
+        bench.now += 60.0
+        rounds.run()
+        assert list(bench.session.holds) == [hold]
+        bench.now += 60.0 + 1
+        rounds.run()
+        assert len(bench.session.holds) == 0
+        assert bench.owner.number != number
+
+    def test_that_ran_out_inside_a_block_stay(self, bench: Bench, rounds: Rounds) -> None:
+        """A hold that ran out inside a block stays until the block is left and raises."""
+        hold, block = bench.held(lease=30.0), Owner("a block")
+        hold.hand(weakref.ref(block))
+        bench.now += 300.0
+        rounds.run()
+        assert list(bench.session.holds) == [hold]
 
     def test_with_a_lease_of_their_own_end_with_it(
         self, bench: Bench, rounds: Rounds, orphan: Hold

@@ -517,9 +517,9 @@ class TestInvariants:
 
         def program(me: Process) -> Run:
             me._expect_end(me.client.clock() + 0.1)
-            yield me.lock("x").acquire(me.owner, me.client.clock() + 0.7, None)
+            yield me.lock("x").acquire(me.owner, me.client.clock() + 5.0, None)
 
-        assert self.broken(lambda _: None, visit(2.0), later(program)) == "I-10"
+        assert self.broken(lambda _: None, visit(6.0), later(program)) == "I-10"
 
     @pytest.mark.parametrize("what", ["hold", "waiter", "cleanup", "subscription"])
     def test_what_is_left_is_found(self, what: str) -> None:

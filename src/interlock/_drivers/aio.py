@@ -258,7 +258,7 @@ class AsyncDriver:
 
     def _seconds(self, call: Eval[object], least: float = GRACE) -> float:
         """Return the seconds that *call* may take; *least* if its time is up."""
-        if call.deadline == NEVER:
+        if call.deadline == NEVER or call.patient:
             return self._timeout
         return min(self._timeout, max(call.deadline - clock.now(), least))
 

@@ -307,7 +307,8 @@ class ThreadDriver:
         """
         if not self._renewer.started:
             self._begin()
-        return self._pool, call, min(self._timeout, call.deadline - clock.now())
+        left = self._timeout if call.patient else call.deadline - clock.now()
+        return self._pool, call, min(self._timeout, left)
 
     def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply.
@@ -325,7 +326,7 @@ class ThreadDriver:
 
     def _send(self, call: Eval[object]) -> object:
         timeout = self._timeout
-        if call.deadline != NEVER:
+        if call.deadline != NEVER and not call.patient:
             # Without `min` and `max`, which are calls.
             left = call.deadline - clock.now()
             if left < timeout:

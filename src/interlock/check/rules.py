@@ -70,16 +70,17 @@ def _silence(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
 
 
 def _latency(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
-    del requirements
     found = f"a round trip takes {facts.round_trip * 1000:.1f} ms"
-    if facts.round_trip < GRACE / 2:
+    timeout = requirements.options.command_timeout
+    if facts.round_trip < min(GRACE / 2, timeout / 4):
         yield Finding("latency", OK, found)
     else:
         yield Finding(
             "latency",
             WARNING,
-            f"{found}, and a single try (timeout=0) gives the server {GRACE:g} s",
-            "use a server that is nearer, or a timeout above 0",
+            f"{found}; a command is given up after {timeout:g} s, "
+            "and clean-up that takes this long is left to the background",
+            "use a server that is nearer, or a longer command_timeout",
         )
 
 

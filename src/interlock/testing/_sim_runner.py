@@ -346,7 +346,7 @@ class Runner(Generic[H]):
         unlucky = self.client.random.randrange(len(groups))
         for number, (where, calls) in enumerate(groups):
             timeout = where.patience(self)
-            if not isinstance(effect, Batch):
+            if not isinstance(effect, Batch) and not calls[0].patient:
                 timeout = min(timeout, max(calls[0].deadline - where.clock(), GRACE))
             mine = fault if number == unlucky else None
             exchange = where.exchange(calls, timeout, partial(answer, number), self.name, mine)

@@ -738,6 +738,7 @@ class _Run:
         "_call",
         "_deadline",
         "_op",
+        "_patient",
         "_tries",
         "effect",
         "interruption",
@@ -754,7 +755,7 @@ class _Run:
         self.interruption = interruption
         self._op: Op[object] = iter(op)
         self._call: Eval[object] | None = None
-        self._deadline = 0.0
+        self._deadline, self._patient = 0.0, False
         self._tries = 0
 
     def step(self, reply: object = None, error: BaseException | None = None) -> None:
@@ -771,8 +772,9 @@ class _Run:
             self.result = raised
         finally:
             if self._call is not None and self.effect is not self._call:
-                # A lock keeps its release script, and sends it again with its own deadline.
-                self._call.deadline, self._call = self._deadline, None
+                # A lock keeps its scripts, and sends them again with their own deadlines.
+                self._call.deadline, self._call.patient = self._deadline, self._patient
+                self._call = None
 
     def interrupt(self, error: BaseException) -> None:
         """Throw *error* into the operation, wherever it stands.
@@ -798,7 +800,9 @@ class _Run:
         call: Any = self.effect
         if call is not self._call:
             self._call, self._deadline, self._tries = call, call.deadline, 0
+            self._patient = call.patient
             if patience is not None:
+                call.patient = False
                 call.deadline = self.session.clock() + patience
                 if call.replication is not None:
                     call.replication.timeout = min(call.replication.timeout, patience)

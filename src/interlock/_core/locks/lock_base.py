@@ -435,13 +435,14 @@ class LockBase(ABC):
             place.stand(more)
             keep = QUEUE_KEPT * self.session.options.poll_cap
             stand_in_queue(call, place.client, place.queue, more=more, keep=keep)
+        call.patient = True
         if self.session.replicas is not None:
             require_replicas(call, hold, self.session.replicas)
         return call
 
     @staticmethod
     def answer_by(deadline: float, sent_at: float) -> float:
-        """Return the deadline for the reply.
+        """Return the deadline for further tries.
 
         A single try, too, has time for a second one, in case its connection is stale.
         """
@@ -815,6 +816,7 @@ class Reenter(Step[Hold]):
         call = self._call = lock.acquire_script(
             hold, self._wanted, depth, lock.answer_by(self._deadline, now)
         )
+        call.patient = True
         return call
 
     def done(self, answer: Grant | float) -> bool:

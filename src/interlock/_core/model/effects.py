@@ -94,6 +94,9 @@ class Eval(Generic[R_co]):
     Attributes:
         deadline: on the session's clock. A driver waits for the reply until then, and for
             `GRACE` at least, but no longer than the command time-out.
+        patient: whether each reply is waited for until the command time-out, also after *deadline*.
+            A try for a lock is given up only then, so that a long way to the server does not end
+            it. The deadline still ends the tries.
         replication: what replicas must acknowledge, if they are asked. That takes additional time.
         unknown: how often it was sent and no reply was read. Each time, the server may have
             executed it, or may still do so.
@@ -122,6 +125,7 @@ class Eval(Generic[R_co]):
     then: Callable[[object], None] | None = None
     queued: int = 0
     spare: bool = False
+    patient: bool = False
 
     def anew(self) -> Eval[R_co]:
         """Return an unsent copy of this call."""
@@ -134,6 +138,7 @@ class Eval(Generic[R_co]):
             packed=self.packed,
             queued=self.queued,
             spare=self.spare,
+            patient=self.patient,
         )
 
     def __iter__(self) -> Generator[Effect, object, R_co]:

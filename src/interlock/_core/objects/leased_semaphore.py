@@ -335,6 +335,7 @@ class LeasedSemaphore:
         call = scripts.leased_semaphore_acquire(
             self.key, permit.lease, permit.holder, session.publish, self.channel, deadline=deadline
         )
+        call.patient = True
         if session.replicas is not None:
             require_replicas(call, permit, session.replicas)
         answer = yield from session.persist(call, permit)

@@ -276,6 +276,7 @@ class Semaphore:
             *(session.publish, self.channel),
             deadline=deadline,
         )
+        call.patient = True
         place = session.waiters.places.get(part)
         if place is not None and waits:
             # If others wait here, the client stays in the queue after this one gets its permits.

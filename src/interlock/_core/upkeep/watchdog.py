@@ -203,6 +203,11 @@ class Watchdog:
             if hold.state is State.LOST:
                 if hold.abandoned():
                     self._holds.end(hold)
+                elif hold.ran_out() and now >= hold.valid_until + max(hold.lease, self.lease):
+                    # Its owner is not bound to release it, as in a rate limit. Its next hold must
+                    # not be hit by a late command.
+                    _ = hold.keep_holder_unique()
+                    self._holds.end(hold)
             elif hold.state is State.HELD and hold.renewal is not None:
                 if deserted or hold.abandoned():
                     self._abandon(hold)
