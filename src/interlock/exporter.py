@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from interlock._drivers.background.log import LOGGER
@@ -18,7 +18,7 @@ from interlock.errors import InterlockError
 from interlock.inspection import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric
 
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 FAMILIES = {
     "interlock_locks": "Locks that are held or awaited.",
     "interlock_locks_late": "Locks with a renewal that is late: the holder is dying or cut off.",
+    "interlock_dead_holders": "Holders whose client is dead: silent, and without a connection.",
+    "interlock_silent_holders": "Holders whose client is silent: slow, frozen or cut off.",
+    "interlock_deadlocked_locks": "Locks that somebody awaits in a proven deadlock.",
+    "interlock_locks_longest_wait_seconds": "The longest wait that a card tells.",
+    "interlock_wait_age_seconds": "For how long threads and tasks have waited until now.",
     "interlock_locks_oldest_hold_seconds": "The longest hold that a card tells.",
     "interlock_locks_waiters": "Threads and tasks that wait; without cards clients that listen.",
     "interlock_clients": "Clients that hold or await something.",
@@ -37,6 +42,8 @@ FAMILIES = {
     "interlock_exporter_forbidden": "What the user has no right to read: keys, cards or listeners.",
 }
 """Metric -> what it says."""
+BUCKETS = (1, 5, 10, 30, 60, 300, 900, 3600)
+"""Seconds."""
 
 
 class Fleet(Collector):
@@ -76,7 +83,9 @@ class Fleet(Collector):
         locks: Counter[str] = Counter()
         waiting: Counter[str] = Counter()
         clients: set[str] = set()
-        late, oldest, self.error = 0, 0.0, ""
+        late = dead = silent = deadlocked = 0
+        oldest, self.error = 0.0, ""
+        waits: list[float] = []
         try:
             with Reader(self._servers, self._options) as reader:
                 for page in reader.pages("*"):
@@ -84,6 +93,11 @@ class Fleet(Collector):
                         locks[info.kind] += 1
                         waiting[info.kind] += info.waiting_at_least
                         late += info.late
+                        states = [each.client.state for each in info.holders]
+                        dead += states.count("dead")
+                        silent += states.count("silent")
+                        deadlocked += info.deadlock
+                        waits += [each.waited for each in info.waiters if each.waited is not None]
                         oldest = max(oldest, info.held_for or 0.0)
                         clients.update(each.client.client_id for each in info.holders)
                         clients.update(each.client.client_id for each in info.waiters)
@@ -99,6 +113,11 @@ class Fleet(Collector):
             _by("interlock_locks", "kind", locks),
             _by("interlock_locks_waiters", "kind", waiting),
             _gauge("interlock_locks_late", late),
+            _gauge("interlock_dead_holders", dead),
+            _gauge("interlock_silent_holders", silent),
+            _gauge("interlock_deadlocked_locks", deadlocked),
+            _gauge("interlock_locks_longest_wait_seconds", max(waits, default=0.0)),
+            _ages("interlock_wait_age_seconds", waits),
             _gauge("interlock_locks_oldest_hold_seconds", oldest),
             _gauge("interlock_clients", len(clients - {""})),
             _gauge("interlock_exporter_up", 1.0),
@@ -117,6 +136,13 @@ class Fleet(Collector):
 
 def _gauge(name: str, value: float) -> Metric:
     return GaugeMetricFamily(name, FAMILIES[name], value=value)
+
+
+def _ages(name: str, ages: Sequence[float]) -> Metric:
+    """Return *ages* as a histogram that may shrink: waits end."""
+    buckets = [(str(float(most)), float(sum(age <= most for age in ages))) for most in BUCKETS]
+    buckets.append(("+Inf", float(len(ages))))
+    return GaugeHistogramMetricFamily(name, FAMILIES[name], buckets=buckets, gsum_value=sum(ages))
 
 
 def _by(name: str, label: str, counts: Mapping[str, int]) -> Metric:

@@ -17,10 +17,13 @@ import interlock
 from interlock import Options
 from interlock._links.urls import open_url
 from interlock.cli import main
-from interlock.console.watch import changes, trouble
+from interlock.console.changes import Changes, story_of
+from interlock.console.watch import Watch
 from interlock.errors import ClosedError
 from interlock.exporter import Fleet
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo
+from interlock.inspection.server_facts import ServerFacts
+from interlock.inspection.words import trouble
 
 if TYPE_CHECKING:
     import pytest
@@ -93,26 +96,83 @@ def lock(name: str = "a", *, left: float = 9.0, held: float = 1.0, waiting: int 
 
 
 def test_what_happened_between_two_readings_is_told() -> None:
-    """A lease that ran out is a loss, a late renewal is told once, and a release is a release."""
+    """A lease that ran out is a loss, a late renewal is told once, and no release is guessed."""
 
-    def told(before: LockInfo | None, after: LockInfo | None) -> list[tuple[str, bool]]:
-        found = changes([before] if before else [], [after] if after else [], 2.0)
+    def told(
+        before: LockInfo | None, after: LockInfo | None, passed: float = 2.0, story: str = ""
+    ) -> list[tuple[str, bool]]:
+        found = Changes().between(
+            [before] if before else [], [after] if after else [], passed, story
+        )
         return [(each.what, each.loss) for each in found]
 
     assert told(lock(), lock(left=8)) == []
     assert told(lock(), lock(left=3)) == [("the renewal by c:1 is late", False)]
     assert told(lock(left=3), lock(left=2)) == []
     assert told(lock(left=3), None) == [("lost by c:1: its lease ran out", True)]
-    assert told(lock(left=9), None) == [("released by c:1", False)]
+    [(what, loss)] = told(lock(left=9), None)
+    assert ("no card tells whether released" in what, loss) == (True, False)
+    # The server could not be read for 20 s: the lease had time to run out.
+    assert told(lock(left=9), None, passed=20.0) == [("lost by c:1: its lease ran out", True)]
+    assert told(lock(left=9), None, story="it was flushed") == [
+        ("lost by c:1: it was flushed", True)
+    ]
     assert told(None, lock()) == [("acquired by c:1", False)]
 
 
+def test_a_restart_a_flush_and_evictions_explain_missing_keys() -> None:
+    """What servers tell of themselves becomes the story of what went with it."""
+    before = ServerFacts(frozenset({"one"}), flushes=1, evicted=0)
+    assert story_of(before, before) == ""
+    assert "restarted" in story_of(before, ServerFacts(frozenset({"two"})))
+    assert "FLUSHDB" in story_of(before, ServerFacts(frozenset({"one"}), flushes=2))
+    assert "evicted 3 keys" in story_of(
+        before, ServerFacts(frozenset({"one"}), flushes=1, evicted=3)
+    )
+
+
+def test_losses_are_losses_and_releases_are_releases(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """A deleted key is a loss and a release is none, as the card of the client tells."""
+    watch = Watch(open_url(redis_url), Options(), interval=0.2)
+
+    def seen(name: str, word: str) -> bool:
+        watch.looked_at()
+        return any(each.name == name and word in each.what for each in watch.happenings)
+
+    watch.start()
+    try:
+        with interlock.connect(redis_url, lease=1.5) as holder:
+            for name in ("kept", "taken"):
+                assert holder.lock(name).acquire()
+            wait_until(lambda: seen("taken", "acquired"), GIVE_UP, "it is seen")
+            wait_until(
+                lambda: (
+                    all(info.held_for is not None for info in watch.snapshot.locks)
+                    and watch.looked_at() is None
+                ),
+                GIVE_UP,
+                "cards tell",
+            )
+            holder.lock("kept").release()
+            _ = redis_client.delete("taken")
+            wait_until(lambda: seen("taken", "lost by"), GIVE_UP, "the loss is told")
+            wait_until(lambda: seen("kept", "released by"), GIVE_UP, "the release is told")
+        losses = [each.name for each in watch.happenings if each.loss]
+        assert losses == ["taken"]
+    finally:
+        watch.close()
+
+
 def test_locks_are_sorted_by_trouble() -> None:
-    """Late ones come first, then those that most await, then the longest holds."""
+    """Dead holders come first, then late ones, those that most await, and the longest holds."""
+    gone = ClientInfo("d", answering=False, silent=60.0, connected=False)
+    dead = LockInfo("dead", "lock", holders=(HolderInfo("d:1", gone, remaining=2900.0),))
     polled = LockInfo("polled", "lock", waiter_count=5)
     late, long, awaited = lock("late", left=1), lock("long", held=900), lock("awaited", waiting=3)
-    found = sorted([lock("new"), long, awaited, polled, late], key=trouble)
-    assert [info.name for info in found] == ["late", "polled", "awaited", "long", "new"]
+    found = sorted([lock("new"), long, awaited, polled, late, dead], key=trouble)
+    assert [info.name for info in found] == ["dead", "late", "polled", "awaited", "long", "new"]
 
 
 def test_the_exporter_and_the_console_tell_what_is_not_shown(

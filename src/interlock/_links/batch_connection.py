@@ -22,12 +22,17 @@ _LIBRARY = (("SETINFO", "LIB-NAME", "interlock"), ("SETINFO", "LIB-VER", __versi
 
 
 class NodeBatchConnection:
-    """Sends batches to one node; it connects when needed, and again after a loss."""
+    """Sends batches to one node; it connects when needed, and again after a loss.
+
+    Attributes:
+        named: whether CLIENT LIST shows the name, as far as it is known.
+    """
 
     def __init__(self, endpoint: Endpoint, name: str) -> None:
         self._endpoint = endpoint
         self._name = name
         self._connection: Connection | None = None
+        self.named = True
 
     def batch(
         self,
@@ -79,7 +84,8 @@ class NodeBatchConnection:
                 # Servers before Redis 7.2 do not know SETINFO.
                 commands = (("SETNAME", self._name), *_LIBRARY)
                 packed = [pack(("CLIENT", *command)) for command in commands]
-                _ = self._connection.exchange(packed, patience)
+                replies = self._connection.exchange(packed, patience)
+                self.named = not isinstance(replies[0], Exception)
         return self._connection
 
     def drop(self) -> None:
@@ -166,6 +172,11 @@ class BatchConnection:
         if len(self._connections) > 1:
             for node in set(self._connections) - set(self._topology.nodes):
                 self._connections.pop(node).drop()
+
+    @property
+    def named(self) -> bool:
+        """Return whether CLIENT LIST shows the name of all connections."""
+        return all(connection.named for connection in self._connections.values())
 
     def drop(self) -> None:
         """Close all open connections; doing it twice changes nothing."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from interlock._core.scripts.script import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
-from interlock.cli.table import client_of, clock_time
+from interlock.cli.table import clock_time
 from interlock.errors import ServerUnavailableError
 from interlock.inspection.deadlocks import check_seen, find_deadlocks
+from interlock.inspection.words import client_of
 
 if TYPE_CHECKING:
     import argparse

@@ -28,7 +28,8 @@ EPILOG = """\
 HELD FOR and host, process and thread come from the cards that clients write about holds and waits
 of more than a second, in each renewal round (a third of the lease). Where there is none, HOLDER is
 the id on the server. LATE means that a renewed lock was not renewed in time: its holder is dying,
-or cut off from the server.
+or cut off from the server. DEAD means that nobody is there: the client's card is two rounds late,
+and the server has no connection of it. A client that is slow or cut off is "silent since" a time.
 
 exit status:
     0   the list was printed; stderr tells what the user has no right to read
@@ -39,6 +40,7 @@ examples:
   interlock list --url redis://db.example:6379/0
   interlock list 'orders:*' --waiting --older-than 5m
   interlock list --late --json
+  interlock list --dead
 """
 
 AHEAD = 2
@@ -70,6 +72,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--waiting", action="store_true", help="only those that somebody awaits")
     parser.add_argument(
         "--late", action="store_true", help="only those with a renewal that is late"
+    )
+    parser.add_argument(
+        "--dead",
+        action="store_true",
+        help="only those whose holder is dead: its client is silent, and has no connection",
     )
     parser.add_argument(
         "--older-than",
@@ -113,17 +120,29 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 def _print(given: Mapping[str, object], environ: Mapping[str, str], kinds: list[str]) -> None:
     """Print all pages."""
     with open_reader(given, environ) as reader:
-        heading = True
+        heading, found = True, False
         for page in _ahead(reader.pages(str(given["pattern"]), kinds)):
             chosen = list(_chosen(page, given))
+            found = found or bool(chosen)
             if given["json"]:
                 for info in chosen:
                     print(json.dumps(info.as_dict()))
             elif chosen:
                 print("\n".join(lines([row_of(info) for info in chosen], heading=heading)))
                 heading = False
+        if not found and not given["json"]:
+            say(f"no lock {_wanted(given)}")
         for line in reader.missing():
             say(line)
+
+
+def _wanted(given: Mapping[str, object]) -> str:
+    """Return what no lock is, in words."""
+    wanted = [f"--{each}" for each in ("waiting", "late", "dead") if given[each]]
+    wanted += ["--older-than"] if given["older_than"] is not None else []
+    pattern = "" if given["pattern"] == "*" else f" under {given['pattern']!r}"
+    filters = f" that passes {' '.join(wanted)}" if wanted else ""
+    return f"is held or awaited{pattern}{filters}"
 
 
 def _ahead(pages: Iterator[list[LockInfo]]) -> Iterator[list[LockInfo]]:
@@ -153,6 +172,8 @@ def _chosen(page: Sequence[LockInfo], given: Mapping[str, object]) -> Iterator[L
         if given["waiting"] and info.awaited is False:
             continue
         if given["late"] and not info.late:
+            continue
+        if given["dead"] and not info.dead:
             continue
         # An unknown age may be a high one. Java tells none.
         held_for = info.held_for

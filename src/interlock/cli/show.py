@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from interlock._core.scripts.script import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
-from interlock.cli.table import client_of, clock_time, kind_of, renewed_of, waiting_of
+from interlock.cli.table import clock_time, kind_of, renewed_of, waiting_of
+from interlock.inspection.words import client_of, counted, end_of, silence
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping
 
     from interlock.inspection import LockInfo
-    from interlock.inspection.info import StackInfo
+    from interlock.inspection.info import HolderInfo, StackInfo
 
 DESCRIPTION = """\
 Show the holders of the lock NAME with host, process, thread and times. Then show the waiters.
@@ -97,23 +98,31 @@ def text_of(info: LockInfo) -> Iterator[str]:
     if info.token is not None:
         yield f"token:    {info.token}"
     for holder in info.holders:
-        ends = "never" if holder.remaining is None else f"in {holder.remaining:.0f} s"
-        where = safe(client_of(holder.client, "another library, or not renewed yet"))
-        yield f"holder:   {safe(holder.holder)}"
-        yield f"  client  {where}"
-        if holder.thread:
-            yield f"  thread  {safe(holder.thread)}"
-        yield f"  held    {clock_time(holder.held_for)}, depth {holder.depth}"
-        yield f"  renewed {renewed_of(holder)}; ends {ends} unless it is renewed"
-        if holder.trace_id:
-            yield f"  trace   {safe(holder.trace_id)}"
-        if holder.client.doubt:
-            yield f"  doubt   {safe(holder.client.doubt)}"
+        yield from _holder(holder)
     if info.holder_count > len(info.holders):
-        yield f"and {info.holder_count - len(info.holders)} more holders"
+        yield f"and {counted(info.holder_count - len(info.holders), 'more holder')}"
     waiting = _NOBODY.get(info.awaited) or waiting_of(info)
     yield f"waiting:  {waiting}"
+    if info.deadlock:
+        yield "deadlock: one who waits for it is in a deadlock; interlock deadlocks names the ring"
     for place, waiter in enumerate(info.waiters, 1):
         where = safe(client_of(waiter.client, "another library, or waiting for less than a second"))
         thread = f" {safe(waiter.thread)}" if waiter.thread else ""
         yield f"  {place:3} {safe(waiter.holder)}  {where}{thread}  for {clock_time(waiter.waited)}"
+
+
+def _holder(holder: HolderInfo) -> Iterator[str]:
+    """Yield the lines about one holder."""
+    where = safe(client_of(holder.client, "another library, or not renewed yet"))
+    yield f"holder:   {safe(holder.holder)}"
+    yield f"  client  {where}"
+    if holder.thread:
+        yield f"  thread  {safe(holder.thread)}"
+    yield f"  held    {clock_time(holder.held_for)}, depth {holder.depth}"
+    if silent := silence(holder.client):
+        yield f"  answers no: {silent}"
+    yield f"  renewed {renewed_of(holder)}; {end_of(holder)}"
+    if holder.trace_id:
+        yield f"  trace   {safe(holder.trace_id)}"
+    if holder.client.doubt:
+        yield f"  doubt   {safe(holder.client.doubt)}"

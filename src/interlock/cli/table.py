@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core.scripts.script import safe
+from interlock.inspection.words import client_of, counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from interlock.inspection import ClientInfo, HolderInfo, LockInfo
+    from interlock.inspection import HolderInfo, LockInfo
 
 HEADINGS = ("NAME", "KIND", "HELD FOR", "RENEWED", "HOLDER", "WAITING")
 _SHORTEST = (10, 8, 8, 8, 24, 7)
@@ -54,29 +55,11 @@ def kind_of(info: LockInfo) -> str:
     return f"{word} x{depth}" if depth > 1 else word
 
 
-def client_of(client: ClientInfo, fallback: str) -> str:
-    """Return what is known of a client: its host, process and program."""
-    parts: list[str] = []
-    if client.host:
-        parts.append(client.host)
-    if client.pid is not None:
-        parts.append(f"pid {client.pid}")
-    if client.program:
-        parts.append(client.program)
-    if not parts:
-        parts.append(fallback)
-    if client.doubt:
-        parts.append("(doubtful)")
-    elif client.answering is False:
-        parts.append("(not answering)")
-    return " ".join(parts)
-
-
-def holder_of(info: LockInfo) -> str:
-    """Return who holds a lock."""
+def holder_of(info: LockInfo, first: HolderInfo | None = None) -> str:
+    """Return who holds a lock: *first*, and how many others."""
     if not info.holders:
         return f"free: {info.free}" if info.free is not None else "nobody"
-    first = info.holders[0]
+    first = first or info.holders[0]
     text = client_of(first.client, first.holder)
     if first.thread:
         text = f"{text} {first.thread}"
@@ -86,9 +69,11 @@ def holder_of(info: LockInfo) -> str:
 
 def renewed_of(holder: HolderInfo) -> str:
     """Return when a hold was renewed last."""
+    if holder.client.dead:
+        return "DEAD"
     ago = holder.renewed_ago
     if ago is None:
-        return "no" if holder.renewed is False else "?"
+        return "fixed" if holder.renewed is False else "?"
     return f"LATE {ago:.0f}s" if holder.late else f"{ago:.0f} s ago"
 
 
@@ -97,9 +82,9 @@ def waiting_of(info: LockInfo) -> str:
     if not info.awaited:
         return "?" if info.awaited is None else "-"
     count = max(info.waiter_count, len(info.waiters))
-    longest = max((each.waited for each in info.waiters if each.waited is not None), default=None)
+    longest = info.longest_wait
     clients = info.waiting_clients
-    text = f"{clients} clients" if clients > 1 else "1 client" if clients else ""
+    text = counted(clients, "client") if clients else ""
     if count > 1:
         text = f"{count} in {text}" if text else str(count)
     return text if longest is None else f"{text}, first {clock_time(longest)}"
@@ -107,17 +92,20 @@ def waiting_of(info: LockInfo) -> str:
 
 def row_of(info: LockInfo) -> Row:
     """Return the line of a lock."""
-    late = next((holder for holder in info.holders if holder.late), None)
+    bad = next((each for each in info.holders if each.client.dead), None)
+    late = bad or next((holder for holder in info.holders if holder.late), None)
     holder = late or next(iter(info.holders), None)
     waiting = waiting_of(info)
+    if info.deadlock:
+        waiting = f"DEADLOCK {waiting}"
     if late is not None and late.remaining is not None:
-        waiting = f"{waiting}  ends in {late.remaining:.0f} s"
+        waiting = f"{waiting}  ends in {duration(late.remaining)}"
     return Row(
         safe(info.name),
         kind_of(info),
         clock_time(info.held_for),
         "" if holder is None else renewed_of(holder),
-        safe(holder_of(info)),
+        safe(holder_of(info, holder)),
         waiting,
     )
 

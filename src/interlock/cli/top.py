@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import one_line, signal_status
-from interlock.cli.table import lines, row_of
+from interlock.cli.table import clock_time, lines, row_of
 from interlock.cli.values import positive_number, positive_seconds
 from interlock.errors import ServerUnavailableError
+from interlock.inspection.words import client_of, counted, trouble
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
     from interlock.inspection import LockInfo
 
 DESCRIPTION = """\
-Show the locks with the most trouble, and look again every few seconds: first those with a late
-renewal, then those with the most waiters, then those that are held for longest. Ctrl-C ends it.
+Show the locks with the most trouble, and look again every few seconds: first those of dead holders
+and in deadlocks, then late renewals, long queues, long waits and long holds. Ctrl-C ends it.
 """
 
 EPILOG = """\
@@ -40,6 +41,8 @@ exit status:
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+WAITS = 5
+"""Longest waits that are shown."""
 _AROUND = 3
 """Lines of the terminal that show no lock."""
 
@@ -118,23 +121,40 @@ def _whole_screen() -> Generator[bool]:
 def _picture(given: Mapping[str, object], environ: Mapping[str, str], rows: int) -> list[str]:
     """Return the lines of one picture, with *rows* locks at most."""
     worst: list[LockInfo] = []
-    count = late = awaited = 0
+    count = late = awaited = dead = 0
+    waits: list[tuple[float, str]] = []
     try:
         with open_reader(given, environ) as reader:
             for page in reader.pages(str(given["pattern"])):
                 count += len(page)
                 late += sum(info.late for info in page)
+                dead += sum(info.dead for info in page)
+                waits = heapq.nlargest(WAITS, [*waits, *_waits(page)])
                 awaited += sum(bool(info.awaited) for info in page)
-                worst = heapq.nlargest(max(rows, 1), [*worst, *page], key=_trouble)
+                worst = heapq.nsmallest(max(rows, 1), [*worst, *page], key=trouble)
     except ServerUnavailableError as error:
         return [f"interlock top, {time.strftime('%X')}: {one_line(str(error))}"]
-    head = f"interlock top, {time.strftime('%X')}: {count} locks, {late} late, {awaited} awaited"
+    head = (
+        f"interlock top, {time.strftime('%X')}: {counted(count, 'lock')}, "
+        f"{dead} dead, {late} late, {awaited} awaited"
+    )
     missing = reader.missing()
+    longest = [text for _, text in waits]
+    if longest:
+        longest = ["", "longest waits", *longest]
     # They take the place of the last locks.
-    worst = worst[: max(rows - len(missing), 1)]
-    return [head, *missing, "", *lines([row_of(info) for info in worst], heading=True)]
+    worst = worst[: max(rows - len(missing) - len(longest), 1)]
+    return [head, *missing, "", *lines([row_of(info) for info in worst], heading=True), *longest]
 
 
-def _trouble(info: LockInfo) -> tuple[bool, int, float]:
-    """Return how bad it is; the worst is the largest."""
-    return info.late, info.waiting_at_least, info.held_for or 0.0
+def _waits(page: Iterable[LockInfo]) -> Iterator[tuple[float, str]]:
+    """Yield the waits for the locks of *page* with their lines."""
+    for info in page:
+        holder = next(iter(info.holders), None)
+        held = "nobody" if holder is None else client_of(holder.client, holder.holder)
+        for place, each in enumerate(info.waiters, 1):
+            if each.waited is not None:
+                who = f"{client_of(each.client, each.holder)} {each.thread}"
+                queue = f", place {place}" if info.kind == "fair_lock" else ""
+                line = f"{clock_time(each.waited)}  {who} for {info.name!r}{queue}, held by {held}"
+                yield each.waited, f"  {one_line(line)}"

@@ -21,10 +21,12 @@ from starlette.staticfiles import StaticFiles
 import interlock.asyncio
 from interlock._drivers.background.log import log_break
 from interlock.console.access import COOKIE, HEADERS
+from interlock.console.changes import Happening, who
 from interlock.console.graph import ROW
-from interlock.console.watch import FILTERS, Happening, who
+from interlock.console.watch import FILTERS
 from interlock.errors import ConfigError, InterlockError
 from interlock.inspection.face import read_lock, read_stacks
+from interlock.inspection.words import end_of, silence
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -82,7 +84,9 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(seconds=seconds, clock=_clock)
-    made.globals.update(url=_url, who=who, waiting=_waiting, ROW=ROW)
+    made.globals.update(
+        url=_url, who=who, silence=silence, end_of=end_of, waiting=_waiting, ROW=ROW
+    )
     return cast("Environment", made)
 
 

@@ -10,17 +10,21 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from interlock._drivers.background.log import LOGGER
+from interlock.console.changes import Changes, Happening, story_of
 from interlock.console.graph import Graph, graph_of
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
 from interlock.inspection.deadlocks import DeadlockSearch
+from interlock.inspection.server_facts import ServerFacts
+from interlock.inspection.words import trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
-    from interlock.inspection import ClientInfo, HolderInfo, LockInfo
+    from interlock.inspection import ClientInfo, LockInfo
+    from interlock.inspection.cards import Card
     from interlock.options import Options
 
 INTERVAL = 1.0
@@ -37,33 +41,16 @@ MOST_CARDS = 200
 """Cards of waiting clients that are read each time."""
 LONG = 300.0
 """Seconds after which a hold counts as long."""
-EXPIRING = 3.0
-"""A renewed hold that had less than so many seconds left and is gone has run out."""
 
 
 FILTERS: Mapping[str, Callable[[LockInfo], bool]] = {
+    "dead": lambda info: info.dead,
+    "deadlock": lambda info: info.deadlock,
     "late": lambda info: info.late,
     "waiting": lambda info: info.awaited is not False,
     "long": lambda info: (info.held_for or 0) >= LONG,
 }
 """The word of a filter -> whether it shows a lock."""
-
-
-@dataclass(frozen=True, slots=True)
-class Happening:
-    """Something that the console has seen happen.
-
-    Attributes:
-        at: seconds since 1970.
-        name: of the lock; empty if it is about the server.
-        what: in words.
-        loss: whether a holder lost its lock.
-    """
-
-    at: float
-    name: str
-    what: str
-    loss: bool = False
 
 
 @dataclass(slots=True)
@@ -93,6 +80,7 @@ class Snapshot:
         error: why the last reading failed; empty if it did not.
         missing: what the user of the console may not read, in words.
         counts: filter -> locks that it shows.
+        facts: what the servers tell of restarts, flushes and evictions.
     """
 
     version: int = 0
@@ -102,6 +90,7 @@ class Snapshot:
     error: str = ""
     missing: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(FILTERS, 0))
+    facts: ServerFacts = field(default_factory=ServerFacts)
 
     def clients(self) -> list[ClientRow]:
         """Return the clients that hold or await something; those that hold most come first."""
@@ -114,11 +103,6 @@ class Snapshot:
                 row = found.setdefault(waiter.client.client_id, ClientRow(waiter.client))
                 row.waits += 1
         return sorted(found.values(), key=lambda row: (-row.holds, -row.waits))
-
-
-def trouble(info: LockInfo) -> tuple[bool, int, float, str]:
-    """Return the key to sort by: late first, then long queues, then long holds."""
-    return (not info.late, -info.waiting_at_least, -(info.held_for or 0), info.name)
 
 
 class Watch:
@@ -143,6 +127,8 @@ class Watch:
         self.happenings: deque[Happening] = deque(maxlen=KEPT)
         self._interval = interval
         self._search = DeadlockSearch()
+        self._changes = Changes()
+        self._told: dict[str, Card | None] = {}
         self._looked_at = 0.0
         self._wakeup = threading.Event()
         self._closing = False
@@ -183,6 +169,13 @@ class Watch:
         """Remember *happening*."""
         self.happenings.appendleft(happening)
 
+    def _settle(self) -> None:
+        """Tell how holds ended, where their clients' cards tell it by now."""
+        better = dict(self._changes.settle(self._told))
+        if better:
+            kept = [better.get(each, each) for each in self.happenings]
+            self.happenings = deque(kept, maxlen=KEPT)
+
     def _run(self) -> None:
         while not self._closing:
             started = time.monotonic()
@@ -208,6 +201,9 @@ class Watch:
                 dead = {link.key for links in cycles for link in links}
                 awaited.sort(key=lambda info: info.name not in dead)
                 graph = graph_of(awaited[:DRAWN], cards, cycles)
+                facts = reader.facts()
+                wanted = list(self._changes.clients())[:MOST_CARDS]
+                self._told = {client: reader.card(client) for client in wanted}
                 counts = {name: sum(map(shows, locks)) for name, shows in FILTERS.items()}
                 return Snapshot(
                     last.version + 1,
@@ -216,6 +212,7 @@ class Watch:
                     graph,
                     missing=tuple(reader.missing()),
                     counts=counts,
+                    facts=facts,
                 )
         except InterlockError as error:
             return replace(last, version=last.version + 1, error=str(error))
@@ -240,36 +237,14 @@ class Watch:
                 if frozenset(cycle) not in known:
                     what = ", ".join(map(snapshot.graph.label, cycle))
                     self.note(Happening(time.time(), "", f"deadlock: {what} wait for each other"))
+            self._settle()
             if last.at:
-                for happening in changes(last.locks, snapshot.locks, snapshot.at - last.at):
-                    self.note(happening)
+                story = story_of(last.facts, snapshot.facts)
+                if story:
+                    self.note(Happening(time.time(), "", f"the server's data: {story}"))
+                passed = snapshot.at - last.at
+                for found in self._changes.between(last.locks, snapshot.locks, passed, story):
+                    self.note(found)
         self.snapshot = snapshot
         for listener in self._listeners:
             listener()
-
-
-def changes(
-    before: Sequence[LockInfo], after: Sequence[LockInfo], passed: float
-) -> Iterable[Happening]:
-    """Yield what has happened between two readings, *passed* seconds apart."""
-    now = time.time()
-    old = {(info.name, each.holder): (info, each) for info in before for each in info.holders}
-    new = {(info.name, each.holder): (info, each) for info in after for each in info.holders}
-    for place, (info, each) in old.items():
-        if place in new:
-            if new[place][1].late and not each.late:
-                yield Happening(now, info.name, f"the renewal by {who(each)} is late")
-        elif each.late or (each.renewed and (each.remaining or 0) < min(passed, EXPIRING)):
-            yield Happening(now, info.name, f"lost by {who(each)}: its lease ran out", loss=True)
-        else:
-            yield Happening(now, info.name, f"released by {who(each)}")
-    for place in new.keys() - old.keys():
-        info, each = new[place]
-        yield Happening(now, info.name, f"acquired by {who(each)}")
-
-
-def who(each: HolderInfo) -> str:
-    """Return in words who holds."""
-    client = each.client
-    parts = [client.host, f"pid {client.pid}" if client.pid else "", client.program, each.thread]
-    return " ".join(part for part in parts if part) or each.holder

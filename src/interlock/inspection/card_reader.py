@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.insight.card import CARD, INDEX
+from interlock._core.insight.connection_name import client_in_names, client_part
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.errors import ServerUnavailableError
@@ -38,7 +39,7 @@ PERMIT = 32
 _CARD_BEGIN, _CARD_END = CARD.format("\n").split("\n")
 CARD_READ = load("card_read")
 CARD_BUSY = load("card_busy")
-_WAITS, _PERMITS = 1, 2
+WAITS, PERMITS, _ENDS = 1, 2, 4
 _set = object.__setattr__
 
 
@@ -88,14 +89,16 @@ class CardReader:
         self._told: Told | None = None
         self._kept: dict[str, cards.Card | None] = {}
         self._kept_entries = 0
+        self._connected: frozenset[str] | None = None
         self.unread: set[str] = set()
 
     def forget(self) -> None:
         """Read everything again from now on."""
         self._told, self._kept, self._kept_entries = None, {}, 0
+        self._connected = None
 
-    def busy(self, *, permits: bool) -> Iterator[cards.Card]:
-        """Yield the cards of clients that wait, with *permits* also of those that hold some."""
+    def busy(self, wanted: int) -> Iterator[cards.Card]:
+        """Yield the cards of clients that wait, hold permits, or tell ends, as *wanted* says."""
         self._service.find_nodes()
         for node, keys in self._card_keys():
             # There may be very many. Most are not needed, and the server tells which ones are.
@@ -104,7 +107,7 @@ class CardReader:
             whole: list[Call] = []
             for key, reply in zip(keys, replies, strict=True):
                 self._note_card(key, reply)
-                if isinstance(reply, int) and reply & (_WAITS | _PERMITS if permits else _WAITS):
+                if isinstance(reply, int) and reply & wanted:
                     whole.append((key, (0,)))
             yield from self.read(node, whole)
 
@@ -136,7 +139,7 @@ class CardReader:
         if self._told is not None:
             return
         told, left = Told(), REMEMBERED
-        for card in self.busy(permits=True):
+        for card in self.busy(WAITS | PERMITS):
             for (holder, key), entry in card.holds.items():
                 if ":" in holder or only not in (None, key):
                     continue
@@ -231,8 +234,41 @@ class CardReader:
                     client_id = call[0].removeprefix(_CARD_BEGIN).removesuffix(_CARD_END)
                     card = cards.read_card(client_id, reply)
                     if card is not None:
-                        yield card
+                        yield self._with_connection(card)
             calls = again
+
+    def _with_connection(self, card: cards.Card) -> cards.Card:
+        """Return *card*; if its client is late, with whether the server has a connection of it."""
+        client = card.client
+        if client.answering is not False or not client.named:
+            return card
+        if self._connected is None:
+            self._connected = self._connected_clients()
+        if self._connected is None:
+            return card
+        connected = client_part(client.client_id) in self._connected
+        return replace(card, client=replace(client, connected=connected))
+
+    def _connected_clients(self) -> frozenset[str] | None:
+        """Return the clients that have a connection with a name; None if the server refuses.
+
+        Cost:
+            A round trip for each primary; the reply has about 350 bytes for each connection.
+        """
+        found: set[str] = set()
+        for node in self._service.nodes:
+            [reply] = self._service.ask(node, [("CLIENT", "LIST", "TYPE", "NORMAL")])
+            if isinstance(reply, ReplyError):
+                return None
+            found |= client_in_names(cast("bytes", reply))
+        return frozenset(found)
+
+    def ends(self, key: str) -> Iterator[tuple[str, cards.Card, cards.End]]:
+        """Yield how holds of *key* ended, with the holder, as cards tell it for a minute."""
+        for card in self.busy(_ENDS):
+            for (holder, of), end in card.ends.items():
+                if of == key:
+                    yield holder, card, end
 
 
 def _set_entry(holder: HolderInfo, client: ClientInfo, entry: cards.Entry | None) -> None:
@@ -252,7 +288,14 @@ def _set_entry(holder: HolderInfo, client: ClientInfo, entry: cards.Entry | None
 
 
 def _waiter(entry: cards.Entry, client: ClientInfo) -> WaiterInfo:
-    return WaiterInfo(entry.holder, client, entry.age, thread=entry.thread, owner=entry.owner)
+    return WaiterInfo(
+        entry.holder,
+        client,
+        entry.age,
+        thread=entry.thread,
+        owner=entry.owner,
+        deadlock=entry.deadlock,
+    )
 
 
 def waiter_with_card(waiter: WaiterInfo, key: str, told: dict[str, cards.Card]) -> WaiterInfo:
@@ -264,7 +307,13 @@ def waiter_with_card(waiter: WaiterInfo, key: str, told: dict[str, cards.Card]) 
     if entry is None:
         return replace(waiter, client=card.client)
     return WaiterInfo(
-        waiter.holder, card.client, entry.age, waiter.remaining, entry.thread, entry.owner
+        waiter.holder,
+        card.client,
+        entry.age,
+        waiter.remaining,
+        entry.thread,
+        entry.owner,
+        entry.deadlock,
     )
 
 

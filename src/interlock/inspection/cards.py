@@ -44,6 +44,7 @@ class Entry:
         lease: seconds; 0 for a wait.
         renewed: whether the hold is renewed.
         trace_id: of the trace in which it was acquired; empty if there is none.
+        deadlock: whether it is a wait in a deadlock that its client has proven.
     """
 
     holder: str
@@ -55,6 +56,22 @@ class Entry:
     lease: float = 0.0
     renewed: bool = False
     trace_id: str = ""
+    deadlock: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a hold ended, as a card tells it.
+
+    Attributes:
+        age: seconds since then.
+        lost: whether it was lost; else it was released.
+        why: the reason of a loss; empty for a release.
+    """
+
+    age: float
+    lost: bool
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +85,7 @@ class Card:
         waits: by holder and key.
         permits: how many of its holds are permits of semaphores.
         stacks: of those who hold, by holder and key; only in an answer to a question for them.
+        ends: how holds ended, by holder and key.
     """
 
     client: ClientInfo
@@ -78,6 +96,7 @@ class Card:
     stacks: dict[tuple[str, str], tuple[str, ...]] = field(
         default_factory=dict[tuple[str, str], "tuple[str, ...]"]
     )
+    ends: dict[tuple[str, str], End] = field(default_factory=dict[tuple[str, str], End])
 
 
 class DoubtError(ValueError):
@@ -114,6 +133,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
     holds: dict[tuple[str, str], Entry] = {}
     waits: dict[tuple[str, str], Entry] = {}
     stacks: dict[tuple[str, str], tuple[str, ...]] = {}
+    ends: dict[tuple[str, str], End] = {}
     doubt, begin = "", f"{client_id}:"
     for (name, value), parsed in zip(fields.items(), _together(fields.values()), strict=True):
         if value is None:
@@ -127,6 +147,9 @@ def read_card(client_id: str, reply: object) -> Card | None:
             if mark == "s":
                 stacks[holder, key] = _stack(content)
                 continue
+            if mark == "x":
+                ends[holder, key] = _end(content, silent)
+                continue
             entry = _entry(holder, key, content, silent)
         except (DoubtError, TypeError, ValueError) as error:
             doubt = str(error)[:100]
@@ -139,14 +162,16 @@ def read_card(client_id: str, reply: object) -> Card | None:
         host=_short(told.get("host")),
         pid=_whole(told.get("pid")),
         program=_short(told.get("program")),
-        # One round may be late because its thread was; two are not.
-        answering=silent < 2 * period + 1,
+        # One round may be late because its thread was; two are not. The last card is never renewed.
+        answering=None if told.get("last") is True else silent < 2 * period + 1,
+        silent=silent,
+        named=told.get("named") is not False,
         holds=_whole(told.get("holds")),
         waits=_whole(told.get("waits")),
         doubt=doubt,
     )
     permits = _whole(told.get("permits")) or 0
-    return Card(client, _whole(told.get("number")) or 0, holds, waits, permits, stacks)
+    return Card(client, _whole(told.get("number")) or 0, holds, waits, permits, stacks, ends)
 
 
 def _silent(now: int, written: float) -> float:
@@ -171,7 +196,13 @@ def _entry(holder: str, key: str, told: dict[str, Any], silent: float) -> Entry:
         _bounded(told.get("lease", 0), 0, LONGEST_TIME),
         told.get("renewed") is True,
         _short(told.get("trace")),
+        told.get("deadlock") is True,
     )
+
+
+def _end(told: dict[str, Any], silent: float) -> End:
+    age = _bounded(told.get("age"), 0, LONGEST_TIME) + silent
+    return End(age, told.get("how") != "released", _short(told.get("why")))
 
 
 def _stack(told: dict[str, Any]) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ LATE_SHARE = 2 / 3
 """A renewed hold with less than this share of its lease left was not renewed in time."""
 LATE_MARGIN = 0.05
 """Share of the lease that a renewal takes on its way, and that does not count as late."""
+DEAD_AFTER = 120.0
+"""Seconds of silence after which a client is dead, where its connections cannot be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,10 @@ class ClientInfo:
         holds: how many holds it has; None where it is not known.
         waits: how many of its threads and tasks wait for a lock; None where it is not known.
         doubt: why its card is not to be believed; empty if it is.
+        silent: seconds since its card was written; None where there is no card.
+        connected: whether the server has a connection of it. It is looked at only if the card is
+            late; None where it is not known.
+        named: whether its connection has a name in CLIENT LIST, as its card tells.
     """
 
     client_id: str
@@ -37,6 +43,26 @@ class ClientInfo:
     holds: int | None = None
     waits: int | None = None
     doubt: str = ""
+    silent: float | None = None
+    connected: bool | None = None
+    named: bool = True
+
+    @property
+    def dead(self) -> bool:
+        """Return whether nobody is there any more: its card is late, and it has no connection.
+
+        Where connections cannot be seen, a client is dead after `DEAD_AFTER` seconds.
+        """
+        if self.answering is not False or self.silent is None:
+            return False
+        return self.silent > DEAD_AFTER if self.connected is None else not self.connected
+
+    @property
+    def state(self) -> str:
+        """Return ``"alive"``, ``"silent"``, ``"dead"``, or ``"unknown"`` without a card."""
+        if self.answering is None:
+            return "unknown"
+        return "alive" if self.answering else "dead" if self.dead else "silent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +142,7 @@ class WaiterInfo:
         remaining: seconds for which its place in a fair queue is kept; None without a queue.
         thread: the thread or task; empty where no card tells.
         owner: as of `HolderInfo`.
+        deadlock: whether its client has proven that it waits in a deadlock.
     """
 
     holder: str
@@ -124,11 +151,31 @@ class WaiterInfo:
     remaining: float | None = None
     thread: str = ""
     owner: int | None = None
+    deadlock: bool = False
 
     @property
     def party(self) -> str:
         """Return what all holds and waits of one thread or task have in common."""
         return _party(self)
+
+
+@dataclass(frozen=True, slots=True)
+class EndInfo:
+    """How a hold ended, as the card of its client tells it for a minute.
+
+    Attributes:
+        holder: the holder id.
+        client: its client.
+        ago: seconds since then.
+        lost: whether it was lost; else it was released.
+        why: the reason of a loss; empty for a release.
+    """
+
+    holder: str
+    client: ClientInfo
+    ago: float
+    lost: bool
+    why: str = ""
 
 
 def _party(each: HolderInfo | WaiterInfo) -> str:
@@ -188,6 +235,26 @@ class LockInfo:
         return any(holder.late for holder in self.holders)
 
     @property
+    def dead(self) -> bool:
+        """Return whether the client of one of its holders is dead."""
+        return any(holder.client.dead for holder in self.holders)
+
+    @property
+    def silent(self) -> bool:
+        """Return whether the client of one of its holders does not answer."""
+        return any(holder.client.answering is False for holder in self.holders)
+
+    @property
+    def deadlock(self) -> bool:
+        """Return whether a thread or task waits for it in a deadlock that its client has proven."""
+        return any(waiter.deadlock for waiter in self.waiters)
+
+    @property
+    def longest_wait(self) -> float | None:
+        """Return the seconds of the longest wait for it, None where no card tells."""
+        return max((each.waited for each in self.waiters if each.waited is not None), default=None)
+
+    @property
     def held_for(self) -> float | None:
         """Return the seconds of its longest hold, None where no card tells."""
         known = [each.held_for for each in self.holders if each.held_for is not None]
@@ -203,6 +270,13 @@ class LockInfo:
         """Return the same as what JSON can carry."""
         told = asdict(self)
         told["late"] = self.late
+        told["dead"] = self.dead
+        told["deadlock"] = self.deadlock
+        told["longest_wait"] = self.longest_wait
+        for each, entry in zip(self.waiters, told["waiters"], strict=True):
+            entry["client"]["state"] = each.client.state
         for holder, entry in zip(self.holders, told["holders"], strict=True):
             entry["late"] = holder.late
+            entry["dead"] = holder.client.dead
+            entry["client"]["state"] = holder.client.state
         return told

@@ -16,6 +16,8 @@ Rules:
 * A client that listens for messages anyway also listens for an operator's question. It answers
   with a card that has the stacks of the holders. Questions cannot add up: one answer serves all
   questions within `ANSWER_PAUSE`, its size has a limit, and the next card has no stacks.
+* If a hold ends that a card told of, the next card tells how: released, or lost and why. A card
+  without lasting holds and waits is the last one, and expires by itself.
 * If a card lists a hold, the holder id of that hold is never used again. So an operator who breaks
   the hold by its id breaks no later one, not even one of the same thread.
 """
@@ -23,6 +25,7 @@ Rules:
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
@@ -62,6 +65,10 @@ STACKS = 20
 """Stacks in one answer at most."""
 LONGEST_STACK = 4000
 """Bytes of the JSON of a stack at most; if it is longer, the oldest calls are left out."""
+ENDED_KEPT = 60.0
+"""Seconds for which cards tell how a hold ended."""
+MOST_ENDED = 50
+"""Ends of holds that a card tells at most."""
 _HEAD = 3
 """Arguments before the fields of a card."""
 FOREVER = 86400.0
@@ -78,6 +85,8 @@ class CardWriter:
 
     Attributes:
         refused: whether cards are given up: the server refused one, or composing one failed.
+        named: whether the connection that writes the card has the client's name in CLIENT LIST.
+        in_deadlock: the holds that are waited for in a proven deadlock.
     """
 
     def __init__(
@@ -94,6 +103,11 @@ class CardWriter:
         self._written = False
         self._count = self._permits = 0
         self.refused = False
+        self.named = True
+        self.in_deadlock: frozenset[Hold] = frozenset()
+        self._told: dict[Hold, str] = {}
+        self._ended: deque[tuple[float, str, dict[str, object]]] = deque(maxlen=MOST_ENDED)
+        self._parting = self._parted = False
         self._hurried = False
         self._stack_of = stack_of
         self._asked: str | None = None
@@ -134,7 +148,7 @@ class CardWriter:
         self._note(now)
         if self._asked is not None:
             return self._answer(now)
-        if self._hurried and self._lasting:
+        if self._hurried and (self._lasting or self._ended):
             self._hurried = False
             return self.write(now)
         if not any(age >= LASTING for _, _, age in self._lasting) and not self._written:
@@ -170,6 +184,10 @@ class CardWriter:
             fields += (f"{mark} {holder} {hold.key}", self._entry(mark, hold, age))
             if mark == "h":
                 keep = max(keep, hold.valid_until - now)
+                self._told[hold] = f"{holder} {hold.key}"
+        self._parting = not fields and bool(self._ended)
+        for at, place, told in self._ended:
+            fields += (f"x {place}", json.dumps({"age": round(now - at, 3), **told}))
         if fields:
             told = {
                 **self._about,
@@ -179,6 +197,9 @@ class CardWriter:
                 "holds": self._count,
                 "permits": self._permits,
                 "waits": len(session.events.waits),
+                "ended": len(self._ended),
+                "named": self.named,
+                "last": self._parting,
             }
             fields += ("client", json.dumps(told))
             if asked is not None:
@@ -191,7 +212,7 @@ class CardWriter:
 
     def remove(self) -> Eval[bool] | None:
         """Return the script that removes the card; None if there is none."""
-        if not self._written:
+        if not self._written and not self._parted:
             return None
         session = self._session
         index = "" if session.clustered else INDEX
@@ -201,10 +222,12 @@ class CardWriter:
     def answered(self, call: Eval[bool]) -> None:
         """Note that *call* has written the card, or removed it."""
         self._number += 1
-        self._written = len(call.args) > _HEAD
+        self._parted = self._parting
+        self._written = len(call.args) > _HEAD and not self._parting
 
     def _note(self, now: float) -> None:
         """Look at all holds and waits; note the oldest long ones, and count all holds."""
+        self._note_ends(now)
         count = permits = 0
         lasting: list[tuple[str, Hold, float]] = []
         for hold, wait in list(self._session.events.waits.items()):
@@ -218,6 +241,26 @@ class CardWriter:
                 if old and hold.keep_holder_unique():
                     lasting.append(("h", hold, now - hold.since))
         self._lasting, self._count, self._permits = lasting, count, permits
+
+    def _note_ends(self, now: float) -> None:
+        """Note how those holds ended that a card told of."""
+        for hold, place in list(self._told.items()):
+            lost = hold.state is State.LOST
+            # A hold that nobody renews ends with its lease, whether its owner looks or not.
+            over = hold.state is State.HELD and hold.renewal is None and now >= hold.valid_until
+            if not lost and not over and hold.state is not State.ENDED:
+                continue
+            del self._told[hold]
+            told: dict[str, object] = {"how": "lost" if lost or over else "released"}
+            if lost or over:
+                reason = hold.reason or hold.expiry_reason()
+                told["why"] = reason
+                if lost and hold.detail and self._session.options.card is True:
+                    told["why"] = hold.detail[:LONGEST]
+                self._hurried = True
+            self._ended.append((now, place, told))
+        while self._ended and now - self._ended[0][0] > ENDED_KEPT:
+            _ = self._ended.popleft()
 
     def _stacks(self, asked: str) -> list[str]:
         """Return the fields with the stacks of the holders, that of *asked* first."""
@@ -241,6 +284,8 @@ class CardWriter:
             "owner": hold.table_key[1],
             "kind": hold.core.kind,
         }
+        if hold in self.in_deadlock:
+            told["deadlock"] = True
         if mark == "h":
             told |= {"lease": hold.lease, "renewed": hold.renewal is not None}
         if self._session.options.card != "names":

@@ -117,6 +117,7 @@ class DeadlockWatch:
             self._suspected.clear()
             self._reported.clear()
             self._session.deadlocked.clear()
+            self._card.in_deadlock = frozenset()
 
     def _check(self, reader: Reader) -> None:
         from interlock.inspection.deadlocks import Look  # noqa: PLC0415
@@ -141,6 +142,16 @@ class DeadlockWatch:
             if confirmed(first, sight):
                 self._report(sight.links, hold, reader)
         self._suspected = suspected
+        self._mark(suspected)
+
+    def _mark(self, suspected: dict[Party, Sight]) -> None:
+        """Mark the waits of proven deadlocks in the card."""
+        present = {same_cycle(sight.links) for sight in suspected.values()}
+        marked = frozenset([hold for cycle, hold in self._reported.items() if cycle in present])
+        if marked != self._card.in_deadlock:
+            self._card.in_deadlock = marked
+            self._card.hurry()
+            self._wake()
 
     def _told_here(self, now: float) -> Told:
         owners: dict[tuple[str, str], int] = {}

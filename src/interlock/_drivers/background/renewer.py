@@ -307,6 +307,7 @@ class Renewer:
         [reply] = self._batch([card], connection)
         if not isinstance(reply, Exception):
             self.card.answered(card)
+            self.card.named = connection.named
             if self.card.answers:
                 self.listen(ASK.format(self._session.client_id), self._asked)
         elif getattr(reply, "code", None) == "NOPERM":

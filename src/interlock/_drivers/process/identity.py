@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import sys
 import uuid
 from pathlib import Path
 
+from interlock._core.insight.connection_name import connection_name as named
 from interlock._version import __version__
 
 LONGEST = 100
@@ -46,8 +46,7 @@ def connection_name(client_id: str) -> str:
     The server accepts neither spaces nor characters outside ASCII.
     """
     about = about_this_process()
-    parts = ("interlock", client_id, str(about["host"]), str(about["pid"]), str(about["program"]))
-    return ":".join(re.sub(r"[^!-9;-~]", "_", part) for part in parts)
+    return named(client_id, str(about["host"]), about["pid"], str(about["program"]))
 
 
 def program() -> str:

@@ -3,7 +3,8 @@
 -- KEYS[1..n]  card   hash, the card of one client
 -- ARGV[1]     limit  integer > 0, bytes of the longest value that is looked at
 --
--- Returns  for each card 1 if its client waits, 2 if it holds permits, 3 if both, else 0
+-- Returns  for each card the sum of 1 if its client waits, 2 if it holds permits, 4 if it tells how
+--          holds ended
 -- Source   none
 -- Wire     nothing is written
 local card, cards, limit = KEYS[1], KEYS, tonumber(ARGV[1])
@@ -19,6 +20,9 @@ for i, each in ipairs(cards) do
     end
     if string.find(told, '"permits": *[1-9]') then
       busy = busy + 2
+    end
+    if string.find(told, '"ended": *[1-9]') then
+      busy = busy + 4
     end
   end
   answers[i] = busy

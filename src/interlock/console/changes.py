@@ -1,0 +1,184 @@
+"""What happened between two readings of the locks, and how holds ended.
+
+Rules:
+
+* A hold that vanished was released only if its client says so: its card tells how holds end. A
+  client that has closed gave back what it held.
+* Until a card tells, the server's own story counts: a restart, a flush, or evicted keys.
+* A lease that had time to run out since the last good reading has run out.
+* If neither tells, the hold is "gone: unknown why". That is a loss if a card knew the hold. A hold
+  that no card knew (Java, or shorter than a second) may have been released.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from interlock.inspection import HolderInfo, LockInfo
+    from interlock.inspection.cards import Card, End
+    from interlock.inspection.server_facts import ServerFacts
+
+PATIENCE = 45.0
+"""Seconds after which a card that tells nothing will not tell."""
+OPEN = 200
+"""Holds whose end is looked into at the same time."""
+WHY = {
+    "expired": "its lease ran out",
+    "force-released": "it was released by force, or its key was deleted",
+    "server lost it": "the server lost it",
+    "unreachable past validity": "the server was unreachable until the lease had run out",
+}
+"""The reason of a loss -> in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something that the console has seen happen.
+
+    Attributes:
+        at: seconds since 1970.
+        name: of the lock; empty if it is about the server.
+        what: in words.
+        loss: whether a holder lost its lock.
+    """
+
+    at: float
+    name: str
+    what: str
+    loss: bool = False
+
+
+@dataclass(slots=True)
+class _Open:
+    """A hold that is gone, and of which its client's card has not told yet.
+
+    Attributes:
+        happening: what is told until then.
+        each: the hold as it was seen last.
+        since: when it was missed, on the monotonic clock.
+        server: whether the server's own story explains it.
+    """
+
+    happening: Happening
+    each: HolderInfo
+    since: float
+    server: bool
+
+
+class Changes:
+    """Compares readings, and finds out how holds ended."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], _Open] = {}
+
+    def clients(self) -> set[str]:
+        """Return the clients whose cards may tell how a hold ended."""
+        return {each.each.client.client_id for each in self._open.values()} - {""}
+
+    def between(
+        self, before: Sequence[LockInfo], after: Sequence[LockInfo], passed: float, story: str
+    ) -> Iterator[Happening]:
+        """Yield what has happened between two readings.
+
+        Args:
+            before: the locks of the last good reading.
+            after: the locks now.
+            passed: seconds between the two.
+            story: what the server did meanwhile that explains missing keys; empty for nothing.
+        """
+        now = time.time()
+        old = {(info.name, each.holder): (info, each) for info in before for each in info.holders}
+        new = {(info.name, each.holder): (info, each) for info in after for each in info.holders}
+        for place, (info, each) in old.items():
+            if place not in new:
+                yield self._gone(place, each, passed, story)
+            elif new[place][1].client.dead and not each.client.dead:
+                yield Happening(now, info.name, f"{who(each)} is dead, and holds it still")
+            elif new[place][1].late and not each.late:
+                yield Happening(now, info.name, f"the renewal by {who(each)} is late")
+        for place in new.keys() - old.keys():
+            info, each = new[place]
+            yield Happening(now, info.name, f"acquired by {who(each)}")
+
+    def _gone(
+        self, place: tuple[str, str], each: HolderInfo, passed: float, story: str
+    ) -> Happening:
+        now, name = time.time(), place[0]
+        ran_out = each.remaining is not None and each.remaining <= passed
+        known = each.client.answering is not None and each.held_for is not None
+        if each.late or each.client.dead or ran_out:
+            found = Happening(now, name, f"lost by {who(each)}: its lease ran out", loss=True)
+        elif story:
+            found = Happening(now, name, f"lost by {who(each)}: {story}", loss=True)
+        elif known:
+            found = Happening(now, name, f"gone, held by {who(each)} until now: not known why yet")
+        else:
+            return Happening(
+                now, name, f"ended, held by {who(each)} until now: no card tells whether released"
+            )
+        if known and len(self._open) < OPEN:
+            self._open[place] = _Open(found, each, time.monotonic(), bool(story))
+        return found
+
+    def settle(self, told: Mapping[str, Card | None]) -> Iterator[tuple[Happening, Happening]]:
+        """Yield what was told of a hold, and what is known now.
+
+        Args:
+            told: the cards of `clients`; None for a client without a card.
+        """
+        now = time.monotonic()
+        for place, each in list(self._open.items()):
+            name, holder = place
+            client = each.each.client.client_id
+            verdict = None
+            if client in told:
+                card = told[client]
+                end = None if card is None else _end_of(card, holder, name)
+                if end is not None:
+                    verdict = _verdict(each, end)
+                elif card is None and not each.server and not each.happening.loss:
+                    verdict = (f"released by {who(each.each)}: its client has closed", False)
+            if verdict is None:
+                if now - each.since < PATIENCE:
+                    continue
+                verdict = (each.happening.what, True)
+                if not each.happening.loss:
+                    verdict = (f"gone: unknown why; {who(each.each)} held it", True)
+            del self._open[place]
+            what, loss = verdict
+            yield each.happening, Happening(each.happening.at, name, what, loss)
+
+
+def _end_of(card: Card, holder: str, name: str) -> End | None:
+    return card.ends.get((holder.removesuffix(":write"), name))
+
+
+def _verdict(each: _Open, end: End) -> tuple[str, bool]:
+    if not end.lost:
+        return f"released by {who(each.each)}", False
+    if each.server:
+        return each.happening.what, True
+    return f"lost by {who(each.each)}: {WHY.get(end.why, end.why or 'unknown why')}", True
+
+
+def story_of(before: ServerFacts, after: ServerFacts) -> str:
+    """Return why keys may be missing since the reading before; an empty text for no reason."""
+    if before.runs and after.runs and not after.runs <= before.runs:
+        return "a server was restarted or replaced, and has not got it"
+    if after.flushes > before.flushes:
+        return "all data was deleted (FLUSHDB or FLUSHALL)"
+    if after.evicted > before.evicted:
+        return f"the server was full and evicted {after.evicted - before.evicted} keys"
+    return ""
+
+
+def who(each: HolderInfo) -> str:
+    """Return in words who holds."""
+    client = each.client
+    parts = [client.host, f"pid {client.pid}" if client.pid else "", client.program, each.thread]
+    return " ".join(part for part in parts if part) or each.holder

@@ -1,0 +1,89 @@
+"""What is known of locks, clients and times, in words; the commands and the console share them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_TENTHS = 10
+"""Seconds below which tenths are told."""
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return *number* with the noun in its form: ``1 hold``, ``2 holds``."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def duration(seconds: float) -> str:
+    """Return *seconds* in words: ``3.2 s``, ``12 s``, ``4 min 10 s``, ``2 h 5 min``."""
+    whole = int(seconds)
+    if whole < _MINUTE:
+        return f"{seconds:.1f} s" if seconds < _TENTHS else f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
+    if whole < _DAY:
+        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+
+
+def clock_at(ago: float) -> str:
+    """Return the local time *ago* seconds before now; with the date if it was another day."""
+    at, now = time.time() - ago, time.time()
+    same = time.localtime(at)[:3] == time.localtime(now)[:3]
+    return time.strftime("%X" if same else "%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def silence(client: ClientInfo) -> str:
+    """Return since when *client* does not answer; an empty text if it does, or without a card."""
+    if client.answering is not False or client.silent is None:
+        return ""
+    since = f"since {clock_at(client.silent)} ({duration(client.silent)})"
+    return f"dead, silent {since}" if client.dead else f"silent {since}"
+
+
+def client_of(client: ClientInfo, fallback: str) -> str:
+    """Return what is known of a client: its host, process, program and silence."""
+    parts: list[str] = []
+    if client.host:
+        parts.append(client.host)
+    if client.pid is not None:
+        parts.append(f"pid {client.pid}")
+    if client.program:
+        parts.append(client.program)
+    if not parts:
+        parts.append(fallback)
+    if client.doubt:
+        parts.append("(doubtful)")
+    elif silent := silence(client):
+        parts.append(f"({silent})")
+    return " ".join(parts)
+
+
+def end_of(holder: HolderInfo) -> str:
+    """Return when a hold ends, and whether that is certain."""
+    if holder.remaining is None:
+        return "never ends by itself"
+    left = f"ends in {duration(holder.remaining)}"
+    if holder.client.dead:
+        return f"{left}, at {clock_at(-holder.remaining)}: nobody is there to renew it"
+    if holder.renewed is False:
+        return f"{left}, at {clock_at(-holder.remaining)}: its lease is fixed"
+    return f"{left} unless it is renewed"
+
+
+def trouble(info: LockInfo) -> tuple[int, bool, bool, bool, int, float, float, str]:
+    """Return the key to sort by: dead holders, deadlocks, late ones, queues, long holds."""
+    return (
+        -info.dead,
+        not info.deadlock,
+        not info.late,
+        not info.silent,
+        -info.waiting_at_least,
+        -(info.longest_wait or 0),
+        -(info.held_for or 0),
+        info.name,
+    )
