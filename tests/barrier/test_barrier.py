@@ -354,3 +354,108 @@ async def test_a_name_in_use_by_something_else(stage: Stage, redis_client: redis
         with pytest.raises(WrongTypeError):
             await owner.do(call)
     assert redis_client.get("interlock_barrier:{name}") == b"a text"
+
+
+async def test_the_last_party_acts_while_the_others_wait(stage: Stage) -> None:
+    """The action runs once, before any party passes; the last party runs it, time after time."""
+    acted: list[bool] = []
+    others: list[asyncio.Task[Any]] = []
+
+    def act() -> None:
+        acted.append(any(task.done() for task in others))
+
+    barriers = [stage.lock(stage.client(poll_cap=60), action=act) for _ in range(2)]
+    for turn in range(1, 3):
+        others[:] = [await _arrive(stage, barriers[0], 1), await _arrive(stage, barriers[1], 2)]
+        assert await asyncio.wait_for(stage.owner().do(barriers[1].wait), 20) == 2
+        assert await asyncio.wait_for(asyncio.gather(*others), 20) == [0, 1]
+        assert acted == [False] * turn
+    assert not await _ask(barriers[0], "broken")
+    assert stage.redis.zcard(PARTIES) == 0
+
+
+async def test_an_action_that_raises_breaks_the_barrier(stage: Stage) -> None:
+    """The party that ran the action gets its exception; the others get BrokenBarrierError."""
+
+    def act() -> None:
+        raise ZeroDivisionError
+
+    barrier = stage.lock(stage.client(poll_cap=60), parties=2, action=act)
+    other = await _arrive(stage, barrier, 1)
+    with pytest.raises(ZeroDivisionError):
+        await stage.owner().do(barrier.wait)
+    with pytest.raises(BrokenBarrierError):
+        await asyncio.wait_for(other, 20)
+    assert await _ask(barrier, "broken")
+    assert stage.redis.zcard(PARTIES) == 0
+    await stage.owner().do(barrier.reset)
+    assert not await _ask(barrier, "broken")
+
+
+@pytest.mark.parametrize("passes", [True, False])
+async def test_parties_that_come_and_go_while_one_acts(stage: Stage, passes: bool) -> None:
+    """A party that comes meanwhile joins the next generation; one that leaves breaks this one."""
+    client, begun, go_on = stage.client(poll_cap=60), threading.Event(), threading.Event()
+
+    def act() -> None:
+        begun.set()
+        assert go_on.wait(20)
+
+    async def act_in_task() -> None:
+        begun.set()
+        await asyncio.to_thread(go_on.wait, 20)
+
+    action = act_in_task if stage.face.is_async else act
+    barrier = stage.lock(client, parties=2, action=action)
+    other = await _arrive(stage, barrier, 1, timeout=None if passes else 3)
+    actor = asyncio.create_task(stage.owner().do(barrier.wait))
+    await asyncio.to_thread(begun.wait, 20)
+    late = asyncio.create_task(stage.owner().do(barrier.wait, timeout=20))
+    if passes:
+        await asyncio.sleep(0.1)
+        assert not other.done()
+    else:
+        with pytest.raises(BrokenBarrierError):
+            await other
+    go_on.set()
+    if not passes:
+        for each in (actor, late):
+            with pytest.raises(BrokenBarrierError):
+                await asyncio.wait_for(each, 20)
+        return
+    assert await asyncio.wait_for(asyncio.gather(other, actor), 20) == [0, 1]
+    assert await asyncio.wait_for(stage.owner().do(barrier.wait), 20) == 1
+    assert await asyncio.wait_for(late, 20) == 0
+
+
+async def test_a_party_that_dies_while_it_acts(stage: Stage) -> None:
+    """If the lease of the party that acts ends, as of a dead process, the barrier is broken."""
+
+    def act() -> None:
+        first, second = stage.redis.zrange(PARTIES, 0, 1)
+        dead = second if second != waiting else first
+        stage.redis.zadd(PARTIES, {dead: 1})
+
+    client = stage.client(poll_cap=0.2)
+    other = await _arrive(stage, stage.lock(client, parties=2), 1)
+    waiting = stage.redis.zrange(PARTIES, 0, 0)[0]
+    with pytest.raises(BrokenBarrierError):
+        await stage.owner().do(stage.lock(client, parties=2, action=act).wait)
+    with pytest.raises(BrokenBarrierError):
+        await asyncio.wait_for(other, 20)
+
+
+async def test_a_block_waits_first(stage: Stage) -> None:
+    """Entering a block of the barrier waits, and gives the index; leaving it does nothing."""
+    barrier = stage.lock(stage.client(poll_cap=60), parties=2)
+    other = await _arrive(stage, barrier, 1)
+    assert await stage.owner().do(stage.face.enter, barrier) == 1
+    assert await asyncio.wait_for(other, 20) == 0
+    await stage.owner().do(stage.face.leave, barrier)
+    assert not await _ask(barrier, "broken")
+
+
+async def test_an_action_is_checked(stage: Stage) -> None:
+    """An action that cannot be called is refused at once."""
+    with pytest.raises(TypeError):
+        stage.lock(stage.client(), action=5)

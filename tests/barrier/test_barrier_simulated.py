@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
+    from interlock._core.scripts.barrier import Arrival
     from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock.testing.simulator import Process
 
@@ -47,9 +48,11 @@ class Party(Barrier):
 
     holder = ""
 
-    def _arrive_and_wait(self, party: Hold, request: IdempotentCall, deadline: float) -> Op[int]:
+    def _arrive_and_wait(
+        self, party: Hold, request: IdempotentCall, deadline: float, *, acts: bool
+    ) -> Op[Arrival]:
         self.holder = party.holder
-        return super()._arrive_and_wait(party, request, deadline)
+        return super()._arrive_and_wait(party, request, deadline, acts=acts)
 
 
 class World:

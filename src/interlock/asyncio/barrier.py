@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+
+# asyncio only
+import inspect
+
+# end
 from typing import TYPE_CHECKING
 
 # asyncio only
 from interlock import errors
 
 # end
-from interlock.options import check_timeout
+from interlock._misuse import wants_async_with
+from interlock._naming import checked_result
+from interlock.options import check_callback, check_timeout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
     from interlock._core.objects.barrier import Barrier as CoreBarrier
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
@@ -23,10 +33,11 @@ class BrokenBarrierError(errors.BrokenBarrierError, asyncio.BrokenBarrierError):
 
 
 # end
+@wants_async_with
 class Barrier:
     """A fixed number of parties that wait for each other, as `threading.Barrier`.
 
-    Made by `Client.barrier`.
+    Made by `Client.barrier`. ``async with barrier as index:`` waits before its block.
 
     Attributes:
         name: what it is called.
@@ -34,8 +45,16 @@ class Barrier:
     """
 
     def __init__(
-        self, driver: AsyncDriver, core: CoreBarrier, *, timeout: Duration | None = None
+        self,
+        driver: AsyncDriver,
+        core: CoreBarrier,
+        *,
+        timeout: Duration | None = None,
+        action: Callable[[], object] | None = None,
     ) -> None:
+        if action is not None:
+            check_callback(action)
+        self._action = action
         self._driver = driver
         self._core = core
         # asyncio only
@@ -54,6 +73,9 @@ class Barrier:
         A party whose *timeout* passes breaks the barrier for all. One that is interrupted or
         cancelled takes its arrival back. One that dies breaks the barrier within its lease.
 
+        If the barrier has an action, the last party runs it while the others wait. If it raises, or
+        its process dies, the barrier is broken.
+
         Args:
             timeout: seconds to wait; -1 for ever, None for the barrier's own.
 
@@ -67,13 +89,47 @@ class Barrier:
                 the last one and was executed, the others have passed.
             ClosedError: the client is closed.
 
+        The exception of an action goes on in the party that ran it.
+
         Cost:
-            One round trip for the last party. For others one more at the end, for all of this
-            client; while they wait, one per message and per poll cap.
+            One round trip for the last party, two with an action. For others one more at the end,
+            for all of this client; while they wait, one per message and per poll cap.
         """
         driver = self._driver
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
-        return await driver.run(self._core.wait(driver.session.clock() + limit))
+        deadline = driver.session.clock() + limit
+        arrived = await driver.run(self._core.wait(deadline, acts=self._action is not None))
+        if isinstance(arrived, int):
+            return arrived
+        try:
+            await self._act()
+        except BaseException:
+            await driver.run(self._core.fail(arrived))
+            raise
+        return await driver.run(self._core.finish(arrived))
+
+    async def _act(self) -> None:
+        """Run the action."""
+        assert self._action is not None, "only then a party acts"
+        result = self._action()
+        # asyncio only
+        if inspect.isawaitable(result):
+            await result
+            return
+        # end
+        _ = checked_result(result, self._action)
+
+    async def __aenter__(self) -> int:
+        """Wait, as `wait` does, and return the index."""
+        return await self.wait()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Do nothing, as `asyncio.Barrier`: the other parties have passed too."""
 
     async def abort(self) -> None:
         """Break the barrier: all who wait, or come before a `reset`, get BrokenBarrierError.

@@ -725,6 +725,7 @@ class Client(metaclass=Suggesting):
         name: str,
         parties: int,
         *,
+        action: Callable[[], object] | None = None,
         timeout: Duration | None = None,
     ) -> Barrier:
         """Return the barrier *name*, at which *parties* wait for each other; no round trip.
@@ -732,15 +733,17 @@ class Client(metaclass=Suggesting):
         Args:
             name: all parties use the same one.
             parties: how many there are.
+            action: is called by the last party while the others wait. All parties give the same
+                one: it is the last party's that runs.
             timeout: seconds that `Barrier.wait` waits unless it is told; None for ever.
 
         Raises:
-            TypeError: *parties* is not an int.
+            TypeError: *parties* is not an int, or *action* cannot be called.
             ValueError: *parties* is less than 1.
         """
         driver = self._driver
         core = core_barrier.Barrier(driver.session, name, parties)
-        return Barrier(driver, core, timeout=timeout)
+        return Barrier(driver, core, timeout=timeout, action=action)
 
     def election(
         self,

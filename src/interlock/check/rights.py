@@ -246,7 +246,7 @@ KINDS = {
     ),
     "barrier": Kind(
         (
-            *("barrier_arrive", "barrier_look", "barrier_end"),
+            *("barrier_arrive", "barrier_look", "barrier_end", "barrier_pass"),
             *("barrier_query", "barrier_leave", "waiting_renew"),
         ),
         keys=(

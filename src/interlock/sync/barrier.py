@@ -5,18 +5,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.options import check_timeout
+from interlock._misuse import wants_with
+from interlock._naming import checked_result
+from interlock.options import check_callback, check_timeout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
     from interlock._core.objects.barrier import Barrier as CoreBarrier
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
 
+@wants_with
 class Barrier:
     """A fixed number of parties that wait for each other, as `threading.Barrier`.
 
-    Made by `Client.barrier`.
+    Made by `Client.barrier`. ``with barrier as index:`` waits before its block.
 
     Attributes:
         name: what it is called.
@@ -24,8 +30,16 @@ class Barrier:
     """
 
     def __init__(
-        self, driver: ThreadDriver, core: CoreBarrier, *, timeout: Duration | None = None
+        self,
+        driver: ThreadDriver,
+        core: CoreBarrier,
+        *,
+        timeout: Duration | None = None,
+        action: Callable[[], object] | None = None,
     ) -> None:
+        if action is not None:
+            check_callback(action)
+        self._action = action
         self._driver = driver
         self._core = core
         self._timeout = check_timeout(blocking=True, timeout=timeout)
@@ -41,6 +55,9 @@ class Barrier:
         A party whose *timeout* passes breaks the barrier for all. One that is interrupted or
         cancelled takes its arrival back. One that dies breaks the barrier within its lease.
 
+        If the barrier has an action, the last party runs it while the others wait. If it raises, or
+        its process dies, the barrier is broken.
+
         Args:
             timeout: seconds to wait; -1 for ever, None for the barrier's own.
 
@@ -54,13 +71,42 @@ class Barrier:
                 the last one and was executed, the others have passed.
             ClosedError: the client is closed.
 
+        The exception of an action goes on in the party that ran it.
+
         Cost:
-            One round trip for the last party. For others one more at the end, for all of this
-            client; while they wait, one per message and per poll cap.
+            One round trip for the last party, two with an action. For others one more at the end,
+            for all of this client; while they wait, one per message and per poll cap.
         """
         driver = self._driver
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
-        return driver.run(self._core.wait(driver.session.clock() + limit))
+        deadline = driver.session.clock() + limit
+        arrived = driver.run(self._core.wait(deadline, acts=self._action is not None))
+        if isinstance(arrived, int):
+            return arrived
+        try:
+            self._act()
+        except BaseException:
+            driver.run(self._core.fail(arrived))
+            raise
+        return driver.run(self._core.finish(arrived))
+
+    def _act(self) -> None:
+        """Run the action."""
+        assert self._action is not None, "only then a party acts"
+        result = self._action()
+        _ = checked_result(result, self._action)
+
+    def __enter__(self) -> int:
+        """Wait, as `wait` does, and return the index."""
+        return self.wait()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Do nothing, as `asyncio.Barrier`: the other parties have passed too."""
 
     def abort(self) -> None:
         """Break the barrier: all who wait, or come before a `reset`, get BrokenBarrierError.

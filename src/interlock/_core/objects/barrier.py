@@ -12,6 +12,9 @@ Rules:
 * The end of a generation is final. One look serves all parties of a client.
 * A generation that has passed is noted. If one is neither present nor noted, it did not pass: the
   barrier was reset, or the server has lost its data.
+* With an action, the last party does not end the generation. It stays a party and acts, and its
+  lease is renewed. Then it ends the generation, if all parties are still there. If it fails or
+  dies, it breaks the barrier. Others that come meanwhile belong to the next generation.
 * An arrival that is sent twice counts once. An interrupted arrival is taken back. Late copies of an
   arrival that was taken back or refused do not count.
 
@@ -20,7 +23,7 @@ Source: threading.Barrier of Python 3.13.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from interlock._core.locks.lock_base import undo_acquire
@@ -40,8 +43,26 @@ if TYPE_CHECKING:
     from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock._core.upkeep.session import Session
 
+_ACTING = -3
+"""The place of a party that came while another one acts."""
 GIVING_UP = 0.15
 """Seconds after its deadline that a party has to arrive, or to learn how its generation ended."""
+
+
+class Acting(NamedTuple):
+    """The last party of a generation, which acts before it ends the generation.
+
+    Attributes:
+        owner: keeps the party alive.
+        party: is renewed until then.
+        generation: which.
+        place: the index of the party.
+    """
+
+    owner: Owner
+    party: Hold
+    generation: str
+    place: int
 
 
 class Barrier(Meeting):
@@ -63,23 +84,58 @@ class Barrier(Meeting):
         self.parties = check_number(parties, "parties", 1, MOST)
         self.error = BrokenBarrierError
 
-    def wait(self, deadline: float) -> Op[int]:
+    def wait(self, deadline: float, *, acts: bool = False) -> Op[int | Acting]:
         """Wait until all parties have arrived; return the index of this one, from 0 on.
 
-        The public `Barrier.wait` lists errors and costs.
+        If the barrier *acts*, the last party gets an `Acting`, for `finish` or `fail`. The public
+        `Barrier.wait` lists errors and costs.
         """
-        owner = Owner(f"a party of barrier {self.name!r}")
-        request = self._calls.begin(deadline)
-        party = Hold(self, owner, request.id, self._lease, self.renewal)
-        arriving = self._arrive_and_wait(party, request, deadline)
-        try:
-            return (yield from undoing(arriving, undo_acquire, self.session, party, None))
-        finally:
-            # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
-            if party.state is State.PENDING:
-                self.session.holds.end(party)
+        while True:
+            owner = Owner(f"a party of barrier {self.name!r}")
+            request = self._calls.begin(deadline)
+            party = Hold(self, owner, request.id, self._lease, self.renewal)
+            arriving = self._arrive_and_wait(party, request, deadline, acts=acts)
+            try:
+                arrival = yield from undoing(arriving, undo_acquire, self.session, party, None)
+            finally:
+                # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
+                if party.state is State.PENDING:
+                    self.session.holds.end(party)
+            if party.state is State.HELD:
+                return Acting(owner, party, arrival.generation, arrival.place)
+            if arrival.place != _ACTING:
+                return arrival.place
 
-    def _arrive_and_wait(self, party: Hold, request: IdempotentCall, deadline: float) -> Op[int]:
+    def finish(self, acting: Acting) -> Op[int]:
+        """End the generation of *acting*, whose action is done; return its index.
+
+        Raises:
+            BrokenBarrierError: a party has left meanwhile, or the barrier was broken.
+            ServerUnavailableError: no usable answer; the arrival is taken back.
+
+        Cost:
+            One round trip.
+        """
+        party, session = acting.party, self.session
+        call = scripts.barrier_pass(self._place(), acting.generation, self._kept)
+        passed = yield from undoing(session.persist(call), undo_acquire, session, party, None)
+        party.gave_back()
+        session.holds.end(party)
+        if not passed:
+            raise self.error(f"barrier {self.name!r} is broken", name=self.name)
+        return acting.place
+
+    def fail(self, acting: Acting) -> Op[None]:
+        """Break the generation of *acting*, whose action failed; one round trip."""
+        party, session = acting.party, self.session
+        call = scripts.barrier_look(self._place(), acting.generation, self._kept, party.holder)
+        _ = yield from undoing(session.persist(call), undo_acquire, session, party, None)
+        party.gave_back()
+        session.holds.end(party)
+
+    def _arrive_and_wait(
+        self, party: Hold, request: IdempotentCall, deadline: float, *, acts: bool
+    ) -> Op[Arrival]:
         session = self.session
         session.holds.begin(party)
         call = scripts.barrier_arrive(
@@ -91,6 +147,7 @@ class Barrier(Meeting):
             self._lease,
             request.ttl,
             self._kept,
+            acts=acts,
             deadline=max(deadline, session.clock() + GIVING_UP),
         )
         sent_at = session.clock()
@@ -101,13 +158,15 @@ class Barrier(Meeting):
             party.uncount_try()
         elif party.grant(None, sent_at, session.clock()):
             session.watchdog.watch(party)
+            if acts and arrival.place + 1 == self.parties:
+                return arrival
         passed = yield from self._await_end(party, arrival, deadline)
         # However the wait ended, nothing is left to undo.
         party.gave_back()
         session.holds.end(party)
-        if not passed:
+        if not passed and arrival.place != _ACTING:
             raise self.error(f"barrier {self.name!r} is broken", name=self.name)
-        return arrival.place
+        return arrival
 
     def _await_end(self, party: Hold, arrival: Arrival, deadline: float) -> Op[bool]:
         """Wait until the generation of *arrival* ends; return whether all its parties came."""
@@ -116,7 +175,7 @@ class Barrier(Meeting):
             raise ConfigError(
                 f"barrier {self.name!r} has {arrival.generation} parties, not {self.parties}"
             )
-        if arrival.place < 0 or arrival.place + 1 == self.parties:
+        if arrival.place == -1 or arrival.place + 1 == self.parties:
             return arrival.place >= 0
         ends = _ends_of(session, self.key)
         generation = arrival.generation

@@ -42,8 +42,8 @@ class Arrival(NamedTuple):
 
     Attributes:
         generation: the generation of the party.
-        place: the party's index in it; -1: the barrier is broken; -2: the barrier has another
-            number of parties, which is in *generation*.
+        place: the party's index in it. -1: the barrier is broken. -2: it has another
+            number of parties, in *generation*. -3: all are there, and one acts.
     """
 
     generation: str
@@ -76,6 +76,7 @@ _BARRIER_ARRIVE = load_variants("barrier_arrive", _arrival)
 _BARRIER_LOOK = load_variants("barrier_look", _stand)
 _BARRIER_END = load_variants("barrier_end", done)
 _BARRIER_QUERY = load("barrier_query", _counts)
+_BARRIER_PASS = load_variants("barrier_pass", done)
 _BARRIER_LEAVE = load("barrier_leave", number)
 
 
@@ -89,12 +90,13 @@ def barrier_arrive(
     ttl: float,
     kept_for: float,
     *,
+    acts: bool = False,
     deadline: float = NEVER,
 ) -> Eval[Arrival]:
-    """Count *party* as arrived; the last one of *parties* ends the generation."""
+    """Count *party* as arrived; the last one of *parties* ends the generation, unless it *acts*."""
     keys = (barrier.key, barrier.waiting, barrier.passed, request, spent)
     times = (milliseconds(lease), milliseconds(ttl), milliseconds(kept_for))
-    args = (party, parties, *times, barrier.channel)
+    args = (party, parties, *times, barrier.channel, int(acts))
     return Eval(_BARRIER_ARRIVE[barrier.publish], keys, args, deadline)
 
 
@@ -113,6 +115,15 @@ def barrier_look(
     keys = (barrier.key, barrier.waiting, barrier.passed)
     args = (generation, party, milliseconds(kept_for), barrier.channel)
     return Eval(_BARRIER_LOOK[barrier.publish], keys, args, deadline)
+
+
+def barrier_pass(
+    barrier: Barrier, generation: str, kept_for: float, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """End *generation*, whose last party has acted; False if it is broken."""
+    keys = (barrier.key, barrier.waiting, barrier.passed)
+    args = (generation, milliseconds(kept_for), barrier.channel)
+    return Eval(_BARRIER_PASS[barrier.publish], keys, args, deadline)
 
 
 def barrier_end(
