@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import glance, peers
+from benchmarks import glance, instructions, peers
 from benchmarks.everything import WARMUP, conduct_all
 from benchmarks.failover import command as failover
 from benchmarks.measure import Pace
@@ -36,6 +36,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return failover.run(arguments)
     if arguments.command == "recipes":
         return recipes.run(arguments)
+    if arguments.command == "instructions":
+        return instructions.run(arguments)
     if arguments.command == "glance":
         return _glance(arguments)
     report = run(_work(arguments), arguments)
@@ -96,6 +98,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     recipes.configure(
         commands.add_parser("recipes", help=recipes.QUESTION, description=recipes.QUESTION)
+    )
+    instructions.configure(
+        commands.add_parser(
+            "instructions", help=instructions.QUESTION, description=instructions.QUESTION
+        )
     )
     command = commands.add_parser("glance", help=glance.QUESTION, description=glance.QUESTION)
     command.add_argument("--page", type=Path, default=Path("docs/explanation/glance.md"))

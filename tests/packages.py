@@ -66,6 +66,7 @@ NEEDS = {
         lambda: importlib.util.find_spec("test.lock_tests") is not None,
         ("tests/cpython",),
     ),
+    "valgrind": Need("valgrind gcc", lambda: all(map(shutil.which, ("valgrind", "gcc")))),
     "tls": Need("redis-server", lambda: has_tls(main_binary())),
 }
 """Each need by its name. ``tls`` is a server with TLS built in: a `TlsFront` is not enough."""

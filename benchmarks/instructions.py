@@ -1,0 +1,195 @@
+"""Count the instructions of one uncontended pair of each object, so that CI can guard them.
+
+Valgrind counts what the client executes in user space. The server runs beside it and is not
+counted. So a busy machine changes next to nothing, where a clock would tell nonsense.
+
+`instructions.json` has the counts as a command wrote them. Another build of Python needs other
+counts. So they are compared as multiples of `bare`, the same commands sent by a bare socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.support.servers import RedisServer
+
+from benchmarks.peer import AsyncPeer, SyncPeer
+from benchmarks.peers import bare, family, interlock
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from benchmarks.peer import AsyncLock, Peer, SyncLock
+
+QUESTION = "How many instructions does one uncontended pair of each object take?"
+TABLE = Path(__file__).with_name("instructions.json")
+ROOT = Path(__file__).parents[1]
+PEERS = (bare.SYNC, bare.ASYNC, interlock.SYNC, interlock.ASYNC, *family.FAMILY, *family.AGAIN)
+WARM, PAIRS = 20, 20
+"""Pairs before the count begins, and those that are counted."""
+MORE = 1.05
+"""The multiple of its former count from which an object has become slower."""
+GOAL = 1.5
+"""The multiple of the plain lock that an object with one key may take."""
+PLAIN, BARE = "interlock", "bare"
+Counts = dict[str, int]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* this command."""
+    parser.add_argument("--update", action="store_true", help=f"write {TABLE.name} anew")
+    parser.add_argument(
+        "--check", action="store_true", help="fail if an object takes 5 % more than the file says"
+    )
+    parser.add_argument(
+        "--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="these objects"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Count, print the table, and return the exit status."""
+    counted = count(arguments.only)
+    print(as_table(counted))
+    if arguments.update:
+        kept = {"python": platform.python_version(), "counts": counted}
+        _ = TABLE.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    if not arguments.check:
+        return 0
+    known: Counts = json.loads(TABLE.read_text(encoding="utf-8"))["counts"]
+    found = slower(counted, known)
+    print("\n".join(found) or "no object takes 5 % more than instructions.json says")
+    return int(bool(found))
+
+
+def count(only: re.Pattern[str]) -> Counts:
+    """Return the instructions of a pair of each object whose name *only* finds.
+
+    Raises:
+        FileNotFoundError: valgrind or gcc is missing.
+    """
+    for program in ("valgrind", "gcc"):
+        if shutil.which(program) is None:
+            raise FileNotFoundError(f"{program} is missing: install Debian's package {program}")
+    with tempfile.TemporaryDirectory() as directory, RedisServer() as server:
+        library = Path(directory) / "callgrind.so"
+        source = Path(__file__).with_name("callgrind.c")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+        out = Path(directory) / "out"
+        words = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "-q"]
+        words += [f"--callgrind-out-file={out}", sys.executable, "-m", __name__]
+        command = [*words, server.url(), str(library), only.pattern]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ChildProcessError(f"the counted program failed:\n{done.stderr}")
+        return read(out.parent.glob("out.*"))
+
+
+def read(files: Iterable[Path]) -> Counts:
+    """Return the counts in callgrind's *files*: what was counted -> instructions of a pair."""
+    found: Counts = {}
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        name = re.search(r"^desc: Trigger: Client Request: (.+)$", text, re.MULTILINE)
+        total = re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
+        if name and total:
+            found[name[1]] = int(total[1]) // PAIRS
+    return {name_of(peer): found[name_of(peer)] for peer in PEERS if name_of(peer) in found}
+
+
+def name_of(peer: Peer) -> str:
+    """Return what the count of *peer* is called: the object, and who uses it."""
+    return f"{peer.name}, {peer.kind}"
+
+
+def multiples(counts: Mapping[str, int], of: str) -> dict[str, float]:
+    """Return each of *counts* as a multiple of that of *of* for the same kind of user."""
+    found = {}
+    for name, number in counts.items():
+        base = counts.get(f"{of}, {name.rpartition(', ')[2]}")
+        if base:
+            found[name] = number / base
+    return found
+
+
+def slower(counted: Mapping[str, int], known: Mapping[str, int]) -> list[str]:
+    """Return a line for each object that takes more of `bare` than the table has."""
+    before, found = multiples(known, BARE), []
+    for name, now in multiples(counted, BARE).items():
+        if name not in before:
+            found.append(f"{name}: not in {TABLE.name}; run with --update")
+        elif now > before[name] * MORE:
+            found.append(f"{name}: {now:.2f} times {BARE}, {before[name]:.2f} in {TABLE.name}")
+    return found
+
+
+def as_table(counted: Mapping[str, int]) -> str:
+    """Return the counts as text, each beside the plain lock."""
+    of_plain = multiples(counted, PLAIN)
+    lines = [f"{'object':32}{'instructions a pair':>20}{'of the plain lock':>20}"]
+    for name, number in counted.items():
+        beside = f"{of_plain[name]:.2f}" if name in of_plain else ""
+        lines.append(f"{name:32}{number:>20,}{beside:>20}")
+    return "\n".join(lines)
+
+
+def _count_all(url: str, library: str, only: str) -> None:
+    """Be the program that is counted."""
+    callgrind = ctypes.CDLL(library)
+    gc.disable()  # this program's own: a collection at a random pair would be counted
+    for peer in PEERS:
+        if not re.search(only, name_of(peer)) and peer.name not in (BARE, PLAIN):
+            continue
+        name = name_of(peer).encode()
+        if isinstance(peer, SyncPeer):
+            with peer.open(url, 1) as session:
+                lock = session.lock(f"count:{peer.name}")
+                _pairs(lock, WARM)
+                callgrind.begin()
+                _pairs(lock, PAIRS)
+                callgrind.end(name)
+        else:
+            assert isinstance(peer, AsyncPeer)
+            asyncio.run(_count_tasks(peer, url, callgrind, name))
+        gc.collect()
+
+
+def _pairs(lock: SyncLock, number: int) -> None:
+    acquire, release = lock.acquire, lock.release
+    for _ in range(number):
+        acquire()
+        release()
+
+
+async def _count_tasks(peer: AsyncPeer, url: str, callgrind: ctypes.CDLL, name: bytes) -> None:
+    async with peer.open(url, 1) as session:
+        lock = session.lock(f"count:{peer.name}:task")
+        await _awaited_pairs(lock, WARM)
+        callgrind.begin()
+        await _awaited_pairs(lock, PAIRS)
+        callgrind.end(name)
+
+
+async def _awaited_pairs(lock: AsyncLock, number: int) -> None:
+    for _ in range(number):
+        await lock.acquire()
+        await lock.release()
+
+
+def _main(words: Sequence[str]) -> None:
+    _count_all(*words)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

@@ -1,0 +1,35 @@
+"""The count of instructions that guards each object's speed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from benchmarks import instructions
+
+KNOWN = {"bare, threads": 100, "interlock, threads": 300, "fair lock, threads": 400}
+
+
+def test_an_object_that_takes_more_is_named() -> None:
+    """Five percent more of the bare limit is told; another build of Python alone is not."""
+    assert instructions.slower({name: number * 2 for name, number in KNOWN.items()}, KNOWN) == []
+    assert instructions.slower({**KNOWN, "fair lock, threads": 419}, KNOWN) == []
+    assert instructions.slower({**KNOWN, "fair lock, threads": 421}, KNOWN) == [
+        "fair lock, threads: 4.21 times bare, 4.00 in instructions.json"
+    ]
+
+
+def test_a_new_object_is_told() -> None:
+    """An object that the table does not have fails the check until the table is written anew."""
+    [told] = instructions.slower({**KNOWN, "new lock, threads": 1}, KNOWN)
+    assert told == "new lock, threads: not in instructions.json; run with --update"
+
+
+@pytest.mark.needs("valgrind")
+def test_instructions_are_counted() -> None:
+    """A pair of the plain lock takes more than the bare one, and every run finds about the same."""
+    first, second = (instructions.count(re.compile("^bare, threads")) for _ in range(2))
+    for name, number in first.items():
+        assert number == pytest.approx(second[name], rel=0.1)
+    assert 1 < first["interlock, threads"] / first["bare, threads"] < 10
