@@ -91,7 +91,9 @@ def prose(path: str, text: str) -> Iterator[Prose]:
         lines = [
             (number, line.strip()[len(marker) :].strip())
             for number, line in enumerate(text.splitlines(), 1)
-            if line.strip().startswith(marker) and "  " not in line.strip()[4:]
+            if line.strip().startswith(marker)
+            and "  " not in line.strip()[4:]
+            and not line.endswith(";")  # C that stores through a pointer
         ]
         yield from _paragraphs(lines)
 

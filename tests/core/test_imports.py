@@ -68,7 +68,7 @@ MAY_IMPORT = {
     },
     "_misuse": {"errors"},
     "inspection": {"inspection", "_links", "_core", "errors", "options"},
-    "testing": {"testing", "_embedded", "_core", "errors", "options", "backoff"},
+    "testing": {"testing", "_embedded", "_links", "_core", "errors", "options", "backoff"},
 }
 """The parts of the package that each part may import.
 

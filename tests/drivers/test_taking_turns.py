@@ -174,9 +174,13 @@ def test_a_lost_connection_is_replaced(room: Room, redis_client: redis.Redis) ->
     assert future.result(PROMPT)
 
 
-@pytest.mark.parametrize("nonsense", [[], [b"message"], [b"message", 1, b"0"], 7], ids=repr)
+@pytest.mark.parametrize(
+    "nonsense",
+    [b"*0\r\n", b"*1\r\n+message\r\n", b"*3\r\n+message\r\n:1\r\n+0\r\n", b":7\r\n"],
+    ids=repr,
+)
 def test_nonsense_is_left_to_the_thread(
-    room: Room, monkeypatch: pytest.MonkeyPatch, nonsense: object
+    room: Room, monkeypatch: pytest.MonkeyPatch, nonsense: bytes
 ) -> None:
     """The thread that waits raises nothing; the other one reports it, and connects anew."""
     reports: list[Exception] = []
@@ -361,7 +365,7 @@ def test_a_reply_before_the_poll_is_handled(room: Room) -> None:
     room.settle()
     connection = room.lane._connection
     assert connection is not None
-    connection.messages.append([b"pong", b""])
+    connection.messages.append(b"*2\r\n+pong\r\n+\r\n")
     began = time.monotonic()
     assert connection.receive_in_turn(None, FOREVER)
     assert time.monotonic() - began < PROMPT

@@ -306,8 +306,8 @@ def test_misuse_is_an_error(in_c: Any, arguments: tuple[object, ...]) -> None:
     ids=repr,
 )
 @COMPILED
-def test_commands_are_packed_as_by_hiredis(in_c: Exchange, parts: tuple[str | int, ...]) -> None:
-    """The part in C makes the bytes that hiredis makes, or leaves the command to it."""
+def test_commands_are_packed_as_in_python(in_c: Exchange, parts: tuple[str | int, ...]) -> None:
+    """The part in C makes the bytes that Python makes, or leaves the command to Python."""
     del in_c
     from interlock._links import _exchange
 
@@ -318,7 +318,7 @@ def test_commands_are_packed_as_by_hiredis(in_c: Exchange, parts: tuple[str | in
 
 @COMPILED
 def test_what_cannot_be_sent_is_an_error(in_c: Exchange) -> None:
-    """A lone surrogate is refused, as by hiredis, and a list is not taken for a tuple."""
+    """A lone surrogate is refused, as in Python, and a list is not taken for a tuple."""
     del in_c
     from interlock._links import _exchange
 

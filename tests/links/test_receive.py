@@ -10,17 +10,18 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import hiredis
 import pytest
 
+from interlock._links.resp import ParserError
+from interlock._links.shared_connection import meaning
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.needs("gcc")
 
 SECONDS = 10.0
 MESSAGE = b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n"
-PARSED = [b"message", b"c", b"0"]
 
 
 class Stand:
@@ -32,14 +33,14 @@ class Stand:
         self.token = threading.Lock()
         self.wakeup = threading.Lock()
         self.wakeup.acquire()
-        self.reader = hiredis.Reader()
+        self.rest: list[bytes | int] = [0]
         self.messages: deque[Any] = deque()
 
     def receive(self, seconds: float = SECONDS) -> int | None:
         """Receive."""
         from interlock._links._exchange import receive
 
-        given = (self.reader, self.messages, seconds)
+        given = (self.rest, self.messages, seconds)
         return receive(self.token, self.wakeup, self.ours, self.bell, *given)
 
     def close(self) -> None:
@@ -61,14 +62,14 @@ def test_messages_are_appended(stand: Stand) -> None:
     """All whole messages are there; the rest waits for its end, and its size is told."""
     stand.theirs.sendall(MESSAGE * 2 + MESSAGE[:5])
     assert stand.receive() == -1
-    assert list(stand.messages) == [PARSED] * 2
+    assert list(stand.messages) == [MESSAGE] * 2
     stand.messages.clear()
     stand.theirs.sendall(MESSAGE[5:9])
     assert stand.receive() == 4
     assert stand.receive(0) == 0
     stand.theirs.sendall(MESSAGE[9:])
     assert stand.receive() == -1
-    assert list(stand.messages) == [PARSED]
+    assert list(stand.messages) == [MESSAGE]
 
 
 def test_nothing_is_received_before_the_rest_is_handled(stand: Stand) -> None:
@@ -91,7 +92,7 @@ def test_one_thread_at_a_time(stand: Stand) -> None:
     assert stand.receive() is None
     stand.theirs.sendall(MESSAGE)
     first.join(SECONDS)
-    assert list(stand.messages) == [PARSED]
+    assert list(stand.messages) == [MESSAGE]
 
 
 def test_the_bell_ends_the_wait(stand: Stand) -> None:
@@ -134,7 +135,7 @@ def test_a_signal_handler_finds_the_token_free(stand: Stand) -> None:
 
 def _error(stand: Stand) -> object:
     assert stand.receive() == -1
-    return stand.messages.pop()
+    return meaning(stand.messages.pop())
 
 
 def test_the_end_of_the_connection_is_an_error(stand: Stand) -> None:
@@ -151,12 +152,12 @@ def test_the_end_of_the_connection_is_an_error(stand: Stand) -> None:
 def test_what_cannot_be_parsed_is_an_error(stand: Stand) -> None:
     """The parser says so, and what came before is there."""
     stand.theirs.sendall(MESSAGE + b"nonsense\r\n")
-    assert isinstance(_error(stand), hiredis.ProtocolError)
-    assert list(stand.messages) == [PARSED]
+    assert isinstance(_error(stand), ParserError)
+    assert list(stand.messages) == [MESSAGE]
 
 
 def test_no_finalizer_runs_while_the_token_is_held(stand: Stand) -> None:
-    """Garbage is not collected there; afterwards it is, as before."""
+    """Nothing is created there that the garbage collector tracks, so it collects nothing."""
     found: list[bool] = []
 
     class Garbage:
@@ -176,17 +177,67 @@ def test_no_finalizer_runs_while_the_token_is_held(stand: Stand) -> None:
         stand.messages.clear()
     assert found
     assert not any(found)
-    assert gc.isenabled()
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 3, 5, 6, 7])
+def test_the_collector_of_the_host_is_left_alone(stand: Stand) -> None:
+    """Whatever other threads make of it while threads receive, it stays as they leave it."""
+    over = threading.Event()
+    rivals = [Stand() for _ in range(3)]
+
+    def receive(each: Stand) -> None:
+        while not over.is_set():
+            each.theirs.sendall(MESSAGE)
+            each.receive(0.001)
+            each.messages.clear()
+
+    threads = [threading.Thread(target=receive, args=(each,)) for each in (stand, *rivals)]
+    former = gc.isenabled()
+    try:
+        for thread in threads:
+            thread.start()
+        for number in range(10_000):
+            switch, wanted = (gc.enable, True) if number % 2 else (gc.disable, False)
+            switch()
+            if number % 10 == 0:
+                time.sleep(0)  # let them run
+            assert gc.isenabled() is wanted
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(SECONDS)
+        (gc.enable if former else gc.disable)()
+    for rival in rivals:
+        rival.close()
+
+
+@pytest.mark.parametrize("switch", [gc.enable, gc.disable])
+def test_the_collector_may_be_switched_during_a_wait(
+    stand: Stand, switch: Callable[[], None]
+) -> None:
+    """If another thread switches it meanwhile, it stays so."""
+    wanted, former = switch is gc.enable, gc.isenabled()
+    (gc.disable if wanted else gc.enable)()
+    try:
+        waits = threading.Thread(target=stand.receive)
+        waits.start()
+        while not stand.token.locked():
+            time.sleep(0.001)
+        switch()
+        stand.theirs.sendall(MESSAGE)
+        waits.join(SECONDS)
+        assert gc.isenabled() is wanted
+    finally:
+        (gc.enable if former else gc.disable)()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 4, 5, 6, 7])
 def test_misuse_is_an_error(stand: Stand, place: int) -> None:
     """Wrong arguments are refused, and the token is free again."""
     from interlock._links import _exchange
 
     receive: Any = _exchange.receive
     stand.theirs.sendall(MESSAGE)
-    given = [stand.token, stand.wakeup, stand.ours, stand.bell, stand.reader]
+    given = [stand.token, stand.wakeup, stand.ours, stand.bell, stand.rest]
     given += [stand.messages, SECONDS]
     wrong = [*given[:place], object(), *given[place + 1 :]] if place < len(given) else given[1:]
     with pytest.raises((TypeError, AttributeError)):

@@ -96,7 +96,6 @@ TESTED_BY = {
     "_links/redirection.py": "cluster/test_cluster_moves.py",
     "_links/redis_client.py": "links/test_link_login.py",
     "_links/replies.py": "links/test_link_messages.py",
-    "_links/resp.py": "links/test_pipeline.py",
     "_links/sentinel.py": "sentinel/test_sentinel_access.py",
     "_links/sentinel_endpoint.py": "sentinel/test_sentinel_access.py",
     "_links/sentinel_origin.py": "sentinel/test_sentinel_failover.py",

@@ -6,6 +6,7 @@ many exchanges, and the seed. It exits with 1 at the first reply that is not wha
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import importlib.machinery
 import importlib.util
@@ -125,6 +126,19 @@ def kept(module: Any) -> None:
         raise AssertionError(f"{arguments} was accepted")
 
 
+def reply(chance: random.Random, depth: int = 0) -> bytes:
+    """Return a reply of any shape."""
+    kind = chance.randint(0, 5 if depth < 3 else 4)
+    if kind == 5:
+        items = [reply(chance, depth + 1) for _ in range(chance.randint(0, 4))]
+        return b"*%d\r\n" % len(items) + b"".join(items)
+    text = bytes(chance.choices(b"ab\r\n\xff", k=chance.randint(0, 30)))
+    line = text.replace(b"\n", b"")
+    number = chance.randint(-(2**63), 2**63 - 1)
+    bulk = b"$%d\r\n%b\r\n" % (len(text), text)
+    return (b"$-1\r\n", b":%d\r\n" % number, b"+%b\r\n" % line, b"-%b\r\n" % line, bulk)[kind]
+
+
 def receiving(module: Any, chance: random.Random) -> None:
     """Receive messages by two threads that take turns, with a bell that rings."""
     sock, peer = pair()
@@ -134,45 +148,37 @@ def receiving(module: Any, chance: random.Random) -> None:
     messages: deque[object] = deque()
     got: list[object] = []
 
-    class Parser:
-        def __init__(self) -> None:
-            self.got = bytearray()
-
-        def feed(self, data: bytes) -> None:
-            self.got += data
-
-        def gets(self) -> object:
-            line, end, rest = self.got.partition(b"\n")
-            if not end:
-                return False
-            self.got = rest
-            return bytes(line)
-
-    parser = Parser()
+    rest: list[bytes | int] = [0]
 
     def receive() -> None:
         while len(got) < whole:
-            module.receive(token, wakeup, sock, bell, parser, messages, 0.01)
+            module.receive(token, wakeup, sock, bell, rest, messages, 0.01)
             with suppress(IndexError):
                 got.append(messages.popleft())
 
     threads = [threading.Thread(target=receive) for _ in range(2)]
     for thread in threads:
         thread.start()
-    sent = [b"%d" % chance.randint(0, 10**9) for _ in range(whole)]
-    for line in sent:
-        for piece in (line, b"\n"):
+    sent = [reply(chance) for _ in range(whole)]
+    for each in sent:
+        cut = chance.randint(1, len(each))
+        for piece in filter(None, (each[:cut], each[cut:])):
             os.write(peer, piece)
             rope.send(b"!")
+    for each in sent:
+        value, end = module.parse(each, 0, StruckError)
+        assert end == len(each)
+        assert isinstance(module.parse(each[:-1], 0, StruckError), int)
+        del value
     for thread in threads:
         thread.join()
     assert sorted(got) == sorted(sent)
     os.close(peer)
     for arguments in (
         (),
-        (token, wakeup, sock, bell, parser, messages, "1"),
+        (token, wakeup, sock, bell, rest, messages, "1"),
         (1, wakeup, sock, bell, 2, 3, 4.0),
-        (token, 1, sock, bell, parser, messages, 1.0),
+        (token, 1, sock, bell, rest, messages, 1.0),
     ):
         try:
             module.receive(*arguments)
@@ -180,8 +186,8 @@ def receiving(module: Any, chance: random.Random) -> None:
             continue
         raise AssertionError(f"{arguments} was accepted")
     while not messages:  # a faulty call may find nothing
-        module.receive(token, wakeup, sock, bell, parser, messages, 1.0)
-    assert isinstance(messages.pop(), ConnectionResetError)
+        module.receive(token, wakeup, sock, bell, rest, messages, 1.0)
+    assert messages.pop() == errno.ECONNRESET
     assert not token.locked()
     for each in (sock, rope, bell):
         each.close()

@@ -13,7 +13,7 @@ from tests.faces.face_calls import call, told
 
 from interlock import InterlockError, Options, ServerUnavailableError
 from interlock._links import connection, pipeline
-from interlock._links.shared_connection import SharedConnection
+from interlock._links.shared_connection import SharedConnection, meaning
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
 from interlock.inspection import Reader
@@ -200,7 +200,7 @@ def test_a_huge_message_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         while not shared.messages and time.monotonic() < until:
             assert shared.receive_in_turn(None, 1.0)
         with pytest.raises(ServerUnavailableError, match="a reply of more than"):
-            shared.raise_broken(shared.messages[0])
+            shared.raise_broken(meaning(shared.messages[0]))
         shared.close()
         shared.drop_bell()
     assert sent[0] < 200 << 20

@@ -12,16 +12,21 @@ Rules:
 * One system call both waits and reads, because the socket has SO_RCVTIMEO and SO_SNDTIMEO.
   A signal ends such a call early, and the next one would wait as long again. So from the first
   signal on poll() waits, for what is left of the time.
+* `parse` reads any reply of RESP2, and keeps nothing between two calls. So threads, signal handlers
+  and finalizers may call it at any time.
+* Threads share nothing here, except what `receive` changes, and the token guards that.
+  References are borrowed only from arguments that cannot change: bytes, texts, numbers, tuples.
 * The errors are those of `exchange_in_python` in exchange.py.
   Signals are handled as PEP 475 says.
 * `ask` reads the replies that locks get nearly always: nil and numbers, if whole and alone.
   Of all others it returns the bytes, for the parser.
-* `packed` makes the bytes that hiredis makes. It leaves all but texts and small numbers to it.
+* `packed` makes a command of texts and small numbers. It leaves all else to Python.
 */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,8 +35,12 @@ Rules:
 #include <time.h>
 
 #define CHUNK 16384 /* a lock's replies have 40 bytes at the most */
-#define DIGITS 18   /* of a number that is read here: it fits into 64 bits */
+#define DIGITS 19   /* of a number: what has more does not fit into 64 bits */
 #define FEW 8       /* numbers in a list that is read here */
+#define DEEPEST 16  /* lists in lists */
+#define HEAD 24     /* bytes of a number's line */
+#define LONGEST (1LL << 30) /* bytes of a text, or replies in a list */
+#define SHORTEST 3  /* bytes of a reply */
 
 static int
 descriptor_of(PyObject *sock)
@@ -145,15 +154,154 @@ digits(const char *at, const char *end, long long *number)
 {
     int negative = at < end && *at == '-';
     const char *first = at += negative;
+    unsigned long long size = 0;
 
-    *number = 0;
     while (at < end && *at >= '0' && *at <= '9' && at - first < DIGITS)
-        *number = *number * 10 + (*at++ - '0');
+        size = size * 10 + (*at++ - '0');
     if (at == first || end - at < 2 || at[0] != '\r' || at[1] != '\n')
         return NULL;
-    if (negative)
-        *number = -*number;
+    if (size > (unsigned long long)LLONG_MAX + (unsigned)negative)
+        return NULL;
+    *number = (long long)(negative ? 0 - size : size);
     return at + 2;
+}
+
+/* Return where the line ends, behind its end mark; NULL if it is not whole. */
+static const char *
+line_end(const char *at, const char *end)
+{
+    while (at < end && (at = memchr(at, '\r', end - at)) != NULL) {
+        if (end - at >= 2 && at[1] == '\n')
+            return at + 2;
+        at++;
+    }
+    return NULL;
+}
+
+/* Return where the reply ends that begins at *at*.
+
+   NULL means that it is not whole, and *missing* says how many bytes are missing at least. It is
+   negative if this is no reply. */
+static const char *
+reply_end(const char *at, const char *end, int depth, Py_ssize_t *missing)
+{
+    const char *line, *next;
+    long long count;
+
+    *missing = 1;
+    if (at >= end)
+        return NULL;
+    if (memchr("+-:$*", *at, 5) == NULL || depth > DEEPEST) {
+        *missing = -1;
+        return NULL;
+    }
+    line = line_end(at, end);
+    if (*at == '+' || *at == '-')
+        return line;
+    if (line == NULL) {
+        if (end - at > HEAD)
+            *missing = -1;
+        return NULL;
+    }
+    if (digits(at + 1, line, &count) != line || (*at != ':' && count < -1)
+        || (*at != ':' && count > LONGEST)) {
+        *missing = -1;
+        return NULL;
+    }
+    if (*at == ':' || count == -1)
+        return line;
+    if (*at == '$') {
+        if (end - line >= count + 2) {
+            if (memcmp(line + count, "\r\n", 2) == 0)
+                return line + count + 2;
+            *missing = -1;
+        }
+        else
+            *missing = (Py_ssize_t)(count + 2 - (end - line));
+        return NULL;
+    }
+    for (next = line; count > 0; count--) {
+        next = reply_end(line = next, end, depth + 1, missing);
+        if (next == NULL) {
+            if (*missing > 0)
+                *missing += (Py_ssize_t)(count - 1) * SHORTEST;
+            return NULL;
+        }
+    }
+    return next;
+}
+
+/* Return the reply that begins at *at*, and move *at* to its end. It is known to be whole. */
+static PyObject *
+value_at(const char **at, const char *end, PyObject *error)
+{
+    const char *begin = *at + 1;
+    PyObject *value, *item;
+    long long count = 0;
+    Py_ssize_t place;
+
+    *at = line_end(begin, end);
+    if (begin[-1] == '+')
+        return PyBytes_FromStringAndSize(begin, *at - begin - 2);
+    if (begin[-1] == '-') {
+        item = PyUnicode_DecodeUTF8(begin, *at - begin - 2, "replace");
+        value = item == NULL ? NULL : PyObject_CallFunctionObjArgs(error, item, NULL);
+        Py_XDECREF(item);
+        return value;
+    }
+    (void)digits(begin, end, &count);
+    if (begin[-1] == ':')
+        return PyLong_FromLongLong(count);
+    if (count < 0) {
+        Py_INCREF(Py_None); /* as in `send_all` */
+        return Py_None;
+    }
+    if (begin[-1] == '$') {
+        begin = *at;
+        *at = begin + count + 2;
+        return PyBytes_FromStringAndSize(begin, (Py_ssize_t)count);
+    }
+    value = PyList_New((Py_ssize_t)count);
+    for (place = 0; value != NULL && place < count; place++) {
+        item = value_at(at, end, error);
+        if (item == NULL || PyList_SetItem(value, place, item) < 0)
+            Py_CLEAR(value);
+    }
+    return value;
+}
+
+/* Return the reply that begins at a place, and where it ends; or how many bytes it lacks. */
+static PyObject *
+parse(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    Py_ssize_t size, place, missing;
+    const char *at, *end;
+    PyObject *value;
+    char *begin;
+
+    if (nargs != 3) {
+        PyErr_SetString(PyExc_TypeError, "(bytes, place, error)");
+        return NULL;
+    }
+    if (PyBytes_AsStringAndSize(args[0], &begin, &size) < 0)
+        return NULL;
+    place = PyLong_AsSsize_t(args[1]);
+    if (place == -1 && PyErr_Occurred())
+        return NULL;
+    if (place < 0 || place > size) {
+        PyErr_SetString(PyExc_IndexError, "no place in these bytes");
+        return NULL;
+    }
+    at = begin + place;
+    end = reply_end(at, begin + size, 0, &missing);
+    if (end == NULL && missing >= 0)
+        return PyLong_FromSsize_t(missing);
+    if (end == NULL) {
+        PyErr_SetString(PyExc_ValueError, "this is no reply of a server");
+        return NULL;
+    }
+    value = value_at(&at, end, args[2]);
+    return value == NULL ? NULL : Py_BuildValue("(Nn)", value, (Py_ssize_t)(end - begin));
 }
 
 /* Return the reply if it is nil, a number or a few numbers, else its bytes. */
@@ -327,136 +475,212 @@ heard(int fd, int bell, char *messages, double seconds)
     return received;
 }
 
-/* Return whether a method of an object returns something true, or -1 with an exception set. */
+/* Return what *method* returns, a small number, or -1, perhaps with an exception set. */
 static int
-tells(PyObject *object, const char *method)
+number_from(PyObject *method)
 {
-    PyObject *answer = PyObject_CallMethod(object, method, NULL);
+    PyObject *answer = PyObject_CallNoArgs(method);
+    long number = answer == NULL ? -1 : PyLong_AsLong(answer);
+
+    Py_XDECREF(answer);
+    return (int)number;
+}
+
+/* Return whether *method* returns something true, or -1 with an exception set. */
+static int
+tells(PyObject *method)
+{
+    PyObject *answer = PyObject_CallNoArgs(method);
     int truth = answer == NULL ? -1 : PyObject_IsTrue(answer);
 
     Py_XDECREF(answer);
     return truth;
 }
 
-/* Parse what was received, and append each whole message. Return how many, or -1. */
-static Py_ssize_t
-appended(PyObject *reader, const char *received, ssize_t size, PyObject *messages)
-{
-    PyObject *message, *done;
-    Py_ssize_t count;
-
-    done = PyObject_CallMethod(reader, "feed", "y#", received, (Py_ssize_t)size);
-    for (count = 0; done != NULL; count++) {
-        Py_DECREF(done);
-        message = PyObject_CallMethod(reader, "gets", NULL);
-        if (message == NULL)
-            return -1;
-        if (message == Py_False) {
-            Py_DECREF(message);
-            return count;
-        }
-        done = PyObject_CallMethod(messages, "append", "(O)", message);
-        Py_DECREF(message);
-    }
-    return -1;
-}
-
-/* Append the present exception in place of a message. Return 0, or -1 with an exception set. */
+/* Append *item*, whose reference it takes. Return 0, or -1 with an exception set. */
 static int
-appended_error(PyObject *messages)
+appended(PyObject *append, PyObject *item)
 {
-    PyObject *kind, *value, *trace, *done;
+    PyObject *done = item == NULL ? NULL : PyObject_CallFunctionObjArgs(append, item, NULL);
 
-    PyErr_Fetch(&kind, &value, &trace);
-    PyErr_NormalizeException(&kind, &value, &trace);
-    done = PyObject_CallMethod(messages, "append", "(O)", value);
-    Py_XDECREF(kind);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
+    Py_XDECREF(item);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
 
+/* Return what was kept in *rest*, with *received* behind it, and keep nothing any more. */
+static PyObject *
+joined(PyObject *rest, const char *received, Py_ssize_t size)
+{
+    Py_ssize_t count = PyList_Size(rest), place, whole = size;
+    PyObject *bytes;
+    char *to;
+
+    for (place = 1; place < count; place++)
+        whole += PyBytes_Size(PyList_GetItem(rest, place));
+    bytes = PyErr_Occurred() ? NULL : PyBytes_FromStringAndSize(NULL, whole);
+    if (bytes == NULL)
+        return NULL;
+    to = PyBytes_AsString(bytes);
+    for (place = 1; place < count; place++) {
+        memcpy(to, PyBytes_AsString(PyList_GetItem(rest, place)),
+               PyBytes_Size(PyList_GetItem(rest, place)));
+        to += PyBytes_Size(PyList_GetItem(rest, place));
+    }
+    memcpy(to, received, size);
+    if (PyList_SetSlice(rest, 1, count, NULL) < 0)
+        Py_CLEAR(bytes);
+    return bytes;
+}
+
+/* Keep bytes in *rest*, to which *missing* more belong. Return 0, or -1 with an exception set. */
+static int
+kept(PyObject *rest, const char *bytes, Py_ssize_t size, Py_ssize_t missing)
+{
+    PyObject *number = PyLong_FromSsize_t(missing), *part;
+    int good;
+
+    if (number == NULL || PyList_SetItem(rest, 0, number) < 0)
+        return -1;
+    if (size == 0)
+        return 0;
+    part = PyBytes_FromStringAndSize(bytes, size);
+    good = part == NULL ? -1 : PyList_Append(rest, part);
+    Py_XDECREF(part);
+    return good;
+}
+
+/* Append the bytes of each whole reply. Keep the others in *rest* until their end comes: how many
+   are missing at least, and then the bytes. The token guards the list.
+
+   Return how many were appended, or -1 with an exception set. Bytes that are no reply go to the
+   parser, which says so. */
+static Py_ssize_t
+divided(PyObject *rest, PyObject *append, const char *received, Py_ssize_t size)
+{
+    const char *at = received, *end, *next;
+    Py_ssize_t count = 0, missing = PyLong_AsSsize_t(PyList_GetItem(rest, 0));
+    PyObject *whole = NULL;
+
+    if (size < missing)
+        return kept(rest, received, size, missing - size);
+    if (PyErr_Occurred())
+        return -1;
+    if (PyList_Size(rest) > 1) {
+        whole = joined(rest, received, size);
+        if (whole == NULL)
+            return -1;
+        at = PyBytes_AsString(whole);
+        size = PyBytes_Size(whole);
+    }
+    for (end = at + size, missing = 0; at < end; at = next, count++) {
+        next = reply_end(at, end, 0, &missing);
+        if (next == NULL && missing >= 0)
+            break;
+        if (next == NULL)
+            next = end;
+        missing = 0;
+        if (appended(append, PyBytes_FromStringAndSize(at, next - at)) < 0) {
+            count = -1;
+            break;
+        }
+    }
+    if (count >= 0 && kept(rest, at, end - at, missing) < 0)
+        count = -1;
+    Py_XDECREF(whole);
+    return count;
+}
+
+/* The methods that `receive` calls while it has the token, and the arguments that have them. */
+enum { ACQUIRE, RELEASE, LOCKED, FILENO, BELL, APPEND, METHODS };
+static const struct {
+    int place, optional;
+    const char *name;
+} needed[METHODS] = {
+    {0, 0, "acquire"}, {0, 0, "release"}, {1, 1, "locked"},
+    {2, 0, "fileno"},  {3, 1, "fileno"},  {5, 0, "append"},
+};
+
 /* Receive once, for the holder of the token.
 
-   Return the size received: negative if it has whole messages, or an error in their place. */
+   Return the size received: negative if it has whole replies, or an error in their place. */
 static PyObject *
-received_once(PyObject *const *args, double seconds, int collects)
+received_once(PyObject *const *args, PyObject *const *methods, double seconds)
 {
     char received[CHUNK];
     Py_ssize_t count;
-    ssize_t size;
-    int fd, bell = -1, problem = 0, waits = args[1] == Py_None ? 1 : tells(args[1], "locked");
+    ssize_t size = -1;
+    int fd, bell = -1, problem = EBADF;
+    int waits = methods[LOCKED] == NULL ? 1 : tells(methods[LOCKED]);
 
     if (waits < 0)
         return NULL;
     /* It was rung, or somebody has left messages, before this thread had the token. */
     if (!waits || PyObject_Size(args[5]) != 0)
         return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
-    fd = descriptor_of(args[2]);
-    if (fd >= 0 && args[3] != Py_None)
-        bell = descriptor_of(args[3]);
-    if (fd < 0 || PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_OSError))
-            return NULL;
-        size = -1;
-    }
-    else {
-        if (collects)
-            PyGC_Enable();
+    fd = number_from(methods[FILENO]);
+    if (methods[BELL] != NULL && !PyErr_Occurred())
+        bell = number_from(methods[BELL]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (fd >= 0 && (bell >= 0 || methods[BELL] == NULL)) { /* else one is closed */
         Py_BEGIN_ALLOW_THREADS
         size = heard(fd, bell, received, seconds);
         problem = errno;
         Py_END_ALLOW_THREADS
-        (void)PyGC_Disable();
-        if (size < 0) {
-            errno = problem;
-            PyErr_SetFromErrno(PyExc_OSError);
-        }
     }
     if (size == 0)
         return PyLong_FromLong(0);
-    count = size < 0 ? -1 : appended(args[4], received, size, args[5]);
-    if (count < 0 && appended_error(args[5]) < 0)
-        return NULL;
-    return PyLong_FromSsize_t(count ? -1 : size);
+    if (size < 0)
+        count = appended(methods[APPEND], PyLong_FromLong(problem)) < 0 ? -1 : 1;
+    else
+        count = divided(args[4], methods[APPEND], received, size);
+    return count < 0 ? NULL : PyLong_FromSsize_t(count ? -1 : size);
 }
 
-/* Receive messages, if no other thread does. None means that another thread does.
+/* Receive the bytes of replies, if no other thread does. None means that another thread does.
 
-   While this thread has the token, it runs no code in Python: no signal handler, and no finalizer,
-   because no garbage is collected. */
+   While this thread has the token, it runs no code in Python: no signal handler and no finalizer.
+   So nothing is created there that the garbage collector tracks, because Python 3.11 may collect
+   when it creates such an object. All methods are looked up before. What is received stays bytes,
+   and an error stays a number. */
 static PyObject *
 receive(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
-    PyObject *taken, *result, *kind, *value, *trace;
+    PyObject *methods[METHODS] = {NULL}, *taken, *result = NULL, *kind, *value, *trace;
     double seconds;
-    int free, collects;
+    int place, free;
 
-    if (nargs != 7) {
-        PyErr_SetString(PyExc_TypeError,
-                        "(token, wakeup, socket, bell, reader, messages, seconds)");
+    if (nargs != 7 || !PyList_Check(args[4]) || PyList_Size(args[4]) == 0) {
+        PyErr_SetString(PyExc_TypeError, "(token, wakeup, socket, bell, rest, messages, seconds)");
         return NULL;
     }
     seconds = PyFloat_AsDouble(args[6]);
     if (seconds == -1.0 && PyErr_Occurred())
         return NULL;
-    collects = PyGC_Disable();
-    taken = PyObject_CallMethod(args[0], "acquire", "(O)", Py_False);
+    for (place = 0; place < METHODS; place++) {
+        if (needed[place].optional && args[needed[place].place] == Py_None)
+            continue;
+        methods[place] = PyObject_GetAttrString(args[needed[place].place], needed[place].name);
+        if (methods[place] == NULL)
+            goto end;
+    }
+    taken = PyObject_CallFunctionObjArgs(methods[ACQUIRE], Py_False, NULL);
     free = taken == NULL ? -1 : PyObject_IsTrue(taken);
     Py_XDECREF(taken);
     if (free == 1) {
-        result = received_once(args, seconds, collects);
+        result = received_once(args, methods, seconds);
         PyErr_Fetch(&kind, &value, &trace);
-        Py_XDECREF(PyObject_CallMethod(args[0], "release", NULL));
+        Py_XDECREF(PyObject_CallNoArgs(methods[RELEASE]));
         PyErr_Restore(kind, value, trace);
     }
-    else {
-        result = free < 0 ? NULL : Py_None;
-        Py_XINCREF(result); /* as in `send_all` */
+    else if (free == 0) {
+        result = Py_None;
+        Py_INCREF(result); /* as in `send_all` */
     }
-    if (collects)
-        PyGC_Enable();
+end:
+    for (place = 0; place < METHODS; place++)
+        Py_XDECREF(methods[place]);
     return result;
 }
 
@@ -510,8 +734,10 @@ static PyMethodDef methods[] = {
 #endif
     {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
      "Send bytes; return what comes first of the reply."},
+    {"parse", (PyCFunction)(void (*)(void))parse, METH_FASTCALL,
+     "Return a reply and where it ends, or how many bytes it lacks at least."},
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL,
-     "Receive messages, if no other thread does."},
+     "Receive the bytes of replies, if no other thread does."},
     {"send_all", (PyCFunction)(void (*)(void))send_all, METH_FASTCALL, "Send bytes."},
     {NULL, NULL, 0, NULL},
 };

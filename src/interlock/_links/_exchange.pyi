@@ -4,8 +4,6 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TypeVar
 
-from hiredis import Reader
-
 _T = TypeVar("_T")
 
 def ask(
@@ -14,12 +12,13 @@ def ask(
 def boottime() -> float: ...
 def exchange(sock: socket.socket, data: bytes, seconds: float, /) -> bytes: ...
 def of_thread(key: object, make: Callable[[], _T], /) -> _T: ...
+def parse(data: bytes, place: int, error: type[Exception], /) -> tuple[object, int] | int: ...
 def receive(
     token: Lock,
     wakeup: Lock | None,
     sock: socket.socket,
     bell: socket.socket | None,
-    reader: Reader,
+    rest: list[bytes | int],
     messages: deque[object],
     seconds: float,
     /,

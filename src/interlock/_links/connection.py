@@ -1,9 +1,9 @@
 """One blocking connection: redis-py connects and logs in, then the socket is read and written here.
 
 Theory. redis-py's command layer takes longer than the server needs for a script. A lock needs one
-kind of command. So this file packs the command with hiredis, writes it, and reads the reply with
-hiredis: nothing else. If possible, the socket stays in blocking mode with SO_RCVTIMEO (`exchange`).
-A Python socket time-out would cost a poll() for every read.
+kind of command. So this file packs the command, writes it, and reads the reply: nothing else. If
+possible, the socket stays in blocking mode with SO_RCVTIMEO (`exchange`). A Python socket time-out
+would cost a poll() for every read.
 
 Rules:
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
 
-    from hiredis import Reader
-
     Ask = Callable[[Any, bytes, float], "int | list[int] | bytes | None"]
     Exchange = Callable[[socket.socket, bytes, float], bytes]
     Receive = Callable[
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
             threading.Lock | None,
             socket.socket,
             socket.socket | None,
-            Reader,
+            list[bytes | int],
             deque[object],
             float,
         ],

@@ -1,13 +1,15 @@
-"""Commands as bytes: hiredis packs and parses, with types that a checker can follow."""
+"""Commands to bytes, and bytes to replies, in C or in Python.
+
+hiredis is not used: it turns on the interpreter lock (GIL) of a Python that runs without. The part
+in C is as fast.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import hiredis
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,14 +18,104 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_untyped: Any = hiredis
+LONGEST_REPLY = 1 << 26
+"""Bytes. No answer to a lock's command comes near it."""
+DEEPEST = 16
+"""Lists in lists."""
+LONGEST = 1 << 30
+"""Bytes of a text, or replies in a list."""
+HEAD = 24
+"""Bytes of a number's line."""
+SHORTEST = 3
+"""Bytes of a reply."""
 
-_pack = cast("Callable[[tuple[str, ...]], bytes]", _untyped.pack_command)
+NO_REPLY = "this is no reply of a server"
+_NUMBER = re.compile(rb"-?[0-9]{1,19}")
+
+
+class ReplyError(Exception):
+    """An error that the server sent."""
+
+
+class ParserError(Exception):
+    """The server sent what is no reply."""
+
+
+def parse_in_python(
+    data: bytes, place: int, error: type[Exception], depth: int = 0, /
+) -> tuple[object, int] | int:
+    """Return the reply at *place* and where it ends, or how many bytes it lacks at least.
+
+    It keeps nothing between two calls, so threads, signal handlers and finalizers may call it at
+    any time.
+
+    Args:
+        data: what a server has sent.
+        place: where the reply begins.
+        error: the class of the server's errors, which are returned.
+        depth: of the lists around it.
+
+    Raises:
+        ValueError: this is no reply.
+    """
+    kind, end = data[place : place + 1], data.find(b"\r\n", place)
+    if kind not in (b"", b"+", b"-", b":", b"$", b"*") or depth > DEEPEST:
+        raise ValueError(NO_REPLY)
+    if end < 0:
+        if kind in (b":", b"$", b"*") and len(data) - place > HEAD:
+            raise ValueError(NO_REPLY)
+        return 1
+    line, place = data[place + 1 : end], end + 2
+    if kind == b"+":
+        return line, place
+    if kind == b"-":
+        return error(line.decode(errors="replace")), place
+    number = int(line) if _NUMBER.fullmatch(line) else 1 << 64
+    if not (-(1 << 63) <= number < 1 << 63 if kind == b":" else -1 <= number <= LONGEST):
+        raise ValueError(NO_REPLY)
+    if kind == b":":
+        return number, place
+    if number < 0:
+        return None, place
+    return _text(data, place, number) if kind == b"$" else _list(data, place, number, error, depth)
+
+
+def _text(data: bytes, place: int, size: int) -> tuple[bytes, int] | int:
+    end = place + size
+    if len(data) < end + 2:
+        return end + 2 - len(data)
+    if data[end : end + 2] != b"\r\n":
+        raise ValueError(NO_REPLY)
+    return data[place:end], end + 2
+
+
+def _list(
+    data: bytes, place: int, size: int, error: type[Exception], depth: int
+) -> tuple[list[object], int] | int:
+    values: list[object] = []
+    for left in range(size - 1, -1, -1):
+        found = parse_in_python(data, place, error, depth + 1)
+        if isinstance(found, int):
+            return found + left * SHORTEST
+        value, place = found
+        values.append(value)
+    return values, place
+
+
+def pack_in_python(parts: Sequence[str | int]) -> bytes:
+    """Return the bytes of one command."""
+    texts = [str(part).encode() for part in parts]
+    head = b"*%d\r\n" % len(texts)
+    return head + b"".join([b"$%d\r\n%b\r\n" % (len(text), text) for text in texts])
+
 
 _packed_in_c: Callable[[tuple[object, ...]], bytes | None]
+parse: Callable[[bytes, int, type[Exception]], tuple[object, int] | int]
 try:
     from interlock._links._exchange import packed as _packed_in_c
+    from interlock._links._exchange import parse
 except ImportError:  # there was no compiler, or the C part is older than its source
+    parse = parse_in_python
 
     def _packed_in_c(_: tuple[object, ...], /) -> bytes | None:
         return None
@@ -36,24 +128,51 @@ _SPARE_REFUSED = re.compile(
 """Errors before a script begins: some of the keys are missing while their slot moves, or the user
 has no right to some of the keys."""
 
-LONGEST_REPLY = 1 << 26
-"""Bytes. No answer to a lock's command comes near it."""
+PARSER = "Python" if parse is parse_in_python else "C"
+"""What parses the replies."""
 
-Reader = hiredis.Reader
-ReplyError: type[Exception] = _untyped.ReplyError
-ParserError: type[Exception] = _untyped.HiredisError
+
+class Reader:
+    """Collects what a server sends, and parses one reply after the other."""
+
+    def __init__(self) -> None:
+        self._data, self._place, self._missing = b"", 0, 0
+        self._more: list[bytes] = []
+
+    def feed(self, data: bytes) -> None:
+        """Add *data*, which the server sent."""
+        if self._place == len(self._data) and not self._more:
+            self._data, self._place, self._missing = data, 0, 0
+            return
+        self._more.append(data)
+        self._missing -= len(data)
+
+    def gets(self) -> object:
+        """Return the next reply; False if it is not whole.
+
+        Raises:
+            ParserError: there is no reply.
+        """
+        if self._missing > 0 or (self._place == len(self._data) and not self._more):
+            return False
+        if self._more:
+            self._data = b"".join([self._data[self._place :], *self._more])
+            self._place = 0
+            self._more.clear()
+        try:
+            found = parse(self._data, self._place, ReplyError)
+        except ValueError as error:
+            raise ParserError(str(error)) from None
+        if isinstance(found, int):
+            self._missing = found
+            return False
+        value, self._place = found
+        return value
 
 
 def pack(parts: Sequence[str | int]) -> bytes:
     """Return the bytes of one command."""
     return _packed_in_c(tuple(parts)) or pack_in_python(parts)
-
-
-def pack_in_python(parts: Sequence[str | int]) -> bytes:
-    """Do the same as `pack`, with hiredis."""
-    # hiredis 3.5.0 turns numbers into text by itself, and crashes the process when a Ctrl-C
-    # strikes just there.
-    return _pack(tuple(map(str, parts)))
 
 
 ASKING = pack(("ASKING",))

@@ -5,22 +5,36 @@ Rules:
 * One thread at a time receives: the one that has the token. It runs no Python code meanwhile, so no
   signal handler, finalizer or exception can strike it there (`receive` in `_exchange.c`).
 * `messages` has all that was received and is not handled yet. While it is not empty, nobody
-  receives.
+  receives. `meaning` tells what one of them is.
 * An error of the connection is put there, too. So it is not raised in a thread of the user.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock._links.connection import Connection
-from interlock._links.resp import ParserError
+from interlock._links.resp import ParserError, ReplyError, parse
 
 if TYPE_CHECKING:
     from interlock._links.endpoint import Origin
+
+
+def meaning(item: Any) -> Any:
+    """Return what *item* of `SharedConnection.messages` is: a reply, a message or an exception."""
+    if isinstance(item, bytes):
+        try:
+            found = parse(item, 0, ReplyError)
+        except ValueError as error:
+            return ParserError(str(error))
+        return ParserError("not the whole reply") if isinstance(found, int) else found[0]
+    if isinstance(item, int):
+        return OSError(item, os.strerror(item))
+    return cast("tuple[Any]", item)[0] if isinstance(item, tuple) else item
 
 
 class SharedConnection(Connection):
@@ -28,7 +42,8 @@ class SharedConnection(Connection):
 
     Attributes:
         shared: whether threads may take turns. Otherwise only one thread may receive.
-        messages: replies, messages and errors, in order.
+        messages: the bytes of replies and messages, in order, or the number of an error. If threads
+            cannot take turns, a tuple of the reply, or an exception.
         token: locked while a thread receives.
         bell: to be written to, to end the receiving, and its other end; None before `hang_bell`.
     """
@@ -37,6 +52,7 @@ class SharedConnection(Connection):
         super().__init__(endpoint, timeout)
         self.shared = self._in_turn is not None
         self.messages: deque[Any] = deque()
+        self._rest: list[bytes | int] = [0]
         self.token = threading.Lock()
         self.bell: tuple[socket.socket, socket.socket] | None = None
 
@@ -63,7 +79,7 @@ class SharedConnection(Connection):
             return True
         bell = None if self.bell is None else self.bell[1]
         size = self._in_turn(
-            self.token, wakeup, self._socket, bell, self._reader, self.messages, seconds
+            self.token, wakeup, self._socket, bell, self._rest, self.messages, seconds
         )
         if size is None:
             return False
@@ -77,7 +93,7 @@ class SharedConnection(Connection):
     def _receive_alone(self, seconds: float) -> None:
         self.set_timeout(seconds)
         try:
-            self.messages.append(self._read())
+            self.messages.append((self._read(),))
         except (BlockingIOError, TimeoutError):
             return
         except (OSError, ParserError) as error:

@@ -17,8 +17,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, cast
 
-import hiredis
-
+from interlock._links.resp import Reader
 from interlock.testing._model_keyspace import OK, Status
 from interlock.testing.redis_model import ModelError, RedisModel, Stored
 
@@ -141,7 +140,7 @@ class _Connection(asyncio.Protocol):
         self.channels: dict[bytes, set[bytes]] = {b"message": set(), b"smessage": set()}
         self._model = model
         self._connections = connections
-        self._reader = hiredis.Reader()
+        self._reader = Reader()
         self.gone = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

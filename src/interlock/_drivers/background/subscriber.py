@@ -42,7 +42,7 @@ from interlock._drivers.process.lifecycle import report
 from interlock._drivers.process.mutex import Mutex
 from interlock._links.replies import RedirectedError, refusal
 from interlock._links.resp import ReplyError
-from interlock._links.shared_connection import SharedConnection
+from interlock._links.shared_connection import SharedConnection, meaning
 from interlock._links.topology import AnyNode
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 
@@ -218,13 +218,14 @@ class NodeSubscriber:
         with self._lock:
             self._heard_at = clock.now()
             while messages:
-                message = messages[0]
+                item = messages[0]
+                message = meaning(item)
                 if not self._is_message(message):
                     return False
                 if message[0] == self._message:
                     self._heard(message[1].decode(errors="replace"), message[2])
                 # A signal handler may have waited here, and left it to another thread.
-                if messages and messages[0] is message:
+                if messages and messages[0] is item:
                     _ = messages.popleft()
         return True
 
@@ -377,7 +378,7 @@ class NodeSubscriber:
             with self._lock:
                 if not connection.messages:
                     return told
-                message = connection.messages.popleft()
+                message = meaning(connection.messages.popleft())
             if isinstance(message, Exception) and not isinstance(message, ReplyError):
                 connection.raise_broken(message)
             self._heard_at = clock.now()
