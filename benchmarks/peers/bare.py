@@ -13,20 +13,21 @@ import socket
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from hashlib import sha1
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import hiredis
 
 from benchmarks.peer import AsyncPeer, SyncPeer
+from interlock._core.scripts import lock as scripts
+from interlock._links.resp import pack_evalsha
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
-_LUA = Path(__file__).parents[2] / "src" / "interlock" / "_core" / "lua"
-_LEASE = 30_000  # milliseconds
+    from interlock._core.model.effects import Eval
+
+_LEASE = 30.0  # seconds
 _FEW = 4  # commands that are not worth a write of their own while the server has something to do
 _CLIENT = "00000000-0000-0000-0000-000000000000"  # as long as a real one
 
@@ -37,28 +38,27 @@ def pack(*words: str | int | bytes) -> bytes:
     return cast("bytes", hiredis.pack_command(words))  # type: ignore[arg-type]
 
 
-def _text(stem: str) -> bytes:
-    return (_LUA / f"{stem}.lua").read_bytes()
+def _acquire(name: str, number: int = 1) -> Eval[Any]:
+    return scripts.lock_acquire(name, _LEASE, f"{_CLIENT}:{number}", 1)
 
 
-def _evalsha(stem: str, key: str, *args: str | int) -> bytes:
-    digest = sha1(_text(stem), usedforsecurity=False).hexdigest()
-    return pack("EVALSHA", digest, 1, key, *args)
+def _release(name: str, number: int = 1) -> Eval[Any]:
+    return scripts.lock_release(name, f"{_CLIENT}:{number}", 0, "PUBLISH", channel_of(name))
 
 
 def load_commands() -> list[bytes]:
     """Return the commands that load both scripts."""
-    return [pack("SCRIPT", "LOAD", _text(stem)) for stem in ("lock_acquire", "lock_release")]
+    return [pack("SCRIPT", "LOAD", call("").script.text) for call in (_acquire, _release)]
 
 
 def acquire_command(name: str, number: int = 1) -> bytes:
     """Return the attempt to take *name*, for the holder *number*."""
-    return _evalsha("lock_acquire", name, _LEASE, f"{_CLIENT}:{number}", 1)
+    return pack_evalsha(_acquire(name, number))
 
 
 def release_command(name: str, number: int = 1) -> bytes:
     """Return the release of *name*, which publishes."""
-    return _evalsha("lock_release", name, f"{_CLIENT}:{number}", 0, "PUBLISH", channel_of(name))
+    return pack_evalsha(_release(name, number))
 
 
 def channel_of(name: str) -> str:
