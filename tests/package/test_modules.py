@@ -152,6 +152,7 @@ TESTED_BY = {
     "cli/locks_list.py": "operations/test_reader.py",
     "inspection/face.py": "operations/test_reader.py",
     "inspection/info.py": "operations/test_reader.py",
+    "cli/why.py": "operations/test_why.py",
     "inspection/words.py": "operations/test_dead_holders.py",
     "_core/insight/connection_name.py": "operations/test_dead_holders.py",
     "inspection/lock_reply.py": "operations/test_reader.py",

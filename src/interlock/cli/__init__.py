@@ -34,25 +34,35 @@ class _Subcommand(NamedTuple):
     module: str
 
 
-_SUBCOMMANDS = {
-    "acquire": _Subcommand("hold a lock without a process, by a ticket", "acquire"),
-    "deadlocks": _Subcommand("look for threads that wait for each other", "deadlocks"),
-    "doctor": _Subcommand("look at a server for whatever endangers locks", "doctor"),
-    "console": _Subcommand("serve web pages of all locks", "console"),
-    "exporter": _Subcommand("serve Prometheus metrics of all locks", "exporter"),
-    "list": _Subcommand("list who holds and awaits what", "locks_list"),
-    "release": _Subcommand("release a ticket, or break one hold of a lock", "release"),
-    "renew": _Subcommand("let a ticket be good for longer", "renew"),
-    "show": _Subcommand("show who holds and awaits one lock", "show"),
-    "status": _Subcommand("tell whether a ticket is still good", "ticket_status"),
-    "top": _Subcommand("show the locks with the most trouble, live", "top"),
-    "run": _Subcommand("run a command while holding a lock", "run"),
+_GROUPS = {
+    "hold a lock": {
+        "run": _Subcommand("run a command while holding a lock", "run"),
+        "acquire": _Subcommand("hold a lock without a process, by a ticket", "acquire"),
+        "renew": _Subcommand("let a ticket be good for longer", "renew"),
+        "status": _Subcommand("tell whether a ticket is still good", "ticket_status"),
+        "release": _Subcommand("release a ticket, or break one hold of a lock", "release"),
+    },
+    "see locks": {
+        "why": _Subcommand("say why a lock is as it is, and what to do", "why"),
+        "list": _Subcommand("list who holds and awaits what", "locks_list"),
+        "show": _Subcommand("show who holds and awaits one lock", "show"),
+        "top": _Subcommand("show the locks with the most trouble, live", "top"),
+        "deadlocks": _Subcommand("look for threads that wait for each other", "deadlocks"),
+        "console": _Subcommand("serve web pages of all locks", "console"),
+        "exporter": _Subcommand("serve Prometheus metrics of all locks", "exporter"),
+    },
+    "look after servers": {
+        "doctor": _Subcommand("look at a server for whatever endangers locks", "doctor"),
+    },
 }
 if POSIX:  # Windows lacks what the embedded server needs
-    _SUBCOMMANDS["server"] = _Subcommand("install, look at or stop the embedded server", "server")
+    _GROUPS["look after servers"]["server"] = _Subcommand(
+        "install, look at or stop the embedded server", "server"
+    )
+_SUBCOMMANDS = {name: row for rows in _GROUPS.values() for name, row in rows.items()}
 
 
-_NAMING = {"acquire", "list", "release", "show", "top"}
+_NAMING = {"acquire", "list", "release", "show", "top", "why"}
 """Those that take names of locks, which may begin with ``-``: behind ``--`` they are no options."""
 
 
@@ -113,6 +123,15 @@ def _show_warning(message: Warning | str, *_where: object, **_how: object) -> No
     say(f"warning: {message}")
 
 
+def _overview() -> str:
+    """Return the subcommands by what they are for, the commonest one first."""
+    lines: list[str] = []
+    for group, rows in _GROUPS.items():
+        lines += ["", f"to {group}:"]
+        lines += [f"  {name:<11}{row.summary}" for name, row in rows.items()]
+    return "\n".join(lines[1:])
+
+
 def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     # argparse has changed its mind about "--" several times. We need not read what follows it.
     command = None
@@ -125,6 +144,8 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     parser = Parser(
         prog="interlock",
         description="Distributed locks on Redis and Valkey, from the shell.",
+        epilog=_overview(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"interlock {__version__}")
@@ -134,8 +155,8 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     module = (
         import_module(f"{__name__}.{_SUBCOMMANDS[named].module}") if named in _SUBCOMMANDS else None
     )
-    for name, row in _SUBCOMMANDS.items():
-        subparser = subparsers.add_parser(name, help=row.summary, allow_abbrev=False)
+    for name in _SUBCOMMANDS:
+        subparser = subparsers.add_parser(name, allow_abbrev=False)
         if module is not None and name == named:
             subparser.description = module.DESCRIPTION
             subparser.epilog = module.EPILOG

@@ -134,9 +134,10 @@ class Console:
     async def lock(self, request: Request) -> Response:
         """Answer with everything about one lock."""
         name = request.query_params.get("name", "")
-        error, info = "", None
+        error, info, account = "", None, None
         try:
             info = await asyncio.to_thread(read_lock, self.watch.servers, self.watch.options, name)
+            account = self.watch.explain(name, info)
         except InterlockError as failure:
             error = str(failure)
         seen = [happening for happening in self.watch.happenings if happening.name == name]
@@ -146,6 +147,7 @@ class Console:
             cached=False,
             name=name,
             info=info,
+            account=account,
             error=error,
             seen=seen[:50],
             may_release=self.access.allow_release,

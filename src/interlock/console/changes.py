@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from interlock.inspection.why import LOSSES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -27,13 +29,6 @@ PATIENCE = 45.0
 """Seconds after which a card that tells nothing will not tell."""
 OPEN = 200
 """Holds whose end is looked into at the same time."""
-WHY = {
-    "expired": "its lease ran out",
-    "force-released": "it was released by force, or its key was deleted",
-    "server lost it": "the server lost it",
-    "unreachable past validity": "the server was unreachable until the lease had run out",
-}
-"""The reason of a loss -> in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +158,7 @@ def _verdict(each: _Open, end: End) -> tuple[str, bool]:
         return f"released by {who(each.each)}", False
     if each.server:
         return each.happening.what, True
-    return f"lost by {who(each.each)}: {WHY.get(end.why, end.why or 'unknown why')}", True
+    return f"lost by {who(each.each)}: {LOSSES.get(end.why, end.why or 'unknown why')}", True
 
 
 def story_of(before: ServerFacts, after: ServerFacts) -> str:

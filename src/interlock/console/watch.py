@@ -16,6 +16,7 @@ from interlock.errors import InterlockError
 from interlock.inspection import Reader
 from interlock.inspection.deadlocks import DeadlockSearch
 from interlock.inspection.server_facts import ServerFacts
+from interlock.inspection.why import explain
 from interlock.inspection.words import trouble
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.inspection import ClientInfo, LockInfo
     from interlock.inspection.cards import Card
+    from interlock.inspection.why import Account
     from interlock.options import Options
 
 INTERVAL = 1.0
@@ -37,6 +39,8 @@ KEPT = 500
 """Happenings that are remembered."""
 DRAWN = 100
 """Locks that the graph shows."""
+ALIKE_AMONG = 1000
+"""Locks among whose names one may look alike."""
 MOST_CARDS = 200
 """Cards of waiting clients that are read each time."""
 LONG = 300.0
@@ -155,6 +159,11 @@ class Watch:
     def read_now(self) -> None:
         """Read soon."""
         self._wakeup.set()
+
+    def explain(self, name: str, info: LockInfo | None) -> Account:
+        """Return why the lock *name* is as it is; *info* is what is known of it."""
+        names = [each.name for each in self.snapshot.locks[:ALIKE_AMONG]]
+        return explain(name, info, deadlocks=self._search.found(), names=names)
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call *listener* after each reading, in the thread; return what ends that."""

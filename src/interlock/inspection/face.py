@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from interlock._core.insight.deadlock import PATIENCE
 from interlock.errors import ServerUnavailableError
 from interlock.inspection.deadlocks import Deadlock, check_seen, find_deadlocks
 from interlock.inspection.reader import Reader
+from interlock.inspection.why import explain
 
 if TYPE_CHECKING:
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.inspection.info import LockInfo, StackInfo
+    from interlock.inspection.why import Account
     from interlock.options import Options
+
+MOST_PAGES = 20
+"""Pages of names among which one may look alike."""
 
 
 def read_deadlocks(servers: Endpoint | Cluster, options: Options) -> list[Deadlock]:
@@ -55,3 +63,31 @@ def read_stacks(servers: Endpoint | Cluster, options: Options, key: str) -> list
     with Reader(servers, options) as reader:
         info = _described(reader, key)
         return [] if info is None else list(reader.stacks(info))
+
+
+def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
+    """Return the lock *name*, and why it is as it is.
+
+    Raises:
+        ConfigError: *name* cannot be the name of a lock.
+        ServerUnavailableError: a server cannot be reached, or did not answer.
+
+    Cost:
+        A description, a look at all cards, and 10,000 keys for names that look alike. A holder's
+        stack takes up to 4 s, and a suspected deadlock up to 12 s.
+    """
+    info = reader.describe(name)
+    if info is None and reader.forbidden:
+        return None, explain(name, None)
+    ends, names = reader.ends(name), _names(reader)
+    long = info is not None and any((each.waited or 0) >= PATIENCE for each in info.waiters)
+    deadlocks = find_deadlocks(reader) if long else []
+    stacks: list[StackInfo] = []
+    if info is not None and info.holders and info.holders[0].client.answering:
+        stacks = list(reader.stacks(replace(info, holders=info.holders[:1])))
+    return info, explain(name, info, ends=ends, deadlocks=deadlocks, stacks=stacks, names=names)
+
+
+def _names(reader: Reader) -> list[str]:
+    """Return the names of some locks that are held or awaited."""
+    return [info.name for page in islice(reader.pages(), MOST_PAGES) for info in page]

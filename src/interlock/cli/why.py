@@ -1,0 +1,74 @@
+"""`interlock why`: one paragraph about one lock."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from interlock._core.scripts.script import safe
+from interlock.cli.reading import add_url, open_reader
+from interlock.cli.status import Status, say
+from interlock.inspection.face import account_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+DESCRIPTION = """\
+Say in plain sentences who holds the lock NAME and since when, whether that process is alive, who
+waits, how the last hold ended, and what to do now, with the commands to type. Nothing is changed.
+"""
+
+EPILOG = """\
+A holder that answers is asked where it is; that takes up to 4 s. A suspected deadlock is looked at
+again for some seconds.
+
+exit status:
+    0   somebody holds or awaits it
+    1   nobody does
+   64   usage: the command line or the URL is wrong
+   69   a server could not be asked, or refused
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* this subcommand."""
+    parser.add_argument("name", metavar="NAME", help="the name of the lock")
+    add_url(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
+    """Print the paragraph, and return the exit status.
+
+    Args:
+        given: option -> value, from the command line.
+        environ: for the URL.
+
+    Raises:
+        ConfigError: a URL that cannot be.
+        ServerUnavailableError: a server could not be asked.
+    """
+    name = str(given["name"])
+    with open_reader(given, environ) as reader:
+        info, account = account_of(reader, name)
+    if info is None and reader.forbidden:
+        say(f"the user has no right to read {name!r}")
+        return Status.UNAVAILABLE
+    for line in reader.missing():
+        say(line)
+    if given["json"]:
+        told = {
+            "name": name,
+            "state": account.state,
+            "text": account.text,
+            "sentences": account.sentences,
+            "commands": account.commands,
+            "lock": None if info is None else info.as_dict(),
+        }
+        print(json.dumps(told, indent=2))
+    else:
+        print(safe(account.text))
+        for command in account.commands:
+            print(f"  $ {safe(command)}")
+    return Status.FOUND if info is None else 0

@@ -1,0 +1,288 @@
+"""Say in plain sentences why a lock is as it is, and what to do: `interlock why` and the console.
+
+Rules:
+
+* A sentence tells only what the server or a card shows. All else is unknown, and the text says so.
+* Dead, silent and alive are those of `ClientInfo.state`. A lease that ends is told with its time.
+* A command that breaks something is told only where waiting does not help.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from interlock.inspection.words import clock_at, counted, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from interlock.inspection.deadlocks import Deadlock
+    from interlock.inspection.info import (
+        ClientInfo,
+        EndInfo,
+        HolderInfo,
+        LockInfo,
+        StackInfo,
+        WaiterInfo,
+    )
+
+TOLD = 3
+"""Holders that are told one by one."""
+LONG_TURN = 30.0
+"""Seconds of a wait during which a lock that is held for less has changed hands."""
+ALIKE = 0.85
+"""Share of equal characters from which two names look alike."""
+LOSSES = {
+    "expired": "its lease ran out",
+    "force-released": "it was released by force, or its key was deleted",
+    "server lost it": "the server lost it",
+    "unreachable past validity": "the server was unreachable until the lease had run out",
+}
+"""The reason of a loss -> in words."""
+_LETTERS = str.maketrans("аеорсухіјѕԁԛοανρτικ", "aeopcyxijsdqoavptik")
+_OUR_CODE = ("/interlock/", "/threading.py", "/asyncio/", "/concurrent/")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Why a lock is as it is.
+
+    Attributes:
+        name: of the lock.
+        state: ``"free"``, ``"held"``, ``"awaited"``, ``"late"``, ``"silent"``, ``"dead"`` or
+            ``"deadlock"``.
+        sentences: one fact each.
+        commands: what to type, the first one first.
+    """
+
+    name: str
+    state: str
+    sentences: tuple[str, ...]
+    commands: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Return the paragraph."""
+        return " ".join(self.sentences)
+
+
+def explain(
+    name: str,
+    info: LockInfo | None,
+    *,
+    ends: Sequence[EndInfo] = (),
+    deadlocks: Sequence[Deadlock] = (),
+    stacks: Sequence[StackInfo] = (),
+    names: Iterable[str] = (),
+) -> Account:
+    """Return the account of one lock.
+
+    Args:
+        name: of the lock.
+        info: what is known of it; None if nobody holds or awaits it.
+        ends: how its holds ended, the newest first.
+        deadlocks: that were proven, of any locks.
+        stacks: of its holders.
+        names: of other locks that are held or awaited.
+    """
+    told: list[str] = []
+    rings = [each for each in deadlocks if any(step.waits_for == name for step in each.steps)]
+    if info is None:
+        told.append(f"Nobody holds or awaits {name!r}.")
+    else:
+        told += _holders(info, {stack.holder: stack for stack in stacks})
+        told += _waiters(info)
+        told += [_ring(each) for each in rings]
+        if info.deadlock and not rings:
+            told.append("A client has proven that it is in a deadlock.")
+    told += [_end(each) for each in ends[:1]]
+    alike = _alike(name, names, free=info is None)
+    if alike:
+        shown = ", ".join(map(repr, alike))
+        told.append(f"Another lock looks alike and is in use: {shown}. Is one name a mistake?")
+    state = _state(info, rings)
+    advice, commands = _advice(name, info, state)
+    return Account(name, state, (*told, *advice), commands)
+
+
+def _state(info: LockInfo | None, rings: Sequence[Deadlock]) -> str:
+    if info is None:
+        return "free"
+    if info.dead:
+        return "dead"
+    if rings or info.deadlock:
+        return "deadlock"
+    if info.silent:
+        return "silent"
+    if info.late:
+        return "late"
+    return "held" if info.holders else "awaited"
+
+
+def _person(client: ClientInfo, thread: str, holder: str) -> str:
+    """Return who holds or waits."""
+    place = f"pid {client.pid} on {client.host}" if client.pid and client.host else ""
+    program = f"{client.program} ({place})" if client.program and place else place
+    if thread and program:
+        return f"{thread} of {program}"
+    return program or thread or f"{holder} (no card tells its process)"
+
+
+def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
+    kind = info.kind.replace("_", " ")
+    if info.free is not None:
+        held = f"{counted(info.holder_count, 'permit')} held and " if info.holders else ""
+        yield f"The {kind} {info.name!r} has {held}{info.free} free."
+        if info.kind == "semaphore":
+            yield "The server does not show who holds its permits."
+    elif not info.holders:
+        yield f"Nobody holds the {kind} {info.name!r} now."
+    for each in info.holders[:TOLD]:
+        held = "" if each.held_for is None else f" for {duration(each.held_for)}"
+        who = _person(each.client, each.thread, each.holder)
+        what = "A permit" if info.free is not None else f"The {info.mode} {kind} {info.name!r}"
+        yield f"{' '.join(what.split())} is held by {who}{held}."
+        if place := _place(stacks.get(each.holder)):
+            yield f"It is at {place}."
+        yield _life(each)
+    if info.holder_count > TOLD:
+        yield f"{counted(info.holder_count - TOLD, 'more holder')} can be seen by interlock show."
+
+
+def _place(stack: StackInfo | None) -> str:
+    """Return the innermost call of a stack that is the program's own."""
+    calls = () if stack is None else stack.calls
+    own = [call for call in calls if not any(part in call for part in _OUR_CODE)]
+    return (own or list(calls) or [""])[-1]
+
+
+def _life(each: HolderInfo) -> str:
+    """Return whether a holder is alive, and when its hold ends."""
+    client, left = each.client, each.remaining
+    ends = "It never ends by itself." if left is None else f"Its lease ends in {duration(left)}"
+    if left is not None:
+        ends = f"{ends}, at {clock_at(-left)}."
+        if each.renewed and client.answering:
+            ends = "It is renewed."
+            if each.late:
+                ends = f"Its renewal is late, and it ends in {duration(left)} without one."
+    silent = 0.0 if client.silent is None else client.silent
+    if client.dead:
+        since = f"{clock_at(silent)} ({duration(silent)})"
+        known = "and it has no connection" if client.connected is False else "for too long"
+        return f"That process is dead: it has been silent since {since}, {known}. {ends}"
+    if client.answering is False:
+        since = f"{clock_at(silent)} ({duration(silent)})"
+        return f"That process is slow, frozen or cut off: it is silent since {since}. {ends}"
+    if client.answering is None:
+        return (
+            "Whether it is alive is not known: it is Java, writes no card, or ended within its "
+            f"first seconds. {ends}"
+        )
+    return f"That process is alive: it answered {duration(silent)} ago. {ends}"
+
+
+def _waiters(info: LockInfo) -> Iterator[str]:
+    if not info.awaited:
+        unknown = "It is not known whether somebody waits."
+        yield "Nobody waits." if info.awaited is False else unknown
+        return
+    number = max(info.waiter_count, len(info.waiters))
+    if not number:
+        yield f"{counted(info.waiting, 'client')} wait for it, each with one thread or more."
+        return
+    clients = counted(info.waiting_clients, "client")
+    yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {clients}."
+    first = max(info.waiters, key=lambda each: each.waited or 0, default=None)
+    if first is not None and first.waited is not None:
+        place = info.waiters.index(first) + 1
+        queue = f", at place {place} of the queue" if info.kind == "fair_lock" else ""
+        who = _person(first.client, first.thread, first.holder)
+        yield f"The longest wait is that of {who}: {duration(first.waited)}{queue}."
+        held = info.held_for or 0
+        if first.waited > LONG_TURN and info.holders and held < first.waited / 2:
+            yield "Meanwhile the lock has changed hands: it is busy, and not stuck."
+    head = _stuck_head(info)
+    if head is not None:
+        left = "" if head.remaining is None else f" for {duration(head.remaining)} more"
+        yield f"The first in its queue does not answer; its place is kept{left}."
+
+
+def _stuck_head(info: LockInfo) -> WaiterInfo | None:
+    """Return the head of the queue of a free lock, if its client does not answer."""
+    head = next(iter(info.waiters), None)
+    if head is None or info.holders or info.kind != "fair_lock":
+        return None
+    return head if head.client.answering is False else None
+
+
+def _ring(deadlock: Deadlock) -> str:
+    steps = [
+        f"{_person(step.client, step.thread, step.held_by)} waits for {step.waits_for!r}"
+        for step in deadlock.steps
+    ]
+    number = len(deadlock.steps)
+    return f"It is a deadlock of {number}: {', '.join(steps)}, and each holds what another awaits."
+
+
+def _end(each: EndInfo) -> str:
+    who = _person(each.client, "", each.holder)
+    how = f"lost: {LOSSES.get(each.why, each.why)}" if each.lost else "released"
+    return f"The hold of {who} ended {duration(each.ago)} ago: it was {how}."
+
+
+def _advice(
+    name: str, info: LockInfo | None, state: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what to do, and the commands."""
+    word = shlex.quote(name)
+    if info is None or not info.holders:
+        return (), ()
+    worst = max(info.holders, key=lambda each: (each.client.dead, each.client.answering is False))
+    release = f"interlock release {word} --holder {shlex.quote(worst.holder)} --reason TEXT"
+    pid, host = worst.client.pid, worst.client.host
+    dump = f"py-spy dump --pid {pid}" if pid else ""
+    if state == "dead":
+        told = f"Make sure on {host or 'its host'} that the process has gone; then break the hold."
+        return (told,), (release,)
+    if state == "deadlock":
+        told = (
+            "One of them must give way: break one hold, and then acquire in one order everywhere."
+        )
+        return (told,), ("interlock deadlocks", release)
+    if state in ("silent", "late"):
+        told = f"Look at the process on {host or 'its host'}; it may still be at work."
+        return (told,), tuple(each for each in (dump, release) if each)
+    if info.awaited:
+        told = "Look at what the holder does; break the hold only if it is stuck."
+        return (told,), (f"interlock show {word} --stacks", release)
+    return (), ()
+
+
+def _alike(name: str, names: Iterable[str], *, free: bool) -> list[str]:
+    """Return those of *names* that look like *name*; a free lock's may differ in a letter."""
+    found: list[str] = []
+    mine, digits = skeleton(name), re.findall(r"\d+", name)
+    for each in names:
+        if each == name:
+            continue
+        near = skeleton(each) == mine
+        if not near and free and re.findall(r"\d+", each) == digits:
+            near = difflib.SequenceMatcher(None, name, each).ratio() >= ALIKE
+        if near:
+            found.append(each)
+    return found[:TOLD]
+
+
+def skeleton(name: str) -> str:
+    """Return what is left of *name* if one looks only at letters and digits, whatever their case.
+
+    Letters of other scripts that look like Latin ones become these.
+    """
+    plain = unicodedata.normalize("NFKD", name).casefold().translate(_LETTERS)
+    return "".join(each for each in plain if each.isalnum())

@@ -1,0 +1,64 @@
+"""The console's page of a lock begins with the paragraph of `interlock why`."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tests.monitoring.serving import ask, served
+from tests.support.patience import GIVE_UP, wait_until
+
+from interlock import ClosedError, connect
+from interlock.cli import main
+
+if TYPE_CHECKING:
+    import pytest
+
+    from interlock import Client
+
+
+def test_the_command_and_the_console_say_the_same(
+    redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A held and awaited lock: the place in the code, the waiters, and one text for both."""
+
+    def wait(client: Client) -> None:
+        with suppress(ClosedError):
+            client.lock("orders").acquire()
+
+    with connect(redis_url, lease=6) as client, connect(redis_url, lease=6) as other:
+        assert client.lock("orders").acquire()
+        threads = [threading.Thread(target=wait, args=[other]) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        told: dict[str, object] = {}
+
+        def eight() -> bool:
+            assert main(["why", "orders", "--json", "--url", redis_url]) == 0
+            told.update(json.loads(capsys.readouterr().out))
+            text = str(told["text"])
+            return "8 wait for it, in 1 client." in text and "It is renewed." in text
+
+        wait_until(eight, GIVE_UP, "eight threads count as eight")
+        assert told["state"] == "held"
+        assert f"(pid {os.getpid()} on" in str(told["text"])
+        with served(redis_url) as console:
+            page = html.unescape(ask(console, "/lock?name=orders").text)
+        shown = re.search(r'data-key="why">(.*?)</p>', page)
+        assert shown is not None
+        # Ages go on, and the console asks nobody for a stack.
+        assert _ageless(shown[1]) == _ageless(str(told["text"]))
+        other.close()
+        for thread in threads:
+            thread.join(GIVE_UP)
+
+
+def _ageless(text: str) -> str:
+    """Return *text* without times and without the place in the code."""
+    text = re.sub(r"It is at .*? in \S+\. ", "", text)
+    return re.sub(r"[\d.]+ (s|min|h)\b( \d+ s)?", "N", text)

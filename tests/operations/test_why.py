@@ -1,0 +1,108 @@
+"""`interlock why`: what it says is true, and the console says the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock import connect
+from interlock.cli import main
+from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
+from interlock.inspection.info import EndInfo
+from interlock.inspection.why import explain, skeleton
+
+ALIVE = ClientInfo("a", host="web-3", pid=812, program="orders", answering=True, silent=3.0)
+DEAD = ClientInfo(
+    "d", host="web-9", pid=7, program="batch", answering=False, silent=700.0, connected=False
+)
+SLOW = ClientInfo(
+    "s", host="web-5", pid=9, program="orders", answering=False, silent=40.0, connected=True
+)
+
+
+def lock(
+    client: ClientInfo, *, kind: str = "lock", waiters: tuple[WaiterInfo, ...] = ()
+) -> LockInfo:
+    """Return a lock that a thread of *client* holds for a fixed lease."""
+    holder = HolderInfo(
+        f"{client.client_id}:1", client, remaining=2900.0, held_for=60.0, renewed=False, thread="t"
+    )
+    return LockInfo(
+        "orders:42",
+        kind,
+        holders=(holder,),
+        holder_count=1,
+        waiters=waiters,
+        waiter_count=len(waiters),
+    )
+
+
+@pytest.mark.parametrize(
+    ("info", "state", "words", "command"),
+    [
+        (None, "free", ["Nobody holds or awaits 'orders:42'."], ""),
+        (lock(ALIVE), "held", ["t of orders (pid 812 on web-3)", "is alive", "Nobody waits."], ""),
+        (lock(DEAD), "dead", ["is dead", "(11 min 40 s)", "ends in 48 min"], "interlock release"),
+        (lock(SLOW), "silent", ["slow, frozen or cut off", "(40 s)"], "py-spy dump --pid 9"),
+        (
+            lock(ALIVE, waiters=(WaiterInfo("s:2", SLOW, waited=50.0),) * 8),
+            "held",
+            ["8 wait for it, in 1 client.", "50 s"],
+            "interlock show orders:42 --stacks",
+        ),
+        (
+            lock(ALIVE, waiters=(WaiterInfo("s:2", SLOW, waited=500.0),)),
+            "held",
+            ["has changed hands: it is busy, and not stuck"],
+            "interlock show orders:42 --stacks",
+        ),
+        (
+            LockInfo(
+                "orders:42",
+                "fair_lock",
+                waiters=(WaiterInfo("s:2", SLOW, waited=50.0, remaining=5.0),),
+                waiting=1,
+            ),
+            "awaited",
+            ["Nobody holds the fair lock", "The first in its queue does not answer", "5.0 s more"],
+            "",
+        ),
+        (
+            LockInfo("orders:42", "semaphore", free=0, waiting=2),
+            "awaited",
+            ["has 0 free", "does not show who holds its permits", "2 clients wait"],
+            "",
+        ),
+    ],
+)
+def test_each_state_has_its_words(
+    info: LockInfo | None, state: str, words: list[str], command: str
+) -> None:
+    """The paragraph tells holders and waiters, who is alive, and the time that is left."""
+    account = explain("orders:42", info)
+    assert account.state == state
+    for each in words:
+        assert each in account.text
+    assert (account.commands or ("",))[0].startswith(command)
+    assert bool(account.commands) == bool(command)
+
+
+def test_the_last_end_and_names_that_look_alike_are_told() -> None:
+    """A loss has its reason, and a mistyped name is found, but no other number."""
+    ends = [EndInfo("a:1", ALIVE, 12.0, lost=True, why="expired")]
+    names = ["orders:43", "order:42", "Orders-42", "\u043erders:42", "stock:42"]
+    account = explain("orders:42", None, ends=ends, names=names)
+    assert "ended 12 s ago: it was lost: its lease ran out" in account.text
+    assert "'order:42', 'Orders-42', '\u043erders:42'" in account.text
+    assert "43" not in account.text
+    assert skeleton("\u041erders :42") == "orders42"
+
+
+def test_a_lock_that_nobody_holds_is_told(
+    redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The status is 1, and a lock with a similar name is named."""
+    with connect(redis_url) as client, client.lock("orders:42"):
+        assert main(["why", "order:42", "--url", redis_url]) == 1
+    out = capsys.readouterr().out
+    assert "Nobody holds or awaits 'order:42'." in out
+    assert "'orders:42'" in out
