@@ -512,7 +512,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--operation", choices=list(SYNC))
     options = parser.parse_args(arguments)
     strikes = SHORT if options.short else options.strikes
-    warnings.simplefilter("ignore", ResourceWarning)  # told of each hold that is left
+    warnings.simplefilter("ignore", interlock.MisuseWarning)  # told of each hold that is left
     wrong = 0
     print(yardstick(strikes), flush=True)
     with ExitStack() as stack:

@@ -272,6 +272,23 @@ def warn_in_event_loop() -> None:
         )
 
 
+def caller_frame() -> FrameType:
+    """Return the frame of the user's that called into this package."""
+    frame = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    while frame.f_back and _module_of(frame).partition(".")[0] in _PASSED_THROUGH:
+        frame = frame.f_back
+    return frame
+
+
+def first_time(scope: object, subject: str) -> bool:
+    """Return whether this is the first call with *scope* and *subject*."""
+    told = _told.setdefault(scope, set())
+    if subject in told:
+        return False
+    told.add(subject)
+    return True
+
+
 def warn_once(scope: object, subject: str, message: str) -> None:
     """Warn of *subject* at the line of the user's that called into this package.
 
@@ -280,9 +297,7 @@ def warn_once(scope: object, subject: str, message: str) -> None:
         subject: what is warned of.
         message: the warning.
     """
-    told: set[str] = set() if scope is None else _told.setdefault(scope, set())
-    if subject not in told:
-        told.add(subject)
+    if scope is None or first_time(scope, subject):
         warn(message, MisuseWarning)
 
 

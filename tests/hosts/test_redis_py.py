@@ -102,7 +102,7 @@ def test_a_lock_without_timeout_is_renewed_as_long_as_its_object_lives(redis_url
         assert not lock.hold.lost.wait(1.6)
         assert lock.owned()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
+            warnings.simplefilter("ignore", interlock.MisuseWarning)
             del lock
             gc.collect()
             wait_until(lambda: not client.exists("name"), 5, "the lock ended")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import KINDS, Kind, until
 
-from interlock import HoldLostError, NotHeldError
+from interlock import HoldLostError, MisuseWarning, NotHeldError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -225,7 +225,7 @@ async def test_a_look_up_alone_changes_nothing(plain: Stage) -> None:
 
 
 async def test_a_block_that_is_gone_ends_its_hold(plain: Stage) -> None:
-    """A ResourceWarning names a block that was never left; its hold ends with its lease."""
+    """A MisuseWarning names a block that was never left; its hold is released."""
     client, owner = plain.client(lease=1.8), plain.owner()
     lock, stack = client.lock("name"), Stack(plain.face)
     await owner.do(stack.enter, lock)
@@ -237,5 +237,5 @@ async def test_a_block_that_is_gone_ends_its_hold(plain: Stage) -> None:
         gc.collect()
         assert await other.do(theirs.acquire, timeout=5)
 
-    with pytest.warns(ResourceWarning, match="'name'"):
+    with pytest.warns(MisuseWarning, match="'name'"):
         await vanish()

@@ -358,7 +358,7 @@ def test_asyncio_run_that_ends_while_holding(redis_client: redis.Redis, redis_ur
         child.tell()
         status, errors = child.end()
         assert status == 0
-        assert "ResourceWarning" in errors
+        assert "MisuseWarning" in errors
         client.lock("name").release()
     with Child(code, redis_url) as child:
         assert child.hear() == "over"

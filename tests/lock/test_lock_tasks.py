@@ -11,7 +11,7 @@ import pytest
 from tests.lock.lock_like import until
 
 import interlock.asyncio
-from interlock import ClosedError, HoldLostError
+from interlock import ClosedError, HoldLostError, MisuseWarning
 from interlock._core.model.effects import Step, Wait, failing
 from interlock._drivers.aio import home
 from interlock._drivers.process import clock
@@ -86,10 +86,10 @@ async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> No
 
 
 async def test_a_task_that_ends_holding(redis_url: str, other: Client) -> None:
-    """A ResourceWarning names a finished task's hold, which is not renewed; its lease ends it."""
+    """A MisuseWarning names a finished task's hold, which is released."""
     async with interlock.asyncio.connect(redis_url, lease=1.8) as client:
         await asyncio.create_task(client.lock("name").acquire(), name="careless")
-        with pytest.warns(ResourceWarning, match="'name' by task 'careless'"):
+        with pytest.warns(MisuseWarning, match="'name' by task 'careless'"):
             assert await other.lock("name").acquire(timeout=10)
         await other.lock("name").release()
 

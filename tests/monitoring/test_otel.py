@@ -159,7 +159,7 @@ def test_losses_renewals_and_refusals_are_counted(client: Client, telemetry: Tel
     assert telemetry.point("interlock.renewal.duration")[1].count > 0
 
 
-@pytest.mark.filterwarnings("ignore:hold of 'orders':ResourceWarning")
+@pytest.mark.filterwarnings("ignore:hold of 'orders':interlock.MisuseWarning")
 def test_abandoned_holds_are_counted(client: Client, telemetry: Telemetry) -> None:
     """A hold that nobody can release is counted."""
     client.observe(telemetry.observer)

@@ -158,7 +158,7 @@ def test_a_lease_that_its_owner_chose_may_end(client: Client, recorder: Recorder
     wait_until(lambda: names(recorder) == ["Acquired", "Released"], 5, "both are told")
 
 
-@pytest.mark.filterwarnings("ignore:hold of 'orders':ResourceWarning")
+@pytest.mark.filterwarnings("ignore:hold of 'orders':interlock.MisuseWarning")
 def test_abandoned_holds_are_told(client: Client, recorder: Recorder) -> None:
     """A hold whose thread has ended is told as abandoned."""
     client.observe(recorder)

@@ -76,7 +76,7 @@ def test_the_log_of_a_break_names_the_holder(
     )
 
 
-@pytest.mark.filterwarnings("ignore:hold of 'orders':ResourceWarning")
+@pytest.mark.filterwarnings("ignore:hold of 'orders':interlock.MisuseWarning")
 def test_abandoned_holds_are_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     """A hold that nobody can release is a warning."""
     thread = threading.Thread(target=lambda: client.lock("orders").acquire(), name="gone")

@@ -270,7 +270,7 @@ def test_a_dead_thread_is_not_renewed(redis_url: str, redis_client: redis.Redis)
     with interlock.connect(redis_url, lease=1.8) as client:
         lock = client.read_write_lock("name")
         lock.read.acquire()
-        with pytest.warns(ResourceWarning, match="'name'"):
+        with pytest.warns(interlock.MisuseWarning, match="'name'"):
             _read_and_die(lock, redis_client)
         assert lock.read.hold_count() == 1
         lock.read.release()

@@ -25,6 +25,7 @@ from interlock._core.model.effects import (
     Wait,
     ended,
 )
+from interlock._core.model.holds import State
 from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.session import GRACE, Session
 from interlock._drivers import wrong_type
@@ -37,6 +38,7 @@ from interlock._drivers.background.subscriber import subscriber_of
 from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.process.identity import new_client_id
 from interlock._drivers.process.named import NamedOwners
+from interlock._drivers.process.unclaimed import Unclaimed
 from interlock._drivers.tasks import (
     Wakeup,
     call_in,
@@ -105,6 +107,7 @@ class AsyncDriver:
             weakref.WeakKeyDictionary()
         )
         self.named = NamedOwners(_user)
+        self.unclaimed = self._renewer.unclaimed = Unclaimed(_user)
         self.closed = False
         self.ending = lifecycle.Ending()
         self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
@@ -459,6 +462,16 @@ class AsyncDriver:
             self.closed = True
             self._end_threads(lifecycle.EXIT_TIMEOUT)
 
+    def owner_ended(self, reference: object) -> None:
+        """Release soon what the owner of *reference* did not keep."""
+        if self.unclaimed.of(reference):
+            self._renewer.wake()
+
+    def held(self) -> list[str]:
+        """Return the names of what is renewed until it is released."""
+        holds = self.session.holds
+        return [hold.name for hold in holds if hold.state is State.HELD and hold.renewal]
+
     def end_dropped(self) -> None:
         """End as `close` does, from another thread than that of the loop."""
         self.closed = True
@@ -471,6 +484,7 @@ class AsyncDriver:
         self._renewer.after_fork()
         self.observers.after_fork()
         self.named.after_fork()
+        self.unclaimed.after_fork()
         self._subscriber.after_fork()
         if self._monitor is not None:
             self._monitor.after_fork()

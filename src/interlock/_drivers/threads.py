@@ -29,6 +29,7 @@ from interlock._core.model.effects import (
     Wait,
     ended,
 )
+from interlock._core.model.holds import State
 from interlock._core.queue.waiters import Waiters, whole_of
 from interlock._core.upkeep.session import GRACE, Session
 from interlock._drivers import wrong_type
@@ -43,6 +44,7 @@ from interlock._drivers.process.identity import new_client_id
 from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.process.stacks import ThreadOwner
 from interlock._drivers.process.thread_local import of_thread
+from interlock._drivers.process.unclaimed import Unclaimed
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
@@ -167,6 +169,7 @@ class ThreadDriver:
         self._renewer.listen = self._subscriber.listen
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self.named = NamedOwners(current_owner)
+        self.unclaimed = self._renewer.unclaimed = Unclaimed(current_owner)
         self.closed = self._exiting = False
         self.ending = lifecycle.Ending()
         # None of these refers back to the driver, so it is collected when nobody can use it any
@@ -441,6 +444,16 @@ class ThreadDriver:
             self.closed = self._exiting = True
             self._end(lifecycle.EXIT_TIMEOUT)
 
+    def owner_ended(self, reference: object) -> None:
+        """Release soon what the owner of *reference* did not keep."""
+        if self.unclaimed.of(reference):
+            self._renewer.wake()
+
+    def held(self) -> list[str]:
+        """Return the names of what is renewed until it is released."""
+        holds = self.session.holds
+        return [hold.name for hold in holds if hold.state is State.HELD and hold.renewal]
+
     def end_dropped(self) -> None:
         """End as `close` does."""
         self.close()
@@ -464,6 +477,7 @@ class ThreadDriver:
         self._renewer.after_fork()
         self.observers.after_fork()
         self.named.after_fork()
+        self.unclaimed.after_fork()
         self._subscriber.after_fork()
         self._mutex_held_here = self._subscriber.mutex.held_here
         if self._monitor is not None:

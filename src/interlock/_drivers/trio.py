@@ -52,6 +52,7 @@ def current_owner() -> Owner | None:
             f"task {task.name!r}",
             lambda: inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED,
         )
+        owner.reference = weakref.ref(owner, lifecycle.owner_ended)
     return owner
 
 
@@ -124,6 +125,8 @@ class TrioDriver:
         self.session = self._threads.session
         self.observers = self._threads.observers
         self._threads.named = NamedOwners(_caller)
+        self.unclaimed = self._threads.unclaimed
+        self.unclaimed.caller = _caller
         self._begun = False
         _drivers[id(self.session)] = self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
@@ -38,7 +37,7 @@ from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
 from interlock.asyncio.election import Election
 from interlock.asyncio.event import Event
-from interlock.asyncio.hold import Hold, attempt
+from interlock.asyncio.hold import Hold, attempt, kept, release_unclaimed
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.limited import Limited
 from interlock.asyncio.lock import Lock
@@ -70,6 +69,8 @@ if TYPE_CHECKING:
     from interlock.inspection import Deadlock, LockInfo
     from interlock.options import Duration, OptionChanges
 
+_WRITE_TRY_LOCK = "async with client.try_lock(name) as hold:"
+_WRITE_ADOPT = "async with client.adopt(ticket) as hold:"
 T = TypeVar("T")
 
 
@@ -472,8 +473,9 @@ class Client(metaclass=Suggesting):
     ) -> Hold:
         """Acquire the lock *name* in one call, and return its hold.
 
-        For example ``async with client.try_lock(name) as hold: if hold: ...``. The hold is renewed
-        as long as it is referred to, and released when its block is left.
+        For example ``async with client.try_lock(name) as hold: if hold: ...``. The hold is released
+        when its block is left. If it is not kept, as in ``if await client.try_lock(name):``, it is
+        renewed until its task ends, and a MisuseWarning tells so.
 
         Args:
             name: the lock.
@@ -492,6 +494,8 @@ class Client(metaclass=Suggesting):
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         core, owner = core_lock.Lock(driver.session, name), current_owner()
+        if driver.unclaimed.entries:
+            await release_unclaimed(driver, core, owner)
         hold = await driver.perform(
             core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         )
@@ -499,13 +503,11 @@ class Client(metaclass=Suggesting):
             refusal = await driver.run(core.refusal(limit))
             return Hold(driver, NoHold(core.kind, name, owner.label, refusal.holder))
         try:
-            face = Hold(driver, hold)
-            hold.hand(weakref.ref(face))
+            return kept(driver, hold, owner, _WRITE_TRY_LOCK)
         except BaseException:
             # A Ctrl-C between two steps: nobody has what would release it.
             await driver.perform(hold.release())
             raise
-        return face
 
     async def adopt(self, ticket: str, *, lease: Duration | None = None) -> Hold:
         """Take over a hold that another process gave away by `Hold.hand_over`.
@@ -517,8 +519,8 @@ class Client(metaclass=Suggesting):
                 is released.
 
         Returns:
-            The hold, of this task. It is renewed as long as it is referred to and its
-            task lives.
+            The hold, of this task. If it is not kept, it is renewed until its task ends, and
+            a MisuseWarning tells so.
 
         Raises:
             ConfigError: *ticket* is not one.
@@ -535,15 +537,13 @@ class Client(metaclass=Suggesting):
         seconds, former = lease_of(lease, driver), core.hold_of(owner)
         try:
             hold = await driver.run(transfer.adopt(core, owner, given.holder, given.token, seconds))
-            face = Hold(driver, hold)
-            hold.hand(weakref.ref(face))
+            return kept(driver, hold, owner, _WRITE_ADOPT)
         except BaseException:
             # A Ctrl-C between two steps: nobody has what was just adopted.
             held = core.hold_of(owner)
             if held is not None and held is not former:
                 await driver.perform(held.release())
             raise
-        return face
 
     def ticket(self, text: str) -> Ticket:
         """Return the ticket with *text*, to renew or release the hold it stands for; no round trip.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._misuse import NOT_GIVEN
+from interlock.asyncio.hold import awaited
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class Event:
         """
         await self._driver.perform(self._core.clear())
 
+    # asyncio only
+    @awaited
+    # end
     async def is_set(self) -> bool:
         """Return whether it is set; one round trip.
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Coroutine
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from interlock._core.locks import transfer
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
+from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import LostEvent
 from interlock._misuse import (
     LOCK_NAMES,
@@ -19,16 +20,20 @@ from interlock._misuse import (
     publish,
     suggests,
     wants_async_with,
+    warn,
 )
 from interlock.asyncio.block import Block
-from interlock.errors import HoldLostError, InterlockError, NotHeldError
+from interlock.errors import HoldLostError, InterlockError, MisuseWarning, NotHeldError
 from interlock.options import check_callback, check_lease, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import TracebackType
 
-    from interlock._core.model.holds import Possession
+    from interlock._core.locks.lock_base import LockBase
+    from interlock._core.model.holds import Hold as OneHold
+    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
@@ -56,9 +61,11 @@ class Hold(metaclass=Suggesting):
         self,
         driver: AsyncDriver,
         hold: Possession = NOT_GIVEN,
+        claim: Claim | None = None,
     ) -> None:
         self._driver = driver
         self._hold = hold
+        self._claim = claim
         self.name = hold.name
         self._lost: LostEvent | None = None
 
@@ -172,7 +179,13 @@ class Hold(metaclass=Suggesting):
             ServerUnavailableError: no reply; it may be tried again.
         """
         await self._driver.perform(self._hold.release())
+        self._end()
+
+    def _end(self) -> None:
+        """Note that the user has released it or given it away."""
         self._released = True
+        if self._claim is not None:
+            self._claim.over = True
 
     async def set_lease(self, lease: Duration) -> None:
         """End the hold in *lease* seconds, sooner or later than before; it is not renewed any more.
@@ -227,7 +240,7 @@ class Hold(metaclass=Suggesting):
         for handle in handles:
             if isinstance(block := handle(), Block):
                 block.given_away = True
-        self._released = True
+        self._end()
         return str(ticket)
 
     async def __aenter__(self) -> Self:
@@ -242,6 +255,8 @@ class Hold(metaclass=Suggesting):
     ) -> None:
         if self._released:
             return
+        if self._claim is not None:
+            self._claim.over = True
         own = self._driver.cancelled_by_loss(error, self._hold)
         try:
             # A wait for a condition puts another one in its place.
@@ -255,42 +270,89 @@ class Hold(metaclass=Suggesting):
             error.add_note(f"interlock: {trouble}")
 
 
+def kept(driver: AsyncDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
+    """Return *hold* for a user; *caller* has it if the user drops that.
+
+    Args:
+        driver: the client's.
+        hold: the hold, just acquired.
+        caller: the task that asked.
+        write: what a MisuseWarning then recommends.
+    """
+    return Hold(driver, hold, Claim(driver, hold, caller, write))
+
+
+async def release_unclaimed(
+    driver: AsyncDriver, core: LockBase | LeasedSemaphore, owner: Owner
+) -> None:
+    """Release what *owner* acquired of *core*, did not keep, and cannot rely on any more.
+
+    A warning tells of each.
+    """
+    for entry in driver.unclaimed.take(core.hold_key, owner):
+        rest = "it is released now"
+        try:
+            await driver.perform(entry.hold.release())
+        except InterlockError as error:
+            rest = f"it cannot be released: {error}"
+        warn(
+            f"{core.kind} {core.name!r} was never released by {owner.label}, which asks for it "
+            f"again: {rest}. Write `{entry.write}`",
+            MisuseWarning,
+        )
+
+
 # asyncio only
 P = ParamSpec("P")
+T = TypeVar("T")
+H = TypeVar("H", bound=Hold)
+
+
+class Unawaited(Coroutine[Any, Any, T]):
+    """The result of a method that was called and not awaited yet.
+
+    A coroutine is always true, so ``if lock.acquire():`` would go on without the lock. This raises.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+
+    def __bool__(self) -> bool:  # to type checkers: NoReturn would hide from them what follows
+        self._coroutine.close()
+        name = getattr(self._coroutine, "__name__", "this")
+        raise TypeError(f"{name}() has not run yet and has no truth value: write `await {name}()`")
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._coroutine.__await__()
+
+    def send(self, value: Any, /) -> Any:
+        """Go on with *value*."""
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Go on with *error*."""
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """Give up."""
+        self._coroutine.close()
 
 
 @wants_async_with
-class Attempt(Coroutine[Any, Any, Hold]):
+class Attempt(Unawaited[H]):
     """An acquire that gives a hold: ``await`` it, or enter it by ``async with``.
 
     Leaving the block releases the hold, by any task.
     """
 
-    def __init__(self, acquiring: Coroutine[Any, Any, Hold]) -> None:
-        self._acquiring = acquiring
-        self._hold: Hold | None = None
+    _hold: H | None = None
 
-    def __bool__(self) -> bool:  # to type checkers: NoReturn would hide from them what follows
-        self._acquiring.close()
+    def __bool__(self) -> bool:
+        self._coroutine.close()
         raise TypeError("nothing was acquired yet: `await` it, or use `async with`")
 
-    def __await__(self) -> Generator[Any, Any, Hold]:
-        return self._acquiring.__await__()
-
-    def send(self, value: Any, /) -> Any:
-        """Go on with *value*."""
-        return self._acquiring.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        """Go on with *error*."""
-        return self._acquiring.throw(*error)
-
-    def close(self) -> None:
-        """Give up."""
-        self._acquiring.close()
-
-    async def __aenter__(self) -> Hold:
-        hold = self._hold = await self._acquiring
+    async def __aenter__(self) -> H:
+        hold = self._hold = await self._coroutine
         return await hold.__aenter__()
 
     async def __aexit__(
@@ -303,17 +365,27 @@ class Attempt(Coroutine[Any, Any, Hold]):
             await self._hold.__aexit__(kind, error, trace)
 
 
-publish("interlock.asyncio", Attempt)
+publish("interlock.asyncio", Attempt, Unawaited)
 
 
-def attempt(function: Callable[P, Coroutine[Any, Any, Hold]]) -> Callable[P, Attempt]:
+def attempt(function: Callable[P, Coroutine[Any, Any, H]]) -> Callable[P, Attempt[H]]:
     """Make *function* return what may be awaited or entered."""
 
     @wraps(function)
-    def attempted(*args: P.args, **kwargs: P.kwargs) -> Attempt:
+    def attempted(*args: P.args, **kwargs: P.kwargs) -> Attempt[H]:
         return Attempt(function(*args, **kwargs))
 
     return attempted
+
+
+def awaited(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Unawaited[T]]:
+    """Make *function* return what must be awaited: a truth test of it raises."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Unawaited[T]:
+        return Unawaited(function(*args, **kwargs))
+
+    return called
 
 
 # end

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.model.holds import Owner
 from interlock._core.objects import permit as core_permit
 from interlock._core.objects.leased_semaphore import Request
+from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import current_owner
 from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests
-from interlock.asyncio.hold import Hold
+from interlock.asyncio.hold import Hold, attempt, awaited, release_unclaimed
 from interlock.options import check_timeout, lease_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
 
+_WRITE = "async with semaphore.acquire() as permit:"
+
+
 class Permit(Hold):
     """One or more permits that were acquired together; truthy while they last.
 
-    Without a lease of their own they are renewed as long as this object is referred to. Leaving
-    their ``async with`` block gives them back.
+    Leaving their ``async with`` block gives them back. Without a lease of their own they are
+    renewed while this object, or the task that took them, lives.
     """
 
     def __init__(
         self,
         driver: AsyncDriver,
         hold: core_permit.Permit = NOT_GIVEN,
-        owner: Owner = NOT_GIVEN,
+        claim: Claim | None = None,
     ) -> None:
-        super().__init__(driver, hold)
+        super().__init__(driver, hold, claim)
         self._permit = hold
-        self._owner = owner
 
     def __repr__(self) -> str:
         state = "valid" if self.valid else "lost" if self.lost.is_set() else "over"
@@ -98,6 +102,9 @@ class LeasedSemaphore(metaclass=Suggesting):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
+    # asyncio only
+    @attempt
+    # end
     async def acquire(
         self, n: int = 1, timeout: Duration | None = None, lease: Duration | None = None
     ) -> Permit:
@@ -123,12 +130,29 @@ class LeasedSemaphore(metaclass=Suggesting):
         Cost:
             One round trip when they are free.
         """
-        limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        owner, seconds = Owner(current_owner().label), lease_of(lease, driver)
-        request = Request(owner, n, driver.session.clock() + limit, seconds)
-        made = partial(Permit, driver, owner=owner)
-        return await driver.perform(self._recipe.acquire_or_raise(request, limit, made))
+        limit = check_timeout(blocking=True, timeout=timeout)
+        request, made = await self._request(n, limit, lease)
+        return await self._driver.perform(self._recipe.acquire_or_raise(request, limit, made))
 
+    async def _request(
+        self, n: int, limit: float, lease: Duration | None
+    ) -> tuple[Request, Callable[[core_permit.Permit], Permit]]:
+        """Return the request for *n* permits, and the function that makes what the user gets."""
+        driver, caller = self._driver, current_owner()
+        if driver.unclaimed.entries:
+            await release_unclaimed(driver, self._recipe, caller)
+
+        owner = Owner(caller.label)  # each permit is a hold of its own
+
+        def made(permit: core_permit.Permit) -> Permit:
+            return Permit(driver, permit, Claim(driver, permit, caller, _WRITE, owner))
+
+        deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
+        return Request(owner, n, deadline, seconds), made
+
+    # asyncio only
+    @awaited
+    # end
     async def try_acquire(
         self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
     ) -> Permit | None:
@@ -142,11 +166,9 @@ class LeasedSemaphore(metaclass=Suggesting):
         Raises:
             InterlockError: as `acquire`, but for AcquireTimeoutError.
         """
-        limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        owner, seconds = Owner(current_owner().label), lease_of(lease, driver)
-        request = Request(owner, n, driver.session.clock() + limit, seconds)
-        made = partial(Permit, driver, owner=owner)
-        return await driver.perform(self._recipe.acquire(request, made))
+        limit = check_timeout(blocking=True, timeout=timeout)
+        request, made = await self._request(n, limit, lease)
+        return await self._driver.perform(self._recipe.acquire(request, made))
 
     async def release(self, permit: Permit | str) -> None:
         """Give back *permit*, or the one with that id, in any process.

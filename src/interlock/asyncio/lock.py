@@ -17,7 +17,7 @@ from interlock._misuse import (
     wants_async_with,
 )
 from interlock.asyncio.block import Block, Exit, entered
-from interlock.asyncio.hold import Hold
+from interlock.asyncio.hold import Hold, awaited, release_unclaimed
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import (
     FOREVER,
@@ -79,6 +79,9 @@ class Lock(metaclass=Suggesting):
         state = "not held here" if hold is None else repr(hold)
         return f"<{type(self).__name__} {self.name!r} {state}>"
 
+    # asyncio only
+    @awaited
+    # end
     async def acquire(
         self,
         blocking: bool = True,
@@ -115,10 +118,12 @@ class Lock(metaclass=Suggesting):
         limit = (
             FOREVER if timeout is None and blocking is True else check_timeout(blocking, timeout)
         )
-        driver = self.driver
+        driver, owner = self.driver, self._fixed_owner or current_owner()
+        if driver.unclaimed.entries:
+            await self._release_unclaimed(owner)
         hold = await driver.perform(
             self.core.acquire(
-                self._fixed_owner or current_owner(),
+                owner,
                 FOREVER if limit == FOREVER else driver.session.clock() + limit,
                 self._lease if lease is None else lease_of(lease, driver),
             )
@@ -156,6 +161,8 @@ class Lock(metaclass=Suggesting):
         block = None if looked_up is None else looked_up()
         if block is not None:
             block.owner = owner
+        if driver.unclaimed.entries:
+            await self._release_unclaimed(owner)
         step = self.core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
@@ -185,6 +192,11 @@ class Lock(metaclass=Suggesting):
                     raise
             raise
         raise await driver.run(self.core.refusal(limit))
+
+    async def _release_unclaimed(self, owner: Owner) -> None:
+        """Release what *owner* acquired of this lock and did not keep."""
+        if isinstance(self.core, LockBase):
+            await release_unclaimed(self.driver, self.core, owner)
 
     async def _give_back(self, release: Step[None]) -> None:
         """Perform *release*, whatever strikes meanwhile."""
@@ -251,10 +263,16 @@ class Lock(metaclass=Suggesting):
         blocks.remove(chosen[-1])
         return owner
 
+    # asyncio only
+    @awaited
+    # end
     async def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""
         return (await self.driver.run(self.core.status())).remaining is not None
 
+    # asyncio only
+    @awaited
+    # end
     async def owned(self) -> bool:
         """Return whether this owner holds it.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests, wants_async_with
+from interlock.asyncio.hold import awaited
 from interlock.errors import InterlockError
 from interlock.options import check_timeout
 
@@ -40,6 +41,9 @@ class Semaphore(metaclass=Suggesting):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
+    # asyncio only
+    @awaited
+    # end
     async def acquire(
         self, n: int = 1, blocking: bool = True, timeout: Duration | None = None
     ) -> bool:

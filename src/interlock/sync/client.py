@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import weakref
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
@@ -49,7 +48,7 @@ from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
 from interlock.sync.election import Election
 from interlock.sync.event import Event
-from interlock.sync.hold import Hold
+from interlock.sync.hold import Hold, kept, release_unclaimed
 from interlock.sync.leased_semaphore import LeasedSemaphore
 from interlock.sync.limited import Limited
 from interlock.sync.lock import Lock
@@ -70,6 +69,8 @@ if TYPE_CHECKING:
     from interlock.inspection import Deadlock, LockInfo
     from interlock.options import Duration, OptionChanges
 
+_WRITE_TRY_LOCK = "with client.try_lock(name) as hold:"
+_WRITE_ADOPT = "with client.adopt(ticket) as hold:"
 T = TypeVar("T")
 
 
@@ -458,8 +459,9 @@ class Client(metaclass=Suggesting):
     def try_lock(self, name: str, *, timeout: Duration = 0, lease: Duration | None = None) -> Hold:
         """Acquire the lock *name* in one call, and return its hold.
 
-        For example ``with client.try_lock(name) as hold: if hold: ...``. The hold is renewed
-        as long as it is referred to, and released when its block is left.
+        For example ``with client.try_lock(name) as hold: if hold: ...``. The hold is released
+        when its block is left. If it is not kept, as in ``if client.try_lock(name):``, it is
+        renewed until its thread ends, and a MisuseWarning tells so.
 
         Args:
             name: the lock.
@@ -478,6 +480,8 @@ class Client(metaclass=Suggesting):
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         core, owner = core_lock.Lock(driver.session, name), current_owner()
+        if driver.unclaimed.entries:
+            release_unclaimed(driver, core, owner)
         hold = driver.perform(
             core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         )
@@ -485,13 +489,11 @@ class Client(metaclass=Suggesting):
             refusal = driver.run(core.refusal(limit))
             return Hold(driver, NoHold(core.kind, name, owner.label, refusal.holder))
         try:
-            face = Hold(driver, hold)
-            hold.hand(weakref.ref(face))
+            return kept(driver, hold, owner, _WRITE_TRY_LOCK)
         except BaseException:
             # A Ctrl-C between two steps: nobody has what would release it.
             driver.perform(hold.release())
             raise
-        return face
 
     def adopt(self, ticket: str, *, lease: Duration | None = None) -> Hold:
         """Take over a hold that another process gave away by `Hold.hand_over`.
@@ -503,8 +505,8 @@ class Client(metaclass=Suggesting):
                 is released.
 
         Returns:
-            The hold, of this thread. It is renewed as long as it is referred to and its
-            thread lives.
+            The hold, of this thread. If it is not kept, it is renewed until its thread ends, and
+            a MisuseWarning tells so.
 
         Raises:
             ConfigError: *ticket* is not one.
@@ -521,15 +523,13 @@ class Client(metaclass=Suggesting):
         seconds, former = lease_of(lease, driver), core.hold_of(owner)
         try:
             hold = driver.run(transfer.adopt(core, owner, given.holder, given.token, seconds))
-            face = Hold(driver, hold)
-            hold.hand(weakref.ref(face))
+            return kept(driver, hold, owner, _WRITE_ADOPT)
         except BaseException:
             # A Ctrl-C between two steps: nobody has what was just adopted.
             held = core.hold_of(owner)
             if held is not None and held is not former:
                 driver.perform(held.release())
             raise
-        return face
 
     def ticket(self, text: str) -> Ticket:
         """Return the ticket with *text*, to renew or release the hold it stands for; no round trip.

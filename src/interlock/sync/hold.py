@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from interlock._core.locks import transfer
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
+from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.threads import LostEvent
 from interlock._misuse import (
     LOCK_NAMES,
@@ -17,8 +18,9 @@ from interlock._misuse import (
     check_long_lease,
     suggests,
     wants_with,
+    warn,
 )
-from interlock.errors import HoldLostError, InterlockError, NotHeldError
+from interlock.errors import HoldLostError, InterlockError, MisuseWarning, NotHeldError
 from interlock.options import check_callback, check_lease, lease_of
 from interlock.sync.block import Block
 
@@ -26,7 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from interlock._core.model.holds import Possession
+    from interlock._core.locks.lock_base import LockBase
+    from interlock._core.model.holds import Hold as OneHold
+    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
@@ -54,9 +59,11 @@ class Hold(metaclass=Suggesting):
         self,
         driver: ThreadDriver,
         hold: Possession = NOT_GIVEN,
+        claim: Claim | None = None,
     ) -> None:
         self._driver = driver
         self._hold = hold
+        self._claim = claim
         self.name = hold.name
         self._lost: LostEvent | None = None
 
@@ -161,7 +168,13 @@ class Hold(metaclass=Suggesting):
             ServerUnavailableError: no reply; it may be tried again.
         """
         self._driver.perform(self._hold.release())
+        self._end()
+
+    def _end(self) -> None:
+        """Note that the user has released it or given it away."""
         self._released = True
+        if self._claim is not None:
+            self._claim.over = True
 
     def set_lease(self, lease: Duration) -> None:
         """End the hold in *lease* seconds, sooner or later than before; it is not renewed any more.
@@ -214,7 +227,7 @@ class Hold(metaclass=Suggesting):
         for handle in handles:
             if isinstance(block := handle(), Block):
                 block.given_away = True
-        self._released = True
+        self._end()
         return str(ticket)
 
     def __enter__(self) -> Self:
@@ -229,6 +242,8 @@ class Hold(metaclass=Suggesting):
     ) -> None:
         if self._released:
             return
+        if self._claim is not None:
+            self._claim.over = True
         own = self._driver.cancelled_by_loss(error, self._hold)
         try:
             # A wait for a condition puts another one in its place.
@@ -240,3 +255,33 @@ class Hold(metaclass=Suggesting):
                 raise trouble from error
             # The body's own exception goes on; it is told what else went wrong.
             error.add_note(f"interlock: {trouble}")
+
+
+def kept(driver: ThreadDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
+    """Return *hold* for a user; *caller* has it if the user drops that.
+
+    Args:
+        driver: the client's.
+        hold: the hold, just acquired.
+        caller: the thread that asked.
+        write: what a MisuseWarning then recommends.
+    """
+    return Hold(driver, hold, Claim(driver, hold, caller, write))
+
+
+def release_unclaimed(driver: ThreadDriver, core: LockBase | LeasedSemaphore, owner: Owner) -> None:
+    """Release what *owner* acquired of *core*, did not keep, and cannot rely on any more.
+
+    A warning tells of each.
+    """
+    for entry in driver.unclaimed.take(core.hold_key, owner):
+        rest = "it is released now"
+        try:
+            driver.perform(entry.hold.release())
+        except InterlockError as error:
+            rest = f"it cannot be released: {error}"
+        warn(
+            f"{core.kind} {core.name!r} was never released by {owner.label}, which asks for it "
+            f"again: {rest}. Write `{entry.write}`",
+            MisuseWarning,
+        )

@@ -27,7 +27,7 @@ from interlock.options import (
     lease_of,
 )
 from interlock.sync.block import Block, Exit, entered
-from interlock.sync.hold import Hold
+from interlock.sync.hold import Hold, release_unclaimed
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -112,10 +112,12 @@ class Lock(metaclass=Suggesting):
         limit = (
             FOREVER if timeout is None and blocking is True else check_timeout(blocking, timeout)
         )
-        driver = self.driver
+        driver, owner = self.driver, self._fixed_owner or current_owner()
+        if driver.unclaimed.entries:
+            self._release_unclaimed(owner)
         hold = driver.perform(
             self.core.acquire(
-                self._fixed_owner or current_owner(),
+                owner,
                 FOREVER if limit == FOREVER else driver.session.clock() + limit,
                 self._lease if lease is None else lease_of(lease, driver),
             )
@@ -153,6 +155,8 @@ class Lock(metaclass=Suggesting):
         block = None if looked_up is None else looked_up()
         if block is not None:
             block.owner = owner
+        if driver.unclaimed.entries:
+            self._release_unclaimed(owner)
         step = self.core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
@@ -178,6 +182,11 @@ class Lock(metaclass=Suggesting):
                     raise
             raise
         raise driver.run(self.core.refusal(limit))
+
+    def _release_unclaimed(self, owner: Owner) -> None:
+        """Release what *owner* acquired of this lock and did not keep."""
+        if isinstance(self.core, LockBase):
+            release_unclaimed(self.driver, self.core, owner)
 
     def _give_back(self, release: Step[None]) -> None:
         """Perform *release*, whatever strikes meanwhile."""

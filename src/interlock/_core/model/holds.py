@@ -401,6 +401,10 @@ class Hold:
         """Allow the owner to release it, even if all that the user was given is gone."""
         self.owned = True
 
+    def disown(self) -> None:
+        """Forget it if all that the user was given is gone, even if its owner lives."""
+        self.owned = False
+
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*.
 
@@ -589,6 +593,10 @@ class Hold:
                 return False
         owner = self.owner()
         return not self.owned or owner is None or owner.gone()
+
+    def belong_to(self, owner: Owner) -> None:
+        """Renew it while *owner* lives, too; its key in the table stays."""
+        self.owner, self.label = owner.reference, owner.label
 
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
         """Keep it while the object of *handle* lives, which the user got for the newest entry.

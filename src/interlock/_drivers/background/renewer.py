@@ -28,7 +28,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.insight.card import ASK, CardWriter
-from interlock._core.model.effects import Batch
+from interlock._core.model.effects import Batch, Cleanup
 from interlock._core.upkeep.cleanup import CleanupQueue
 from interlock._core.upkeep.session import GRACE
 from interlock._core.upkeep.watchdog import Round
@@ -39,15 +39,21 @@ from interlock._drivers.process.identity import about_this_process, connection_n
 from interlock._drivers.process.stacks import stack_of
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.batch_connection import BatchConnection
-from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+from interlock.errors import (
+    ClosedError,
+    InterlockError,
+    MisuseWarning,
+    ServerUnavailableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from interlock._core.model.effects import Cleanup, Eval, Op, R
+    from interlock._core.model.effects import Eval, Op, R
     from interlock._core.model.holds import Hold
     from interlock._core.upkeep.cleanup import CleanupEntry
     from interlock._core.upkeep.session import Session
+    from interlock._drivers.process.unclaimed import Unclaimed
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
 
@@ -69,6 +75,7 @@ class Renewer:
         card: composes the client's card.
         started: whether the thread runs.
         beside: objects that stay alive as long as the thread.
+        unclaimed: the entries that the user has dropped.
         listen: listens to a channel, on connections that listen to other channels anyway.
     """
 
@@ -78,6 +85,7 @@ class Renewer:
         self._connection = BatchConnection(topology, self._name())
         self._lanes: dict[Endpoint | None, _Lane] = {}
         self.beside: object = None
+        self.unclaimed: Unclaimed | None = None
         self.listen: Callable[[str, Callable[[bytes], None]], None] = _hear_nothing
         # A server that hangs must leave time for another try within the validity.
         self._timeout = min(timeout, session.watchdog.period / 2)
@@ -259,6 +267,8 @@ class Renewer:
         holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
         entries = self._by_node(cleanups.take_due(now), lambda entry: entry.effect.call.keys[0])
         self._tell(result)
+        if self.unclaimed is not None:
+            self.unclaimed.sweep()
         waits, card = self._for_operators(now)
         slow = self._by_node(waits, lambda hold: hold.key)
         cards = {} if card is None else {self._topology.owner(card.keys[0]): card}
@@ -338,15 +348,22 @@ class Renewer:
         """Warn of abandoned holds, and report unexpected errors."""
         for hold in result.abandoned:
             self._session.events.abandoned(hold)
-            message = (
-                f"hold of {hold.name!r} by {hold.label} was never released; "
-                f"it is not renewed any more and ends within {hold.lease:g} s"
-            )
-            warn = partial(warnings.warn, message, ResourceWarning, stacklevel=2)
-            callbacks.call_user(Renewer, "the renewal thread", warn)
+            self._release(hold)
         for error in result.failures:
             if not isinstance(error, InterlockError):
                 callbacks.report_aside("the renewal thread", error)
+
+    def _release(self, hold: Hold) -> None:
+        """Release *hold*, which nobody is left to release, and warn of it."""
+        message = f"hold of {hold.name!r} by {hold.label} was never released; "
+        if hold.renewal is None:  # another thread may still use its `owner=`
+            message += f"it is not renewed any more and ends within {hold.lease:g} s"
+        else:
+            call = hold.core.release_script(hold, 0)
+            self._cleanups.add(Cleanup(call, hold.valid_until, hold.late_grants()), clock.now())
+            message += "it is released now"
+        warn = partial(warnings.warn, message, MisuseWarning, stacklevel=2)
+        callbacks.call_user(Renewer, "the renewal thread", warn)
 
     def _perform(self, op: Op[R], connection: BatchConnection) -> R:
         """Run an operation whose only effects are batches; *connection* sends them."""

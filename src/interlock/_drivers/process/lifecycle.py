@@ -11,7 +11,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from interlock.errors import ServerUnavailableError
+from interlock.errors import MisuseWarning, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +51,14 @@ class Mortal(Protocol):
 
     def end_dropped(self) -> None:
         """End the threads and connections of a client that nobody can use any more."""
+        ...
+
+    def owner_ended(self, reference: object) -> None:
+        """Release at once what the owner of *reference* did not keep."""
+        ...
+
+    def held(self) -> list[str]:
+        """Return the names that it holds."""
         ...
 
 
@@ -123,6 +131,12 @@ def weakly(method: Callable[[], R]) -> Callable[[], R | None]:
     return call
 
 
+def owner_ended(reference: object) -> None:
+    """Tell all clients that the thread or task has ended that holds know by *reference*."""
+    if not sys.is_finalizing():
+        _each(lambda driver: driver.owner_ended(reference))
+
+
 def dropped(driver: Mortal, name: str) -> None:
     """Start a thread that ends a client and warns that nobody has closed it.
 
@@ -133,17 +147,18 @@ def dropped(driver: Mortal, name: str) -> None:
     if driver.ending.over or not driver.in_use:
         return
     _living.add(driver)  # in case the process ends first
+    held = ", ".join(repr(each) for each in driver.held()[:3])
 
     def end() -> None:
-        rest = ""
+        rest = f"; it held {held}, which nothing protects any more" if held else ""
         try:
             try:
                 driver.end_dropped()
             except ServerUnavailableError:
-                rest = "; what it held ends with its lease"
+                rest += "; what it held ends with its lease"
             message = f"unclosed {name}: call close(), or use it in a with statement{rest}"
             if driver.ending.warns:
-                warnings.warn(message, ResourceWarning, stacklevel=2)
+                warnings.warn(message, MisuseWarning if held else ResourceWarning, stacklevel=2)
         except BaseException as error:  # noqa: BLE001 - no caller would get it
             report("a client that was dropped without being closed", error)
 

@@ -13,6 +13,7 @@ from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.model.holds import Owner
+from interlock._drivers.process import lifecycle
 from interlock._drivers.process.named import NamedOwner
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class ThreadOwner(Owner):
     def __init__(self, label: str, ident: int) -> None:
         super().__init__(label)
         self.ident = ident
+        self.reference = weakref.ref(self, lifecycle.owner_ended)
 
 
 class TaskOwner(Owner):
@@ -48,6 +50,8 @@ class TaskOwner(Owner):
     def __init__(self, task: asyncio.Task[object]) -> None:
         super().__init__(f"task {task.get_name()!r}")
         self._task = weakref.ref(task)
+        reference = self.reference
+        task.add_done_callback(lambda _: lifecycle.owner_ended(reference))
 
     def gone(self) -> bool:
         """Return whether the task has ended, or will never go on."""

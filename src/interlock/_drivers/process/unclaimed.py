@@ -1,0 +1,220 @@
+"""Entries of holds whose object the user did not keep.
+
+Theory. ``if client.try_lock("job"):`` drops its `Hold` before the work begins. The work must be
+protected all the same, so such an entry belongs to the thread or task that asked. It is renewed
+while that lives, and a MisuseWarning tells how to write it.
+
+Rules:
+
+* A `Claim` belongs to the object that the user got. It ends with that object, so nothing is done
+  for users who keep and release what they got.
+* An entry is released when its thread or task ends. It is also released when that asks for the same
+  name again, and the call that asked before has returned. The user is told of both.
+* A call has returned if its frame is not on the stack. The frame is known only if the object was
+  dropped in it. Otherwise that call has returned before.
+* A frame keeps its variables alive, so the renewal thread drops those that have returned.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+import weakref
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from typing import TYPE_CHECKING, Any, Protocol
+
+from interlock._core.model.holds import State
+from interlock._misuse import caller_frame, first_time
+from interlock.errors import MisuseWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+
+    from interlock._core.model.holds import Hold, Owner
+
+_SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
+"""Frames with one of these flags live on while they are on no stack."""
+
+
+class Driver(Protocol):
+    """The part of a client's driver that a claim needs."""
+
+    unclaimed: Unclaimed
+
+
+class Entry:
+    """One entry of a hold that only its thread or task can end.
+
+    Attributes:
+        hold: the hold.
+        frame: the frame that asked, if it may still run.
+        write: how to write it.
+    """
+
+    __slots__ = ("frame", "hold", "write")
+
+    def __init__(self, hold: Hold, frame: FrameType | None, write: str) -> None:
+        self.hold = hold
+        self.frame = frame
+        self.write = write
+
+
+class Unclaimed:
+    """The unclaimed entries of one client.
+
+    Args:
+        caller: returns the running thread or task.
+
+    Attributes:
+        caller: the argument.
+        entries: by the lock's key and the owner's identity. Most programs have none.
+    """
+
+    def __init__(self, caller: Callable[[], Owner]) -> None:
+        self.caller = caller
+        self.entries: dict[tuple[object, int], list[Entry]] = {}
+
+    def add(self, entry: Entry, owner: Owner | None) -> None:
+        """Leave *entry* to *owner*; to the caller, if *owner* has ended."""
+        hold = entry.hold
+        if owner is None or owner.gone():
+            try:
+                owner = self.caller()
+            except RuntimeError:
+                return  # no task runs: the renewal thread releases it
+        if hold.owner() is not owner:
+            hold.belong_to(owner)
+        self.entries.setdefault((hold.core.hold_key, owner.identity), []).append(entry)
+
+    def take(self, key: object, owner: Owner) -> list[Entry]:
+        """Return the entries of *owner* to release now: those whose frames have returned."""
+        entries = self.entries.pop((key, owner.identity), [])
+        over, kept = list[Entry](), list[Entry]()
+        seen: dict[Hold, int] = {}
+        for entry in entries:
+            hold = entry.hold
+            seen[hold] = seen.get(hold, 0) + 1
+            if hold.state is State.LOST:
+                over.append(entry)  # to release it tells of the loss
+            elif hold.state is State.HELD and seen[hold] <= hold.depth:
+                (kept if _is_below(entry.frame, caller_frame()) else over).append(entry)
+        if kept:
+            self.entries.setdefault((key, owner.identity), []).extend(kept)
+        return over
+
+    def of(self, reference: object) -> bool:
+        """Return whether the owner that holds know by *reference* has entries."""
+        lists = list(self.entries.values())
+        return any(entry.hold.owner is reference for entries in lists for entry in entries)
+
+    def sweep(self) -> None:
+        """Forget the entries of holds that have ended, and frames that have returned."""
+        for key, entries in list(self.entries.items()):
+            for entry in list(entries):
+                frame = entry.frame
+                if not entry.hold.kept():
+                    entries.remove(entry)
+                elif frame and not frame.f_code.co_flags & _SUSPENDS and not _runs(frame):
+                    entry.frame = None
+            if not entries:
+                _ = self.entries.pop(key, None)
+
+    def after_fork(self) -> None:
+        """Forget everything in a forked child, which holds nothing."""
+        self.entries.clear()
+
+
+class Claim:
+    """What ends with the object that a user got for one entry of *hold*.
+
+    Args:
+        driver: the client's.
+        hold: the hold, just entered.
+        caller: the thread or task that asked.
+        owner: the owner of *hold*, if it is not the caller.
+        write: how to write it.
+
+    Attributes:
+        over: whether the user has released the entry, or given it away.
+    """
+
+    __slots__ = (
+        "__weakref__", "_caller", "_code", "_depth", "_driver", "_frame", "_globals", "_hold",
+        "_instruction", "_owner", "_write", "over",
+    )  # fmt: skip
+
+    def __init__(
+        self, driver: Driver, hold: Hold, caller: Owner, write: str, owner: Owner | None = None
+    ) -> None:
+        frame = caller_frame()
+        self._driver = driver
+        self._hold = hold
+        self._caller = caller.reference
+        self._owner = owner  # it lives as long as this
+        self._write = write
+        self._depth = hold.depth
+        # Not the frame itself: it refers to the object that this claim belongs to.
+        self._frame = id(frame)
+        self._code: CodeType = frame.f_code
+        self._instruction = frame.f_lasti
+        self._globals: dict[str, Any] = frame.f_globals
+        hold.hand(weakref.ref(self), alone=False)
+        self.over = False
+
+    def __del__(self) -> None:
+        if getattr(self, "over", True) or sys.is_finalizing():  # a Ctrl-C may strike in `__init__`
+            return
+        hold, frame = self._hold, caller_frame()
+        # The user never got it if a Ctrl-C struck in a function of ours.
+        ours = frame is not sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        if self._depth == 1 and (ours or hold.state is State.LOST):
+            hold.disown()
+        if ours or hold.renewal is None or hold.state is not State.HELD or hold.depth < self._depth:
+            return
+        asked = id(frame) == self._frame and frame.f_code is self._code
+        entry = Entry(hold, frame if asked else None, self._write)
+        self._driver.unclaimed.add(entry, self._caller())
+        self._warn()
+
+    def _warn(self) -> None:
+        """Tell how to write it, once for each line of a client."""
+        filename, line = self._code.co_filename, _line(self._code, self._instruction)
+        if first_time(self._driver, f"unclaimed at {filename}:{line}"):
+            hold = self._hold
+            warnings.warn_explicit(
+                f"the hold of {hold.core.kind} {hold.name!r} was not kept, so {hold.label} keeps "
+                f"the {hold.core.kind} until that ends; write `{self._write}`",
+                MisuseWarning,
+                filename,
+                line,
+                str(self._globals.get("__name__", "")),
+                self._globals.setdefault("__warningregistry__", {}),
+            )
+
+
+def _line(code: CodeType, instruction: int) -> int:
+    """Return the line of the byte *instruction* of *code*."""
+    for start, end, line in code.co_lines():
+        if start <= instruction < end and line is not None:
+            return line
+    return code.co_firstlineno
+
+
+# A frame in a variable of a function that it has called would be kept, with all its variables.
+
+
+def _is_below(frame: FrameType | None, top: FrameType | None) -> bool:
+    """Return whether *frame* is on the stack that ends with *top*."""
+    while top is not None and top is not frame:
+        top = top.f_back
+    return frame is not None and top is frame
+
+
+def _runs(frame: FrameType) -> bool:
+    """Return whether *frame* is on the stack of another thread."""
+    # The documented way to the stacks.
+    stacks = sys._current_frames()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    del stacks[threading.get_ident()]
+    return any(_is_below(frame, top) for top in stacks.values())

@@ -1,0 +1,266 @@
+"""Holds and permits that a program does not keep, on both faces, trio, threads' ends and exits."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.lock_like import KINDS, Stage
+
+import interlock
+import interlock.asyncio
+from interlock import MisuseWarning
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import redis
+    from tests.lock.lock_like import Face
+
+LEASE = 0.9
+
+
+@pytest.fixture
+async def stage(
+    face: Face, redis_client: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
+    """Give the plain lock on each face in turn."""
+    set_up = Stage(face, KINDS[0], redis_url, redis_client)
+    yield set_up
+    await set_up.end()
+
+
+async def _drop(owner: Any, call: Any, *args: Any) -> list[warnings.WarningMessage]:
+    """Drop the result of *call* by *owner*; return the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert await owner.do(call, *args)
+        await owner.do(gc.collect)  # by now the owner has dropped it
+    return list(caught)
+
+
+async def test_a_dropped_hold_is_its_owners(stage: Stage) -> None:
+    """A hold that nobody keeps is renewed past its lease, and one visible warning says so."""
+    client, owner, other = stage.client(lease=LEASE), stage.owner(), stage.owner()
+    (told,) = await _drop(owner, client.try_lock, "name")
+    assert told.category is MisuseWarning
+    assert "with client.try_lock(name) as hold:" in str(told.message)
+    assert not await other.do(stage.client().lock("name").acquire, timeout=2.5 * LEASE)
+    assert await owner.do(client.lock("name").hold_count) == 1
+
+
+async def test_a_dropped_permit_is_its_owners(stage: Stage) -> None:
+    """A permit that nobody keeps is renewed past its lease, and one visible warning says so."""
+    client, owner, other = stage.client(lease=LEASE), stage.owner(), stage.owner()
+    semaphore, theirs = client.leased_semaphore("name"), stage.client().leased_semaphore("name")
+    await owner.do(semaphore.try_set_permits, 1)
+    (told,) = await _drop(owner, semaphore.acquire)
+    assert told.category is MisuseWarning
+    assert "with semaphore.acquire() as permit:" in str(told.message)
+    assert await other.do(theirs.try_acquire, timeout=2.5 * LEASE) is None
+
+
+@pytest.mark.parametrize("what", ["try_lock", "permit"])
+async def test_the_end_of_an_owner_frees_at_once(stage: Stage, what: str) -> None:
+    """If a thread or task ends, its dropped hold is free long before the lease ends."""
+    client, owner, other = stage.client(), stage.owner(), stage.owner()
+    theirs: Any = stage.client()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if what == "permit":
+            semaphore = client.leased_semaphore("name")
+            await owner.do(semaphore.try_set_permits, 1)
+            await _drop(owner, semaphore.acquire)
+            take = theirs.leased_semaphore("name").acquire
+        else:
+            take = theirs.lock("name").acquire
+            await _drop(owner, client.try_lock, "name")
+        await owner.end()
+        taken = await other.do(take, timeout=10)
+        assert taken
+        if what == "permit":
+            await other.do(taken.release)
+
+
+async def test_kept_holds_are_not_told_of(stage: Stage) -> None:
+    """A hold that is released, left, given away, re-entered or leased is dropped in silence."""
+    client, owner = stage.client(), stage.owner()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        hold = await owner.do(client.try_lock, "name")
+        await owner.do(hold.release)
+        hold = await owner.do(client.try_lock, "name")
+        await owner.do(stage.face.enter, hold)
+        await owner.do(stage.face.leave, hold)
+        hold = await owner.do(client.try_lock, "name")
+        await owner.do(hold.hand_over)
+        del hold
+        assert await owner.do(client.try_lock, "own", lease=0.1) is not None
+        assert not await owner.do(client.try_lock, "name")
+    assert caught == []
+
+
+def _take(client: interlock.Client) -> None:
+    if client.try_lock("name"):
+        assert client.lock("name").hold_count() == 1
+
+
+def test_asking_again_after_the_call_has_returned_releases(redis_url: str) -> None:
+    """A thread that asks again, after the call that asked has returned, gives the lock up first."""
+    with interlock.connect(redis_url) as client:
+        with pytest.warns(MisuseWarning, match="was not kept"):
+            _take(client)
+        with pytest.warns(MisuseWarning, match="was never released by .* it is released now"):
+            _take(client)
+
+
+def test_asking_again_in_the_same_call_enters_again(redis_url: str) -> None:
+    """A call that still runs keeps what it acquired if it, or a call of it, asks again."""
+    with interlock.connect(redis_url) as client, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+
+        def deeper() -> int:
+            with client.lock("name") as hold:
+                return hold.depth
+
+        if client.try_lock("name"):
+            assert deeper() == 2
+        if client.try_lock("name"):
+            assert client.lock("name").hold_count() == 2
+
+
+async def test_a_task_that_asks_again_gives_up_first(redis_url: str) -> None:
+    """A coroutine that has returned does not keep its lock from the next one of its task."""
+    async with interlock.asyncio.connect(redis_url) as client:
+
+        async def take() -> None:
+            if await client.try_lock("name"):
+                assert await client.lock("name").hold_count() == 1
+
+        with pytest.warns(MisuseWarning):
+            await take()
+        with pytest.warns(MisuseWarning, match="is released now"):
+            await take()
+
+
+async def test_a_hold_got_for_another_task(redis_url: str) -> None:
+    """A hold that a helper task acquired is, once dropped, the running task's."""
+    async with interlock.asyncio.connect(redis_url, lease=LEASE) as client:
+        hold = await asyncio.create_task(client.try_lock("name"))
+        await asyncio.sleep(0)  # the loop has dropped the task
+        with pytest.warns(MisuseWarning, match="task"):
+            del hold
+        async with interlock.asyncio.connect(redis_url) as other:
+            assert not await other.lock("name").acquire(timeout=2 * LEASE)
+
+
+def test_the_variables_of_a_call_that_has_returned_are_freed(redis_url: str) -> None:
+    """A call that dropped a hold does not keep its variables alive for more than a round."""
+
+    class Thing:
+        def __del__(self) -> None:
+            freed.set()
+
+    freed = threading.Event()
+
+    def call(client: interlock.Client) -> None:
+        thing = Thing()
+        if client.try_lock("name"):
+            del client
+        assert thing
+
+    with interlock.connect(redis_url, lease=LEASE) as client, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        call(client)
+        assert freed.wait(20)
+
+
+def test_a_lost_hold_is_told_when_its_thread_asks_again(redis_url: str) -> None:
+    """A thread whose dropped hold was lost is told when it asks again, and can acquire it."""
+    with interlock.connect(redis_url, lease=LEASE) as client, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if client.try_lock("name"):
+            (hold,) = client.holds()
+            client.force_release("name", holder=hold.holder or "")
+        assert hold.lost.wait(20)
+        with pytest.warns(MisuseWarning, match="cannot be released: .* lost"):
+            hold = client.try_lock("name")
+        assert hold
+        hold.release()
+
+
+def test_a_dropped_client_that_held_is_told_visibly(redis_url: str) -> None:
+    """A client that is dropped while it holds says which locks nothing protects any more."""
+
+    def drop() -> None:
+        interlock.connect(redis_url).lock("name").acquire()
+        for thread in threading.enumerate():
+            if thread.name == "interlock-close":
+                thread.join()
+
+    with pytest.warns(MisuseWarning, match="it held 'name', which nothing protects any more"):
+        drop()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
+def test_exit_and_fork(redis_url: str, redis_client: redis.Redis) -> None:
+    """An exit releases what was not kept; a forked child holds nothing and releases nothing."""
+    program = """if True:
+        import os, sys, interlock
+        client = interlock.connect(sys.argv[1])
+        if client.try_lock("name"):
+            child = os.fork()
+            if not child:
+                held = client.lock("name").owned(), bool(client.try_lock("name"))
+                os._exit(held != (False, False))
+            _, status = os.waitpid(child, 0)
+            print(status, client.lock("name").owned())
+    """
+    command = [sys.executable, "-W", "ignore", "-c", program, redis_url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.split(), done.stderr) == (["0", "True"], "")
+    assert not redis_client.exists("name")
+
+
+def test_trio_tasks(redis_url: str) -> None:
+    """A task of trio's keeps a dropped hold while it lives, and gives it up when it ends."""
+    trio = pytest.importorskip("trio")
+    import interlock.trio
+
+    async def main() -> None:
+        async with interlock.trio.connect(redis_url, lease=LEASE) as client:
+
+            async def take() -> None:
+                if await client.try_lock("name"):
+                    with interlock.connect(redis_url) as other:
+                        took = await trio.to_thread.run_sync(
+                            lambda: other.lock("name").acquire(timeout=2 * LEASE)
+                        )
+                        assert not took
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(take)
+            with trio.fail_after(20):
+                while await client.lock("name").locked():
+                    await trio.sleep(0.01)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trio.run(main)
+
+
+async def test_what_was_not_awaited_has_no_truth_value(redis_url: str) -> None:
+    """A truth test of an acquire that was not awaited raises; nothing is acquired."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        lock, semaphore = client.lock("name"), client.leased_semaphore("permits")
+        for call in (lock.acquire, lock.locked, lock.owned, semaphore.acquire):
+            with pytest.raises(TypeError, match="await"):
+                assert call()
+        assert not await lock.locked()
