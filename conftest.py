@@ -2,22 +2,35 @@
 
 ``INTERLOCK_LATER="bench hosts"`` names the extras whose tests CI runs in a later step. ``--extra
 bench`` is that step: it runs only the tests that need the extra, and fails if the extra is missing.
+
+The tests use all cores by themselves; one test or one file runs in this process: tests/parts.py.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import causes, packages, quick
-from tests.extras import FOLDERS, FROM_EXTRA, VERSIONS, left_out, missing_versions
+from tests import causes, packages, parts, quick
+from tests.extras import FOLDERS, FROM_EXTRA, ROOT, VERSIONS, left_out, missing_versions
 
 _CI = os.environ.get("CI") == "true"
 _skipped: list[str] = []
 _imported: set[str] = set()
+_lacked: set[str] = set()
+"""Needs of tests that this run left out: see tests/packages.py."""
+
+# Some machines forbid bytecode beside the sources. Then every process and every program that a test
+# starts would compile all modules again: twice the processor time.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(ROOT / ".pytest_cache" / "bytecode")
+    del os.environ["PYTHONDONTWRITEBYTECODE"]
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 # A shell that starts the tests in the background makes them ignore these signals. Every program
 # that the tests start would ignore them too.
@@ -42,9 +55,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--quick", action="store_true", help="run some tests of every part: tests/quick.py"
     )
+    group.addoption("--all", action="store_true", help="run all sets of parameters of each test")
+    group.addoption(
+        "--rest", action="store_true", help="run what `pytest` alone leaves out: tests/parts.py"
+    )
     group.addoption(
         "--causes", type=Path, help="write to this file where the time goes: tests/causes.py"
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Use all cores, but run one test or one file in this process."""
+    named = config.args if config.args_source == config.ArgsSource.ARGS else []
+    return parts.workers(named, len(os.sched_getaffinity(0)))
+
+
+def _whole(config: pytest.Config) -> bool:
+    """Tell whether the command names no path."""
+    return config.args_source != config.ArgsSource.ARGS
+
+
+def _first(config: pytest.Config) -> bool:
+    """Tell whether the first part of the tests is to be run, and no other."""
+    if (told := getattr(config, "workerinput", None)) is not None:
+        return bool(told["first"])
+    chosen = any(map(config.getoption, ("all", "rest", "quick", "extras", "keyword")))
+    return _whole(config) and not chosen
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process of xdist what this one knows from its command."""
+    node.workerinput["first"] = _first(node.config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,6 +102,7 @@ def pytest_configure(config: pytest.Config) -> None:
             )
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Pass over the folder of a missing extra, and with --quick over what is not quick."""
     if config.getoption("quick") and quick.slow(collection_path):
@@ -66,24 +110,28 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     for extra, folder in FOLDERS.items():
         if collection_path.is_relative_to(folder) and extra in left_out():
             return True
-    return True if packages.is_missing(collection_path) else None
+    lacking = packages.lacking(collection_path)
+    _lacked.update(lacking)
+    return True if lacking else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests of servers that are missing, and with --extra all that need no extra."""
     wanted = set(config.getoption("extras"))
-    kept, dropped = [], []
-    for item in items:
-        lacking = (_versions(item) & set(missing_versions())) | _missing(item)
-        needed = not wanted or bool(_extras(item) & wanted)
-        (kept if needed and not lacking else dropped).append(item)
+    first = parts.first_part(items)
+    kept = [item for item in items if not wanted or _extras(item) & wanted]
+    if config.getoption("rest"):
+        kept = [item for item in items if item not in first or _extras(item) & wanted]
+    elif _first(config):
+        kept = [item for item in items if item in first]
     if config.getoption("quick"):
-        chosen = set(quick.quick(kept))
-        dropped += [item for item in kept if item not in chosen]
-        kept = [item for item in kept if item in chosen]
-    if dropped:
+        kept = quick.quick(kept)
+    _lacked.update(*map(_missing, kept))
+    away = set(missing_versions())
+    remain = {item for item in kept if not _missing(item) and not _versions(item) & away}
+    if dropped := [item for item in items if item not in remain]:
         config.hook.pytest_deselected(items=dropped)
-        items[:] = kept
+        items[:] = [item for item in kept if item in remain]
 
 
 def _versions(item: pytest.Item) -> set[str]:
@@ -116,14 +164,20 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over what a process of xdist imported."""
-    _imported.update(getattr(node, "workeroutput", {}).get("imported", ()))
+    """Take over what a process of xdist imported and left out."""
+    output = getattr(node, "workeroutput", {})
+    _imported.update(output.get("imported", ()))
+    _lacked.update(output.get("lacked", ()))
 
 
 def _not_quick(config: pytest.Config) -> list[str]:
     """Return the modules that a whole run of --quick did not import."""
-    whole = config.getoption("quick") and config.args_source != config.ArgsSource.ARGS
-    if not whole or config.getoption("ignore") or config.getoption("keyword"):
+    if (
+        not config.getoption("quick")
+        or not _whole(config)
+        or config.getoption("ignore")
+        or config.getoption("keyword")
+    ):
         return []
     return [f"--quick imports no {name}" for name in quick.never(_imported)]
 
@@ -132,7 +186,7 @@ def _wrong() -> list[str]:
     """Return what may not happen in CI and did."""
     later = os.environ.get("INTERLOCK_LATER", "").split()
     wrong = [why for extra, why in left_out().items() if extra not in later]
-    wrong += [f"{name} is missing" for name in packages.missing() if name not in later]
+    wrong += [f"{name} is missing" for name in sorted(_lacked) if name not in later]
     return [*wrong, *(f"skipped {name}" for name in _skipped)] if _CI else []
 
 
@@ -141,6 +195,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     _imported.update(quick.imported())
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["imported"] = sorted(_imported)
+        output["lacked"] = sorted(_lacked)
         return
     if (_wrong() or _not_quick(session.config)) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -156,9 +211,9 @@ def pytest_terminal_summary(
         terminalreporter.write_line(
             f"left out: {what}; pip install --editable '.[{extras}]'", yellow=True
         )
-    if packages.missing():
-        names = ", ".join(packages.missing())
-        install = " ".join(dict.fromkeys(packages.missing().values()))
+    if _lacked:
+        names = ", ".join(sorted(_lacked))
+        install = " ".join(dict.fromkeys(packages.NEEDS[name].package for name in sorted(_lacked)))
         terminalreporter.write_line(
             f"left out: tests that need {names}; apt-get install {install}", yellow=True
         )

@@ -25,7 +25,7 @@ FOLDERS = {
 }
 """Extra -> the tests that need it."""
 
-VERSIONS = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1")
+VERSIONS = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1", "valkey-9.1")
 """All servers that the library is tested against."""
 
 FROM_EXTRA = frozenset({"redis-8.2"})

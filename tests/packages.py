@@ -73,13 +73,15 @@ NEEDS = {
 
 
 @functools.cache
-def missing() -> dict[str, str]:
-    """Return the names of the needs that this machine lacks, and the packages that have them."""
-    return {name: need.package for name, need in NEEDS.items() if not need.there()}
+def missing() -> frozenset[str]:
+    """Return the names of the needs that this machine lacks."""
+    return frozenset(name for name, need in NEEDS.items() if not need.there())
 
 
-def is_missing(path: Path) -> bool:
-    """Tell whether *path* cannot be imported for want of something."""
-    return any(
-        path.is_relative_to(ROOT / folder) for name in missing() for folder in NEEDS[name].paths
-    )
+def lacking(path: Path) -> set[str]:
+    """Return the missing needs without which *path* cannot be imported."""
+    return {
+        name
+        for name in missing()
+        if any(path.is_relative_to(ROOT / folder) for folder in NEEDS[name].paths)
+    }
