@@ -9,14 +9,19 @@ The tests use all cores by themselves; one test or one file runs in this process
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests import causes, packages, parts, quick
 from tests.extras import FOLDERS, FROM_EXTRA, ROOT, VERSIONS, left_out, missing_versions
+from tests.support.server import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _CI = os.environ.get("CI") == "true"
 _skipped: list[str] = []
@@ -60,6 +65,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rest", action="store_true", help="run what `pytest` alone leaves out: tests/parts.py"
     )
     group.addoption(
+        "--about", metavar="WORDS", help="run the tests whose sentence has all these words"
+    )
+    group.addoption(
         "--causes", type=Path, help="write to this file where the time goes: tests/causes.py"
     )
 
@@ -80,7 +88,7 @@ def _first(config: pytest.Config) -> bool:
     """Tell whether the first part of the tests is to be run, and no other."""
     if (told := getattr(config, "workerinput", None)) is not None:
         return bool(told["first"])
-    chosen = any(map(config.getoption, ("all", "rest", "quick", "extras", "keyword")))
+    chosen = any(map(config.getoption, ("all", "rest", "quick", "extras", "keyword", "about")))
     return _whole(config) and not chosen
 
 
@@ -126,12 +134,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item in items if item in first]
     if config.getoption("quick"):
         kept = quick.quick(kept)
+    if words := config.getoption("about"):
+        kept = [item for item in kept if _is_about(item, words)]
     _lacked.update(*map(_missing, kept))
     away = set(missing_versions())
     remain = {item for item in kept if not _missing(item) and not _versions(item) & away}
     if dropped := [item for item in items if item not in remain]:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in kept if item in remain]
+
+
+def _is_about(item: pytest.Item, words: str) -> bool:
+    """Tell whether the sentence of a test, or its name, has all *words*."""
+    sentence = f"{item.nodeid} {getattr(getattr(item, 'obj', None), '__doc__', '')}".lower()
+    return all(word in sentence for word in words.lower().split())
 
 
 def _versions(item: pytest.Item) -> set[str]:
@@ -154,6 +170,22 @@ def _extras(item: pytest.Item) -> set[str]:
     """Return the extras that *item* needs."""
     found = {extra for extra, folder in FOLDERS.items() if item.path.is_relative_to(folder)}
     return found | ({"servers"} if _versions(item) & FROM_EXTRA else set())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to a failure what its servers logged, and the command that runs the test again."""
+    report = yield
+    if report.failed:
+        given = getattr(item, "funcargs", {})
+        for name, server in given.items():
+            if isinstance(server, RedisServer) and server.alive:
+                report.sections.append((f"log of the fixture {name}", server.log_tail()))
+        again = f"python -m pytest {shlex.quote(item.nodeid)}"
+        report.sections.append(("to run it again", again))
+    return report
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.patience import GIVE_UP
 
 import interlock
 import interlock.asyncio
@@ -313,14 +314,18 @@ async def test_once_keeps_the_lock_of_a_call_that_fails(
 async def test_a_cancelled_call_releases(redis_url: str, redis_client: redis.Redis) -> None:
     """A call that is cancelled releases its lock, or keeps it for `min_hold`."""
     async with interlock.asyncio.connect(redis_url) as client:
+        runs = asyncio.Event()
 
         @client.locked("pay")
         @client.once("report", min_hold=30)
         async def work() -> None:
+            runs.set()
             await asyncio.Event().wait()
 
         task = asyncio.create_task(work())
-        await until(lambda: keys(redis_client) == {"pay", "report"}, 5, "it runs")
+        # The server has both keys before the client knows of them.
+        await asyncio.wait_for(runs.wait(), GIVE_UP)
+        assert keys(redis_client) == {"pay", "report"}
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
