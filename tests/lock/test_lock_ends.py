@@ -260,6 +260,22 @@ def test_words_are_not_kept(redis_url: str) -> None:
         assert len(words) == 0
 
 
+LATE = """
+sys.first = interlock.connect(url)  # sys is the last module that is taken apart
+sys.first.lock("a").locked()
+sys.second = interlock.connect(url)
+sys.second.lock("b").acquire()
+say("used")
+"""
+
+
+def test_nothing_is_printed_at_exit(redis_url: str) -> None:
+    """A client that outlives the modules of the interpreter ends without a word."""
+    with Child(LATE, redis_url) as child:
+        assert child.hear() == "used"
+        assert child.end() == (0, "")
+
+
 CHILD_OF = """
 import multiprocessing
 

@@ -22,8 +22,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-import hiredis
-
+from interlock._links.resp import Reader
 from tests.support.resp import FrameBuffer
 
 if TYPE_CHECKING:
@@ -234,7 +233,7 @@ def _words(frame: bytes) -> list[bytes]:
     Raises:
         ValueError: It does not.
     """
-    reader = hiredis.Reader()
+    reader = Reader()
     reader.feed(frame)
     words: object = reader.gets()
     if not isinstance(words, list) or not words or not isinstance(words[0], bytes):

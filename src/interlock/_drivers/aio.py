@@ -116,8 +116,8 @@ class AsyncDriver:
         self._renewer.beside = (self._multiplexer, self._subscriber, self._monitor)
         lifecycle.register(self)
 
-    def __del__(self) -> None:
-        if hasattr(self, "ending"):
+    def __del__(self, late: Callable[[], bool] = lifecycle.finalizing) -> None:
+        if hasattr(self, "ending") and not late():
             lifecycle.dropped(self, f"interlock.asyncio.Client {self.session.where}")
 
     async def perform(self, step: Step[R]) -> R:

@@ -177,8 +177,8 @@ class ThreadDriver:
         self._renewer.beside = (self._pool, self._subscriber, self._monitor)
         lifecycle.register(self)
 
-    def __del__(self) -> None:
-        if hasattr(self, "ending"):
+    def __del__(self, late: Callable[[], bool] = lifecycle.finalizing) -> None:
+        if hasattr(self, "ending") and not late():
             lifecycle.dropped(self, f"interlock.Client {self.session.where}")
 
     def perform(self, step: Step[R]) -> R:  # noqa: C901 - written out: every operation runs it

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+finalizing = sys.is_finalizing
+"""Return whether the interpreter takes its modules apart. Finalizers bind it, and then do nothing.
+
+By then `at_exit` has released what was held.
+"""
 EXIT_TIMEOUT = 1.0
 """Seconds for which each client that still holds something, or is ending, may delay the exit."""
 
