@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.cluster.migration import Migration
 from tests.cluster.seen import eyes
 from tests.lock.lock_like import KINDS, Stage, renewed, until
 
+import interlock
 from interlock._links.slots import slot_of
 
 if TYPE_CHECKING:
@@ -85,6 +87,21 @@ async def test_a_node_that_does_not_know_the_script(plain: Stage, cluster: Clust
             node.execute("SCRIPT", "FLUSH")
         await owner.do(lock.release)
     assert plain.left_behind() == set()
+
+
+def test_a_batch_in_a_slot_that_is_moving(cluster: ClusterServers) -> None:
+    """Releases that go in one write are executed while slots move: the queues are missing there."""
+    names = ("batch one", "batch two")
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(interlock.connect(cluster.url()))
+        other = stack.enter_context(interlock.connect(cluster.url()))
+        for name in names:
+            assert client.lock(name).acquire()
+        for name in names:
+            stack.enter_context(cluster.migrate_slot(*_route(cluster, name)))
+        client.close()
+        for name in names:
+            assert not other.lock(name).locked()
 
 
 @pytest.mark.parametrize(

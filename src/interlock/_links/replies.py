@@ -40,6 +40,10 @@ _UNCODED = (
     ("ACL failure in script", "NOPERM"),
     ("max number of clients reached", "MAXCLIENTS"),
     (_HALFWAY, "TRYAGAIN"),
+    ("bad lua script", "LITERAL"),
+    ("accessing undeclared key", "UNDECLARED"),
+    ("not allowed from script", "FORBIDDEN"),
+    ("Lua scripting support disabled", "NOLUA"),
 )
 
 _MEANING = {
@@ -58,6 +62,16 @@ _MEANING = {
     "NOREPLICAS": ("has too few replicas to accept writes", True),
     "NOAUTH": ("wants a password: give one in the URL", False),
     "WRONGPASS": ("refused the user name or password", False),
+    "LITERAL": (
+        "refuses scripts with computed keys or commands: on Tair, set script_check_enable to 0",
+        False,
+    ),
+    "UNDECLARED": (
+        "refuses scripts that touch undeclared keys: on Dragonfly, set --lock_on_hashtags",
+        False,
+    ),
+    "FORBIDDEN": ("does not permit scripts to call a command that this object needs", False),
+    "NOLUA": ("does not run scripts: start Garnet with --lua", False),
     "NOPERM": ("does not permit this user what locks need: see docs/reference/acl.md", False),
 }
 

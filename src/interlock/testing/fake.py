@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, cast
 from interlock._links.resp import Reader
 from interlock.testing._model_keyspace import OK, Status
 from interlock.testing.redis_model import ModelError, RedisModel, Stored
+from interlock.testing.strict import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,11 +39,18 @@ class FakeServer:
     Threads, event loops and child processes may all be its clients. It speaks RESP2, as its URL
     tells redis-py, and takes any password.
 
+    Args:
+        strict: a service whose rules the server enforces, one of `interlock.testing.strict.MODES`.
+            It refuses the scripts and commands that the service refuses.
+
     Attributes:
         url: where it is, once entered.
+
+    Raises:
+        LookupError: no mode has that name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: str | None = None) -> None:
         self.url = ""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
@@ -50,10 +58,13 @@ class FakeServer:
         )
         self._connections: set[_Connection] = set()
         self._ahead = 0.0
+        rules = self._rules = None if strict is None else Rules(strict)
         self._model = RedisModel(
             now=lambda: time.time() + self._ahead,
             on_publish=lambda channel, payload: self._publish(b"message", channel, payload),
             on_spublish=lambda channel, payload: self._publish(b"smessage", channel, payload),
+            listeners=lambda channel: len(self._hearing(b"message", channel)),
+            rules=rules,
         )
 
     def __enter__(self) -> Self:
@@ -110,7 +121,7 @@ class FakeServer:
 
     async def _listen(self) -> int:
         self._server = await self._loop.create_server(
-            lambda: _Connection(self._model, self._connections), _LOOPBACK, 0
+            lambda: _Connection(self._model, self._connections, self._rules), _LOOPBACK, 0
         )
         return cast("int", self._server.sockets[0].getsockname()[1])
 
@@ -122,10 +133,13 @@ class FakeServer:
         await asyncio.gather(*(connection.gone for connection in connections))
 
     def _publish(self, kind: bytes, channel: bytes, payload: bytes) -> int:
-        hearing = [each for each in self._connections if channel in each.channels[kind]]
+        hearing = self._hearing(kind, channel)
         for connection in hearing:
             connection.tell(kind, channel, payload)
         return len(hearing)
+
+    def _hearing(self, kind: bytes, channel: bytes) -> list[_Connection]:
+        return [each for each in self._connections if channel in each.channels[kind]]
 
 
 class _Connection(asyncio.Protocol):
@@ -136,7 +150,10 @@ class _Connection(asyncio.Protocol):
         gone: done when the connection has ended.
     """
 
-    def __init__(self, model: RedisModel, connections: set[_Connection]) -> None:
+    def __init__(
+        self, model: RedisModel, connections: set[_Connection], rules: Rules | None
+    ) -> None:
+        self._rules = rules
         self.channels: dict[bytes, set[bytes]] = {b"message": set(), b"smessage": set()}
         self._model = model
         self._connections = connections
@@ -171,6 +188,8 @@ class _Connection(asyncio.Protocol):
             return
         try:
             if name in _ABOUT_CONNECTIONS:
+                if self._rules is not None:
+                    self._rules.check_command(name.decode())
                 reply = _ABOUT_CONNECTIONS[name](args)
             else:
                 reply = self._model.execute(*command)

@@ -113,7 +113,7 @@ class _Side(LockBase):
 
     def _force_release_script(self) -> Eval[bool]:
         return scripts.read_write_lock_force_release(
-            self.key, self._prefix, self.side, self.session.publish, self.channel
+            self.key, self.side, self.session.publish, self.channel
         )
 
     def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:

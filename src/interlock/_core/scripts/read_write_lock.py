@@ -149,8 +149,8 @@ def read_write_lock_query(
 
 
 def read_write_lock_force_release(
-    lock: str, prefix: str, side: int, publish: str, channel: str, *, deadline: float = NEVER
+    lock: str, side: int, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
     """Free the lock if it is locked for *side*, no matter who holds it; True if it was."""
-    args = (side, prefix, channel)
+    args = (side, channel)
     return Eval(_READ_WRITE_LOCK_FORCE_RELEASE[publish], (lock,), args, deadline)

@@ -1,0 +1,140 @@
+"""A server that refuses what a service refuses: the scripts pass, and the objects work."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import redis
+from tests.support.scripts import SENT
+
+import interlock
+from interlock.errors import ServerUnavailableError
+from interlock.inspection import service
+from interlock.testing.fake import FakeServer
+from interlock.testing.strict import MODES, broken_rules
+
+COMPUTED = {
+    "read_lock_acquire",
+    "read_lock_release",
+    "read_lock_renew",
+    "read_write_lock_query",
+    "write_lock_acquire",
+    "write_lock_release",
+}
+"""Scripts that look at entries of readers which only the server knows; see wire.md."""
+
+
+@pytest.mark.parametrize("stem", SENT)
+def test_each_call_in_a_script_is_literal(stem: str) -> None:
+    """Every command is a literal, and every key ``KEYS[n]``, in all that a server is sent."""
+    for text in SENT[stem].values():
+        broken = broken_rules(text)
+        if stem in COMPUTED:
+            assert broken
+            assert all("':rwlock_timeout:'" in call or "entry" in call for call in broken)
+        else:
+            assert broken == []
+
+
+SOON = 10.0
+NO_READERS = frozenset({"keys", "tair"})
+"""Modes that refuse the text of the scripts for readers."""
+
+
+@pytest.mark.parametrize("stem", ["lock_info", "card_read", "card_busy"])
+def test_scripts_for_operators_are_literal(stem: str) -> None:
+    """The scripts of operators are literal too, apart from the look at readers and queues."""
+    broken = broken_rules(service.load(stem).text)
+    assert (broken != []) == (stem == "lock_info")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["lock", "fair_lock", "fenced_lock", "spin_lock", "write"])
+def test_a_lock_excludes_and_wakes(mode: str, kind: str) -> None:
+    """On each service a lock keeps others out, is re-entered and extended, and wakes its waiter."""
+    got = threading.Event()
+    with (
+        FakeServer(strict=mode) as fake,
+        interlock.connect(fake.url) as ours,
+        interlock.connect(fake.url) as theirs,
+    ):
+
+        def made(client: interlock.Client) -> interlock.Lock:
+            if kind == "write":
+                return client.read_write_lock("it").write
+            return getattr(client, kind)("it")
+
+        def wait() -> None:
+            with made(theirs):
+                got.set()
+
+        if kind == "write" and mode in NO_READERS:
+            with pytest.raises(ServerUnavailableError, match="script_check_enable"):
+                made(ours).acquire()
+            return
+        waiter = threading.Thread(target=wait)
+        with made(ours):
+            assert not made(theirs).acquire(blocking=False)
+            with made(ours):
+                waiter.start()
+                made(ours).extend(20)
+            assert made(ours).locked()
+        assert got.wait(SOON)
+        waiter.join()
+        assert not made(ours).locked()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_other_objects_work(mode: str) -> None:
+    """On each service permits, latches, events, barriers, groups and elections work."""
+    with FakeServer(strict=mode) as fake, interlock.connect(fake.url) as client:
+        semaphore = client.semaphore("permits")
+        semaphore.try_set_permits(2)
+        semaphore.acquire()
+        semaphore.release()
+        assert semaphore.available_permits() == 2
+        leased = client.leased_semaphore("leased")
+        leased.try_set_permits(1)
+        with leased.acquire(timeout=SOON):
+            assert leased.available_permits() == 0
+        latch = client.count_down_latch("latch")
+        latch.try_set_count(1)
+        latch.count_down()
+        assert latch.wait(SOON)
+        event = client.event("event")
+        event.set()
+        assert event.wait(SOON)
+        assert client.barrier("barrier", 1).wait(SOON) == 0
+        with client.group_lock("group", ["a", "b"]):
+            assert client.group_lock("group", ["b"]).locked()
+        with client.election("election") as hold:
+            assert hold.token == 1
+
+
+def test_the_rules_are_enforced() -> None:
+    """A script that breaks a rule of its service is refused, so that the suite can fail."""
+    with FakeServer(strict="keys") as fake, redis.Redis.from_url(fake.url) as client:
+        for text, keys, error in (
+            ("return redis.call('get', ARGV[1])", ["a"], "bad lua script"),
+            ("local k = KEYS[1] return redis.call('get', k)", ["a"], "bad lua script"),
+            ("local c = 'get' return redis.call(c, KEYS[1])", ["a"], "bad lua script"),
+            ("KEYS[1] = 'b' return redis.call('get', KEYS[1])", ["a"], "undeclared key"),
+            ("return 1", [], "number of keys"),
+        ):
+            with pytest.raises(redis.ResponseError, match=error):
+                client.eval(text, len(keys), *keys)
+    with (
+        FakeServer(strict="kvrocks") as fake,
+        redis.Redis.from_url(fake.url) as client,
+        pytest.raises(redis.ResponseError, match="not allowed from script"),
+    ):
+        client.eval("return redis.call('pubsub', 'numsub', 'a')", 1, "a")
+    with (
+        FakeServer(strict="aiven") as fake,
+        redis.Redis.from_url(fake.url) as client,
+        pytest.raises(redis.ResponseError, match="unknown command"),
+    ):
+        client.config_get("maxmemory")
+    with pytest.raises(LookupError, match="no mode 'none'"):
+        FakeServer(strict="none")
