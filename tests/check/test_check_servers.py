@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.address import free_port
+from tests.support.binary import main_version
 from tests.support.servers import (
     ClusterServers,
     RedisServer,
@@ -107,9 +108,12 @@ def test_a_replica_is_an_error_and_its_primary_is_named(check: Check, severity: 
         assert "1 in step" in str(report)
 
 
-def test_a_sentinel_is_not_taken_for_a_server(check: Check, severity: SeverityOf) -> None:
+@pytest.mark.parametrize("version", [main_version(), "valkey-9.1"])
+def test_a_sentinel_is_not_taken_for_a_server(
+    check: Check, severity: SeverityOf, version: str
+) -> None:
     """The address of a Sentinel gives one error, which says what to write instead."""
-    with RedisServer(sentinel=True) as sentinel:
+    with RedisServer(binaries()[version], sentinel=True) as sentinel:
         [finding] = check(sentinel.url()).findings
     assert (finding.check, finding.severity) == ("role", ERROR)
     assert "redis+sentinel://" in finding.advice

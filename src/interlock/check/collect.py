@@ -18,7 +18,7 @@ import redis
 from interlock._links.redis_client import redis_client
 from interlock._links.replies import understood
 from interlock.check.acl_probe import try_rights
-from interlock.check.facts import Facts
+from interlock.check.facts import Facts, is_sentinel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ class _Inquiry:
     ) -> Facts:
         round_trip = self._round_trip()
         info: dict[str, object] | None = self._ask("INFO", self._client.info)
-        sentinel = (info or {}).get("redis_mode") == "sentinel"
+        sentinel = is_sentinel(info)
         rights, heard = None, None
         library = bool(self._ask("HELLO", self._knows_library))
         requirements = replace(requirements, library=library)

@@ -71,3 +71,8 @@ class Facts:
         """Return a number of the configuration; None when it was not told."""
         value = self.config.get(name, "")
         return int(value) if value.isdigit() else None
+
+
+def is_sentinel(info: Mapping[str, object] | None) -> bool:
+    """Return whether INFO is that of a Sentinel. Valkey 9.1 has another word for it than Redis."""
+    return info is not None and "sentinel" in (info.get("redis_mode"), info.get("server_mode"))

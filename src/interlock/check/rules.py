@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from interlock._core.upkeep.session import DEAF_POLL, GRACE
 from interlock._links.replies import refusal
 from interlock.check.data_rules import eviction, persistence, replicas
+from interlock.check.facts import is_sentinel
 from interlock.check.report import Finding, Severity
 from interlock.check.rights import NAMING
 
@@ -45,7 +46,7 @@ _SPARED = {
 
 def apply_rules(facts: Facts, requirements: Requirements) -> tuple[Finding, ...]:
     """Return a finding for everything that was looked at, and for what could not be looked at."""
-    if facts.word("redis_mode") == "sentinel":
+    if is_sentinel(facts.info):
         return (
             Finding(
                 "role",
