@@ -48,8 +48,8 @@ CLIENT_NAMES = {
 LOCK_NAMES = {
     "lock": "acquire()",
     "lock_interruptibly": "acquire()",
-    "try_lock": "acquire(timeout=seconds), or try_lock(name) of the client",
-    "try_acquire": "acquire(timeout=seconds), or try_lock(name) of the client",
+    "try_lock": "acquire(timeout=seconds), or trying(timeout=seconds) in a with statement",
+    "try_acquire": "acquire(timeout=seconds), or trying(timeout=seconds) in a with statement",
     "unlock": "release()",
     "force_unlock": "force_release()",
     "is_locked": "locked()",

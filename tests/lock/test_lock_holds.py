@@ -433,3 +433,23 @@ async def reports(
     asyncio.get_running_loop().set_exception_handler(in_loop)
     monkeypatch.setattr(threading, "excepthook", in_thread)
     return lambda: seen
+
+
+async def test_trying(stage: Stage) -> None:
+    """A block by `trying` is entered with or without the lock, and releases what it acquired."""
+    lock, a, b = stage.lock(stage.client()), stage.owner(), stage.owner()
+    theirs = stage.lock(stage.client())
+    trying = lock.trying(timeout=5, lease=20)
+    with pytest.raises(TypeError, match="nothing was acquired yet"):
+        assert trying
+    hold = await a.do(stage.face.enter, trying)
+    assert 19 < hold.remaining <= 20
+    refused = theirs.trying()
+    empty = await b.do(stage.face.enter, refused)
+    assert not empty
+    assert empty.holder == hold.holder
+    assert not await b.do(stage.face.leave, refused)
+    assert hold
+    await a.do(stage.face.leave, trying)
+    assert not hold
+    assert stage.left_behind() == set()

@@ -278,3 +278,20 @@ async def test_a_name_in_use_by_something_else(leased: Stage) -> None:
                 await owner.do(call, *arguments)
         assert leased.redis.dump("name") == before
         assert leased.redis.keys() == [b"name"]
+
+
+async def test_trying(leased: Stage) -> None:
+    """A block by `trying` is entered with or without permits, and gives back what it took."""
+    owner, semaphore, face = leased.owner(), leased.lock(leased.client()), leased.face
+    await owner.do(semaphore.try_set_permits, 2)
+    trying, refused = semaphore.trying(2), semaphore.trying()
+    permit = await owner.do(face.enter, trying)
+    assert len(permit.ids) == 2
+    empty = await owner.do(face.enter, refused)
+    assert (bool(empty), empty.ids, repr(empty)) == (False, (), "<Permit 'name' not acquired>")
+    with pytest.raises(NotHeldError):
+        await owner.do(empty.update_lease, 5)
+    await owner.do(face.leave, refused)
+    assert permit
+    await owner.do(face.leave, trying)
+    assert await _counts(owner, semaphore) == (2, 0, 2)

@@ -111,6 +111,10 @@ async def counting(client: face.Client) -> None:
     assert_type(permit.ids, tuple[str, ...])
     assert_type(await permit.update_lease(5), None)
     assert_type(await leased.try_acquire(), face.Permit | None)
+    async with leased.trying(2, timeout=1) as tried:
+        assert_type(tried, face.Permit)
+    async with client.fair_lock("name").trying(timeout=1, lease=5) as held:
+        assert_type(held, face.Hold)
     assert_type(await leased.release(permit), None)
     assert_type(await leased.update_lease(permit, SECOND), None)
     assert_type(await leased.set_permits(1), None)

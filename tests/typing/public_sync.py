@@ -110,6 +110,10 @@ def counting(client: face.Client) -> None:
     assert_type(permit.ids, tuple[str, ...])
     assert_type(permit.update_lease(5), None)
     assert_type(leased.try_acquire(), face.Permit | None)
+    with leased.trying(2, timeout=1) as tried:
+        assert_type(tried, face.Permit)
+    with client.fair_lock("name").trying(timeout=1, lease=5) as held:
+        assert_type(held, face.Hold)
     assert_type(leased.release(permit), None)
     assert_type(leased.update_lease(permit, SECOND), None)
     assert_type(leased.set_permits(1), None)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.model.holds import Owner
+from interlock._core.model.no_hold import NoHold
 from interlock._core.objects import permit as core_permit
 from interlock._core.objects.leased_semaphore import Request
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import current_owner
 from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests
 from interlock.asyncio.hold import Hold, attempt, awaited, release_unclaimed
+from interlock.asyncio.trying import Trying
 from interlock.options import check_timeout, lease_of
 
 if TYPE_CHECKING:
@@ -34,13 +37,15 @@ class Permit(Hold):
     def __init__(
         self,
         driver: AsyncDriver,
-        hold: core_permit.Permit = NOT_GIVEN,
+        hold: core_permit.Permit | NoHold = NOT_GIVEN,
         claim: Claim | None = None,
     ) -> None:
         super().__init__(driver, hold, claim)
         self._permit = hold
 
     def __repr__(self) -> str:
+        if isinstance(self._permit, NoHold):
+            return f"<Permit {self.name!r} not acquired>"
         state = "valid" if self.valid else "lost" if self.lost.is_set() else "over"
         return f"<Permit {self.name!r} {state} ids={self.ids}>"
 
@@ -78,6 +83,8 @@ class Permit(Hold):
             One round trip.
         """
         driver = self._driver
+        if isinstance(self._permit, NoHold):
+            raise self._permit.not_held()
         await driver.run(
             core_permit.update_lease(driver.session, self._permit, lease_of(lease, driver))
         )
@@ -169,6 +176,39 @@ class LeasedSemaphore(metaclass=Suggesting):
         limit = check_timeout(blocking=True, timeout=timeout)
         request, made = await self._request(n, limit, lease)
         return await self._driver.perform(self._recipe.acquire(request, made))
+
+    def trying(
+        self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
+    ) -> Trying[Permit]:
+        """Return a block that is entered whether or not *n* permits are taken.
+
+        For example ``async with semaphore.trying() as permit: if permit: ...``. Leaving the block
+        gives them back. The permit is empty and falsy if they were not taken.
+
+        Args:
+            n: how many, at most 10,000.
+            timeout: seconds to wait; 0 for one try.
+            lease: as for `acquire`.
+
+        Raises:
+            ValueError: *timeout* cannot be.
+            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
+            InterlockError: the block raises as `acquire`, but for AcquireTimeoutError.
+
+        Cost:
+            One round trip when they are free.
+        """
+        limit = check_timeout(blocking=True, timeout=timeout)
+        return Trying(partial(self._try, n, limit, lease))
+
+    async def _try(self, n: int, limit: float, lease: Duration | None) -> Permit:
+        """Take *n* permits for a block, or return an empty permit."""
+        request, made = await self._request(n, limit, lease)
+        permit = await self._driver.perform(self._recipe.acquire(request, made))
+        if permit is None:
+            kind, label = self._recipe.kind, request.owner.label
+            return Permit(self._driver, NoHold(kind, self.name, label, None))
+        return permit
 
     async def release(self, permit: Permit | str) -> None:
         """Give back *permit*, or the one with that id, in any process.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import weakref
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.locks.lock_base import LockBase
+from interlock._core.model.no_hold import NoHold
 from interlock._drivers.tasks import current_owner
 from interlock._misuse import (
     LOCK_NAMES,
@@ -18,6 +20,7 @@ from interlock._misuse import (
 )
 from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold, awaited, release_unclaimed
+from interlock.asyncio.trying import Trying
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import (
     FOREVER,
@@ -30,6 +33,7 @@ from interlock.options import (
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Any
 
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.model.effects import Step
@@ -180,18 +184,70 @@ class Lock(metaclass=Suggesting):
                 # end
                 return Hold(driver, hold)
         except BaseException as error:
-            # A block that was never begun is left by nobody. If a Ctrl-C struck between two steps,
-            # the step alone knows what it has acquired.
-            if hold is not None:
-                await self._give_back(hold.release())
-            elif not isinstance(error, Exception):
-                try:
-                    await driver.undo(step, error)
-                except BaseException as another:
-                    await driver.undo(step, another)  # and a second one in this
-                    raise
+            await self._undo(step, hold, error)
             raise
         raise await driver.run(self.core.refusal(limit))
+
+    async def _undo(self, step: Step[Any], hold: Possession | None, error: BaseException) -> None:
+        """Give back what *step* acquired for a block that *error* keeps from beginning.
+
+        If a Ctrl-C struck between two steps, *hold* is not known: the step alone knows.
+        """
+        if hold is not None:
+            await self._give_back(hold.release())
+        elif not isinstance(error, Exception):
+            try:
+                await self.driver.undo(step, error)
+            except BaseException as another:
+                await self.driver.undo(step, another)  # and a second one in this
+                raise
+
+    def trying(self, timeout: Duration = 0, *, lease: Duration | None = None) -> Trying[Hold]:
+        """Return a block that is entered whether or not the lock is acquired.
+
+        For example ``async with lock.trying(timeout=1) as hold: if hold: ...``. Leaving the block
+        releases the lock. The hold is empty and falsy if the lock was not acquired, and its
+        ``holder`` tells who holds the lock, if that is known. Nothing is sent before the block.
+
+        Args:
+            timeout: seconds to wait; 0 for one try.
+            lease: seconds after which the hold ends by itself; None for the one given at making.
+
+        Raises:
+            ValueError: *timeout* or *lease* cannot be.
+            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
+            InterlockError: the block raises as `acquire`.
+
+        Cost:
+            One round trip when it is free; one more to ask for the holder when it is not acquired.
+        """
+        limit = check_timeout(blocking=True, timeout=timeout)
+        seconds = self._lease if lease is None else lease_of(lease, self.driver)
+        return Trying(partial(self._try, limit, seconds))
+
+    async def _try(self, limit: float, lease: float | None) -> Hold:
+        """Acquire for a block, or return an empty hold."""
+        driver, owner = self.driver, self._fixed_owner or current_owner()
+        if driver.unclaimed.entries:
+            await self._release_unclaimed(owner)
+        deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
+        step = self.core.acquire(owner, deadline, lease)
+        hold = None
+        try:
+            hold = await driver.perform(step)
+            if hold is not None:
+                face = Hold(driver, hold)
+                hold.hand(weakref.ref(face))
+                # asyncio only
+                if self.cancel_on_lost:
+                    driver.cancel_on_lost(hold)
+                # end
+                return face
+        except BaseException as error:
+            await self._undo(step, hold, error)
+            raise
+        refusal = await driver.run(self.core.refusal(limit))
+        return Hold(driver, NoHold(self.core.kind, self.name, owner.label, refusal.holder))
 
     async def _release_unclaimed(self, owner: Owner) -> None:
         """Release what *owner* acquired of this lock and did not keep."""

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests, wants_async_with
+from interlock._misuse import (
+    NOT_GIVEN,
+    SEMAPHORE_NAMES,
+    Suggesting,
+    publish,
+    suggests,
+    wants_async_with,
+)
 from interlock.asyncio.hold import awaited
+from interlock.asyncio.trying import Trying
 from interlock.errors import InterlockError
 from interlock.options import check_timeout
 
@@ -15,6 +24,48 @@ if TYPE_CHECKING:
     from interlock._core.objects.semaphore import Semaphore as CoreLock
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
+
+
+@wants_async_with
+class Permits:
+    """Permits of a `Semaphore` that a block has taken, or none; truthy until they are given back.
+
+    Attributes:
+        n: how many there are; 0 if they were not taken, or were given back.
+    """
+
+    def __init__(self, semaphore: Semaphore, n: int) -> None:
+        self._semaphore = semaphore
+        self.n = n
+
+    def __repr__(self) -> str:
+        return f"<Permits {self._semaphore.name!r} n={self.n}>"
+
+    def __bool__(self) -> bool:
+        return self.n > 0
+
+    async def release(self) -> None:
+        """Give them back, once; raises as `Semaphore.release`."""
+        n, self.n = self.n, 0
+        if n:
+            await self._semaphore.release(n)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self.release()
+        except InterlockError as trouble:
+            if error is None:
+                raise
+            # The body's own exception goes on; it is told what else went wrong.
+            error.add_note(f"interlock: {trouble}")
 
 
 @wants_async_with
@@ -72,6 +123,33 @@ class Semaphore(metaclass=Suggesting):
         """
         limit, driver = check_timeout(blocking, timeout), self._driver
         return await driver.perform(self._recipe.acquire(n, driver.session.clock() + limit))
+
+    def trying(self, n: int = 1, timeout: Duration = 0) -> Trying[Permits]:
+        """Return a block that is entered whether or not *n* permits are taken.
+
+        For example ``async with semaphore.trying() as permits: if permits: ...``. Leaving the block
+        gives them back. What it gets is falsy if they were not taken.
+
+        Args:
+            n: how many.
+            timeout: seconds to wait; 0 for one try.
+
+        Raises:
+            ValueError: *timeout* cannot be.
+            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
+            InterlockError: the block raises as `acquire`.
+
+        Cost:
+            One round trip when they are free.
+        """
+        limit = check_timeout(blocking=True, timeout=timeout)
+        return Trying(partial(self._try, n, limit))
+
+    async def _try(self, n: int, limit: float) -> Permits:
+        """Take *n* permits for a block, or none."""
+        driver = self._driver
+        taken = await driver.perform(self._recipe.acquire(n, driver.session.clock() + limit))
+        return Permits(self, n if taken else 0)
 
     async def release(self, n: int = 1) -> None:
         """Give *n* permits back; a semaphore that does not exist is made.
@@ -159,3 +237,6 @@ class Semaphore(metaclass=Suggesting):
     async def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""
         return await self._driver.run(self._recipe.available_permits())
+
+
+publish("interlock.asyncio", Permits)

@@ -29,6 +29,7 @@ class NoHold:
     """
 
     token: int | None = None
+    ids: tuple[str, ...] = ()
     replicas: int | None = None
     depth = 0
     state = State.ENDED

@@ -1,0 +1,58 @@
+"""A block that is entered whether or not something could be acquired."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+
+from interlock._misuse import publish, wants_async_with
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+
+class _Entered(Protocol):
+    """What a block gets, and what it does at its end."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+E = TypeVar("E", bound=_Entered)
+
+
+@wants_async_with
+class Trying(Generic[E]):
+    """An acquire for ``async with``, which gives a falsy object if it fails; made by ``trying``.
+
+    For example ``async with lock.trying(timeout=1) as hold: if hold: ...``. Leaving the block
+    releases what was acquired.
+    """
+
+    def __init__(self, acquire: Callable[[], Awaitable[E]]) -> None:
+        self._acquire = acquire
+        self._entered: list[E] = []
+
+    def __bool__(self) -> bool:
+        raise TypeError("nothing was acquired yet: use `async with`")
+
+    async def __aenter__(self) -> E:
+        entered = await self._acquire()
+        self._entered.append(entered)
+        return entered
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._entered.pop().__aexit__(kind, error, trace)
+
+
+publish("interlock.asyncio", Trying)

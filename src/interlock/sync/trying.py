@@ -1,0 +1,59 @@
+# Generated from interlock/asyncio/trying.py by tools/make_sync.py; change that file.
+"""A block that is entered whether or not something could be acquired."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+
+from interlock._misuse import publish, wants_with
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+
+class _Entered(Protocol):
+    """What a block gets, and what it does at its end."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+E = TypeVar("E", bound=_Entered)
+
+
+@wants_with
+class Trying(Generic[E]):
+    """An acquire for ``with``, which gives a falsy object if it fails; made by ``trying``.
+
+    For example ``with lock.trying(timeout=1) as hold: if hold: ...``. Leaving the block
+    releases what was acquired.
+    """
+
+    def __init__(self, acquire: Callable[[], E]) -> None:
+        self._acquire = acquire
+        self._entered: list[E] = []
+
+    def __bool__(self) -> bool:
+        raise TypeError("nothing was acquired yet: use `with`")
+
+    def __enter__(self) -> E:
+        entered = self._acquire()
+        self._entered.append(entered)
+        return entered
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._entered.pop().__exit__(kind, error, trace)
+
+
+publish("interlock.sync", Trying)
