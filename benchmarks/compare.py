@@ -7,6 +7,7 @@ the median of these ratios and their spread, never the ratio of two medians.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
@@ -67,13 +68,16 @@ def compare(
     seed: int,
     measure: Callable[[Contender], Mapping[str, float]],
     progress: Callable[[int, Contender], None],
+    by_case: bool = False,
 ) -> list[Result]:
     """Measure all contenders in *rounds* interleaved rounds.
+
+    With *by_case* the rounds of a case follow each other, and then comes the next case.
 
     A contender whose measurement raises is not measured again: its result is the error.
     """
     results = [Result(contender) for contender in contenders]
-    for number, result in _schedule(results, rounds, random.Random(seed)):
+    for number, result in _schedule(results, rounds, random.Random(seed), by_case=by_case):
         if result.error is not None:
             continue
         progress(number, result.contender)
@@ -86,11 +90,12 @@ def compare(
 
 
 def _schedule(
-    results: Sequence[Result], rounds: int, rng: random.Random
+    results: Sequence[Result], rounds: int, rng: random.Random, *, by_case: bool
 ) -> Iterator[tuple[int, Result]]:
     cases = list(dict.fromkeys(result.contender.case for result in results))
-    for number in range(1, rounds + 1):
-        for case in rng.sample(cases, len(cases)):
+    spans = [[case] for case in cases] if by_case else [cases]
+    for span, number in itertools.product(spans, range(1, rounds + 1)):
+        for case in rng.sample(span, len(span)):
             group = [result for result in results if result.contender.case == case]
             for result in rng.sample(group, len(group)):
                 yield number, result

@@ -15,7 +15,9 @@ from benchmarks.peer import LEASE_VARIABLE, ProgramPeer
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
+    from typing import Self
 
+    from benchmarks.compare import Contender
     from benchmarks.peer import Peer
 
 _ROOT = Path(__file__).parents[1]
@@ -123,6 +125,33 @@ def fleet(peer: Peer, url: str, *, agents: int, workers: int) -> Generator[Seque
         for agent in opened:
             agent.receive()
         yield opened
+
+
+class Fleets:
+    """The fleets of one case, all alive at once; a context manager."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._case: object = None
+        self._opened: dict[str, Sequence[Agent]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stack.close()
+
+    def of(self, contender: Contender, url: str) -> Sequence[Agent]:
+        """Return the fleet of *contender*; end those of another case."""
+        case, peer = contender.case, contender.peer
+        if case != self._case:
+            self._stack.close()
+            self._opened.clear()
+            self._case = case
+        if peer.name not in self._opened:
+            opened = fleet(peer, url, agents=case.processes, workers=case.workers)
+            self._opened[peer.name] = self._stack.enter_context(opened)
+        return self._opened[peer.name]
 
 
 def every(

@@ -59,7 +59,7 @@ def works() -> tuple[Work, ...]:
         replace(work, contenders=line_up([case], _PEERS), columns=work.columns[:columns])
         for work, case, columns in (
             (uncontended.WORK, _ALONE, 3),
-            (replace(fleet.WORK, seconds=5.0), _FLEET, 10),
+            (fleet.WORK, _FLEET, 10),
             (handoff.WORK, _HANDOFF, 2),
         )
     )

@@ -20,6 +20,7 @@ from tests.support.servers import ClusterServers
 from benchmarks.audit import Auditor
 from benchmarks.compare import Contender, compare
 from benchmarks.environment import Environment
+from benchmarks.fleet import Fleets
 from benchmarks.measure import GRACE, NothingCountedError
 from benchmarks.report import Report
 from benchmarks.servers import Others
@@ -42,12 +43,14 @@ class Bed:
     Attributes:
         servers: Those that are alone, and behind them the primaries of a cluster, if there is one.
         auditors: One for each.
+        fleets: The processes of the peers that are measured by turns.
         cluster_url: Of the cluster.
     """
 
     servers: tuple[RedisServer, ...]
     auditors: tuple[Auditor, ...]
     others: Others
+    fleets: Fleets
     cluster_url: str = ""
 
     @property
@@ -81,6 +84,8 @@ class Work:
         cluster: Whether it has a cluster of three primaries besides.
         seconds: Counted in every round, unless told otherwise.
         rounds: Unless told otherwise.
+        alive: Whether all contenders of a case stay alive and are measured by turns. Then the
+            machine's moods strike all of them alike.
         brief: Who is measured in a short run; nobody: the work is left out of it.
         brief_seconds: Counted in a short run; more where nothing counted would be an error.
         notes: What a reader of the figures must know.
@@ -97,6 +102,7 @@ class Work:
     cluster: bool = False
     seconds: float = 1.0
     rounds: int = 7
+    alive: bool = False
     brief: tuple[Contender, ...] = ()
     brief_seconds: float = 0.3
     notes: tuple[str, ...] = ()
@@ -133,7 +139,8 @@ def conduct(
         clients = [stack.enter_context(server.client()) for server in servers]
         others = stack.enter_context(Others())
         auditors = tuple(Auditor(client) for client in clients)
-        bed = Bed(tuple(servers), auditors, others, cluster_url)
+        fleets = stack.enter_context(Fleets())
+        bed = Bed(tuple(servers), auditors, others, fleets, cluster_url)
 
         def measured(contender: Contender) -> Mapping[str, float]:
             seconds = pace.seconds
@@ -152,7 +159,12 @@ def conduct(
             print(where, file=sys.stderr, flush=True)
 
         results = compare(
-            work.contenders, rounds=rounds, seed=seed, measure=measured, progress=progress
+            work.contenders,
+            rounds=rounds,
+            seed=seed,
+            measure=measured,
+            progress=progress,
+            by_case=work.alive,
         )
         return Report(
             command=work.name,
