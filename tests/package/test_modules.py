@@ -132,6 +132,8 @@ TESTED_BY = {
     "cli/renew.py": "cli/test_acquire.py",
     "cli/ticket_file.py": "cli/test_acquire.py",
     "cli/ticket_status.py": "cli/test_acquire.py",
+    "conformance/client.py": "cli/test_conformance.py",
+    "conformance/kit.py": "cli/test_conformance.py",
     "cli/deadlocks.py": "operations/test_deadlocks.py",
     "cli/console.py": "monitoring/test_console.py",
     "console/access.py": "monitoring/test_console_security.py",

@@ -52,6 +52,7 @@ _GROUPS = {
         "exporter": _Subcommand("serve Prometheus metrics of all locks", "exporter"),
     },
     "look after servers": {
+        "conformance": _Subcommand("compare a client with Redisson's wire", "conformance"),
         "doctor": _Subcommand("look at a server for whatever endangers locks", "doctor"),
     },
 }
