@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock._version import __version__
 from interlock.check import Finding, Requirements, Severity
 from interlock.check.facts import Facts, RightsFacts
 from interlock.check.rules import apply_rules
@@ -81,7 +82,7 @@ def test_a_healthy_server_gives_nothing_to_worry_about() -> None:
     findings = apply_rules(facts, Requirements())
     assert {one.severity for one in findings} == {OK}
     assert not any(one.advice for one in findings)
-    assert len({one.check for one in findings}) == len(findings) == 12
+    assert len({one.check for one in findings}) == len(findings) == 13
 
 
 @pytest.mark.parametrize(
@@ -272,3 +273,14 @@ def test_the_how_to_explains_every_check() -> None:
     sources = "".join(path.read_text() for path in (root / "src/interlock/check").glob("*.py"))
     made = set(re.findall(r'Finding\(\s*"(\w+)"', sources)) | {"info", "config", "time"}
     assert made == explained
+
+
+def test_versions_leftovers_and_a_slow_server_are_told() -> None:
+    """Other versions and untouched numbers are notes; a round trip beyond the lease is an error."""
+    [versions] = found("versions", versions={"0.0.1": 3, __version__: 2})
+    assert (versions.severity, "0.0.1 (3)" in versions.found) == (NOTE, True)
+    assert found("versions", versions={__version__: 2}) == []
+    [untouched] = found("untouched", untouched=("old:permits",))
+    assert (untouched.severity, "old:permits" in untouched.found) == (NOTE, True)
+    [latency] = found("latency", round_trip=0.1, options=Options(lease=1.5))
+    assert (latency.severity, "a lease lasts 1.5 s" in latency.found) == (ERROR, True)

@@ -68,6 +68,7 @@ _TAKEN_BACK: dict[str, tuple[str, ...]] = {"decr": (), "rpush": ("x",)}
 """What can only be tried by doing it."""
 _OTHERS: dict[str, tuple[str | int, ...]] = {
     "asking": ("ASKING",),
+    "client|list": ("CLIENT", "LIST", "TYPE", "MASTER"),
     "client|setinfo": ("CLIENT", "SETINFO", "LIB-NAME", "interlock-check"),
     "client|setname": ("CLIENT", "SETNAME", "interlock-check"),
     "cluster|info": ("CLUSTER", "INFO"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import statistics
 import time
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,14 @@ SETTINGS = (
 """What is not in INFO."""
 LIBRARY_SINCE = (7, 2)
 """The first version of Redis that knows CLIENT SETINFO; those of Valkey are higher."""
+LONG_IDLE = 7 * 86400
+"""Seconds without a touch after which a semaphore or a latch may be a leftover."""
+OURS = ("redisson_", "interlock_")
+"""How keys begin that are no names."""
+SCANS = 20
+"""Steps of SCAN that look for such ones, of 500 keys each."""
+MOST_UNTOUCHED = 10
+"""Names of such ones that are told."""
 LOOPBACK = ("localhost", "127.", "::1")
 
 
@@ -85,6 +94,7 @@ class _Inquiry:
         # redis-py's commands are typed as if they might be awaitable.
         self._client: Any = client
         self._silent: dict[str, str] = {}
+        self._server = ""
 
     def facts(
         self, endpoint: Endpoint, name: str | None, requirements: Requirements, timeout: float
@@ -113,7 +123,45 @@ class _Inquiry:
             heard=heard,
             silent=self._silent,
             library=library,
+            server=self._server,
+            versions={} if sentinel else self._ask("CLIENT LIST", self._versions) or {},
+            untouched=(
+                ()
+                if sentinel or name is None
+                else self._ask("SCAN", partial(self._untouched, requirements.name_pattern)) or ()
+            ),
         )
+
+    def _versions(self) -> dict[str, int]:
+        """Return the connections by the version of interlock that they tell."""
+        rows: list[dict[str, str]] = self._client.client_list()
+        told = [row.get("lib-ver", "") for row in rows if row.get("lib-name") == "interlock"]
+        return dict(Counter(told))
+
+    def _untouched(self, pattern: str) -> tuple[str, ...]:
+        """Return names of numbers without an expiry that nobody touched for `LONG_IDLE`."""
+        found: list[str] = []
+        cursor: int = 0
+        for _ in range(SCANS):
+            told: Any = self._client.scan(cursor, pattern, count=500, _type="string")
+            cursor, keys = told
+            names = [key for key in map(_text, keys) if not key.startswith(OURS)]
+            asked = self._client.pipeline(transaction=False)
+            for key in names:
+                asked.object("idletime", key)
+                asked.strlen(key)
+                asked.pttl(key)
+            replies: list[Any] = asked.execute(raise_on_error=False) if names else []
+            rows = zip(names, replies[::3], replies[1::3], replies[2::3], strict=True)
+            for key, idle, size, left in rows:
+                known = isinstance(idle, int) and isinstance(size, int) and left == -1
+                if known and idle >= LONG_IDLE and size <= len("-9223372036854775808"):
+                    value = _text(self._client.get(key) or b"")
+                    if value.removeprefix("-").isdecimal():
+                        found.append(key)
+            if cursor == 0 or len(found) >= MOST_UNTOUCHED:
+                break
+        return tuple(found[:MOST_UNTOUCHED])
 
     def _ask(self, command: str, question: Callable[[], T]) -> T | None:
         try:
@@ -129,6 +177,7 @@ class _Inquiry:
         if not hasattr(reply, "items"):  # RESP2
             told = dict(zip(reply[::2], reply[1::2], strict=True))
         version = _text(told.get("version") or told[b"version"])
+        self._server = _text(told.get("server") or told.get(b"server") or "")
         # Behind the numbers there may be words: 7.2-rc1.
         return tuple(map(int, re.findall(r"\d+", version)[:2])) >= LIBRARY_SINCE
 

@@ -42,6 +42,9 @@ class Facts:
         heard: whether a message that was published was heard; None when that was not tried.
         silent: why the server did not answer, by the command it was asked.
         library: whether it knows CLIENT SETINFO.
+        server: what HELLO calls the server.
+        versions: connections by the version of interlock that CLIENT LIST shows.
+        untouched: names of numbers, which semaphores and latches are, that are idle for days.
     """
 
     where: str = ""
@@ -56,6 +59,9 @@ class Facts:
     heard: bool | None = None
     silent: Mapping[str, str] = field(default_factory=dict[str, str])
     library: bool = False
+    server: str = ""
+    versions: Mapping[str, int] = field(default_factory=dict[str, int])
+    untouched: tuple[str, ...] = ()
 
     def number(self, name: str) -> int:
         """Return a number of INFO; 0 when there is none."""

@@ -306,7 +306,7 @@ OPERATIONS = {
             *(Place(names.election_key), Place(names.election_token), *_CARDS),
         ),
         channels=(_QUESTIONS,),
-        others=("scan", "zscan", "pubsub|numsub", "pubsub|channels"),
+        others=("scan", "zscan", "pubsub|numsub", "pubsub|channels", "client|list", "info"),
     ),
 }
 """What goes beyond the objects: clients do without cards, applications without operators."""

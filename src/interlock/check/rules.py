@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from interlock._core.upkeep.session import DEAF_POLL, GRACE
 from interlock._links.replies import refusal
+from interlock._version import __version__
 from interlock.check.data_rules import eviction, persistence, replicas
 from interlock.check.facts import is_sentinel
 from interlock.check.report import Finding, Severity
 from interlock.check.rights import NAMING
+from interlock.check.services import service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 OK, NOTE, WARNING, ERROR = Severity
 OLDEST = (6, 2)
+SLOW_SHARE = 1 / 30
+"""The part of a lease that a round trip may take: a renewal has a third of it, for several."""
 MUCH_OFFSET = 1.0
 """Seconds between the clocks that are worth telling."""
 MANY_CLIENTS = 0.8
@@ -72,8 +76,15 @@ def _silence(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
 
 def _latency(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
     found = f"a round trip takes {facts.round_trip * 1000:.1f} ms"
-    timeout = requirements.options.command_timeout
-    if facts.round_trip < min(GRACE / 2, timeout / 4):
+    timeout, lease = requirements.options.command_timeout, requirements.options.lease
+    if facts.round_trip > lease * SLOW_SHARE:
+        yield Finding(
+            "latency",
+            ERROR,
+            f"{found}, and a lease lasts {lease:g} s: a renewal may come too late",
+            "use a server that is nearer, or a longer lease",
+        )
+    elif facts.round_trip < min(GRACE / 2, timeout / 4):
         yield Finding("latency", OK, found)
     else:
         yield Finding(
@@ -273,7 +284,34 @@ def _transport(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
         )
 
 
+def _versions(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    others = {each: count for each, count in facts.versions.items() if each != __version__}
+    if not others:
+        return
+    told = ", ".join(f"{each or 'unknown'} ({count})" for each, count in sorted(others.items()))
+    yield Finding(
+        "versions",
+        NOTE,
+        f"clients of other versions of interlock share this server: {told}; this is {__version__}",
+        "the CHANGELOG tells which versions can share a server",
+    )
+
+
+def _untouched(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    if facts.untouched:
+        yield Finding(
+            "untouched",
+            NOTE,
+            "numbers that nobody touched for a week, as semaphores and latches are: "
+            f"{', '.join(facts.untouched)}",
+            "delete those that are leftovers: client.semaphore(NAME).delete(), or DEL",
+        )
+
+
 RULES: tuple[Callable[[Facts, Requirements], Iterator[Finding]], ...] = (
-    _latency, _version, _role, _cluster, replicas, eviction, persistence, _writes, _rights,
-    _messages, _clock, _clients, _idle, _transport, _silence,
+    service, _latency, _version, _role, _cluster, replicas, eviction, persistence, _writes, _rights,
+    _messages, _clock, _clients, _idle, _transport, _versions, _untouched,
+    _silence,
 )  # fmt: skip

@@ -130,7 +130,7 @@ def _print(given: Mapping[str, object], environ: Mapping[str, str], kinds: list[
             elif chosen:
                 print("\n".join(lines([row_of(info) for info in chosen], heading=heading)))
                 heading = False
-        if not found and not given["json"]:
+        if not found and not given["json"] and not reader.missing():
             say(f"no lock {_wanted(given)}")
         for line in reader.missing():
             say(line)

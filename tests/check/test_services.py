@@ -1,0 +1,59 @@
+"""Which service a server is: by its host's name, HELLO and INFO."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.check import Requirements, Severity
+from interlock.check.facts import Facts
+from interlock.check.services import SERVICES, service, service_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "services.md"
+
+
+@pytest.mark.parametrize(
+    ("where", "info", "server", "name"),
+    [
+        ("localhost:6379", {"redis_version": "7.0.15"}, "redis", "Redis"),
+        ("localhost:6379", {"valkey_version": "8.1.0"}, "valkey", "Valkey"),
+        ("db:6379", {"dragonfly_version": "df-1.20"}, "redis", "Dragonfly"),
+        ("db:6379", {"kvrocks_version": "2.9"}, "redis", "Kvrocks"),
+        ("db:6379", {}, "garnet", "Garnet"),
+        ("db:6379", {"mvcc_depth": 0}, "redis", "KeyDB"),
+        ("x.abc.ng.0001.euw1.cache.amazonaws.com:6379", {}, "redis", "ElastiCache"),
+        ("x.serverless.euw1.cache.amazonaws.com:6379", {}, "redis", "ElastiCache Serverless"),
+        ("clustercfg.x.abc.memorydb.us-east-1.amazonaws.com:6379", {}, "redis", "MemoryDB"),
+        ("eu1-x.upstash.io:6379", {}, "redis", "Upstash"),
+        ("r-x.redis.rds.aliyuncs.com:6379", {}, "redis", "Alibaba Tair"),
+        ("x.redis.cache.windows.net:6380", {}, "redis", "Azure"),
+        ("x.aivencloud.com:12345", {"valkey_version": "8.0.1"}, "valkey", "Aiven"),
+        ("upstash.io.example:6379", {}, "redis", "Redis"),
+    ],
+)
+def test_a_service_is_named(where: str, info: dict[str, object], server: str, name: str) -> None:
+    """The host's name counts first, then what the server says of itself."""
+    assert service_of(where, info, server).name == name
+
+
+def test_the_finding_says_what_to_set_and_where_it_is_written() -> None:
+    """A service that was not tested is a note, with its rule, setting and document."""
+    facts = Facts(where="db:6379", info={"dragonfly_version": "df-1.20"})
+    [finding] = service(facts, Requirements())
+    assert finding.severity is Severity.NOTE
+    assert "Dragonfly: locks are expected to work, and not tested here" in finding.found
+    assert "--lock_on_hashtags" in finding.advice
+    assert "https://" in finding.advice
+
+
+def test_the_page_has_a_row_for_each_service() -> None:
+    """The page says of each service what the doctor says, and no service is missing."""
+    rows = [line.split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines()]
+    told = {row[0].removeprefix("| "): row for row in rows if len(row) > 1}
+    for each in SERVICES:
+        row = told[each.name]
+        assert (row[1], row[2]) == (each.grade, each.rule)
+        assert each.setting in row[3]
+        assert each.document in row[4]
+    assert len(told) == len(SERVICES) + 1
