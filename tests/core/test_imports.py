@@ -55,7 +55,7 @@ MAY_IMPORT = {
         "errors",
         "options",
     },
-    "check": {"check", "_links", "_core", "errors", "options"},
+    "check": {"_version", "check", "_links", "_core", "errors", "options"},
     "_drivers": {
         "inspection",
         "_drivers",
