@@ -64,6 +64,8 @@ LOCK_NAMES = {
     "get_token": "hold.token",
     "read_lock": "read",
     "write_lock": "write",
+    "extend": "set_lease(seconds), or extend(lease) of the lock",
+    "expire": "extend(lease) of the lock",
     "reacquire": "extend(lease)",
     "do_release": "release()",
     "is_owned": "owned()",

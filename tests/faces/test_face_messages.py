@@ -240,3 +240,16 @@ def test_threads_beside_an_event_loop(redis_url: str) -> None:
         return await asyncio.to_thread(work)
 
     assert asyncio.run(main())
+
+
+def test_names_in_place_of_locks_and_methods(redis_url: str) -> None:
+    """A name as a member, and another library's way to prolong, are told what to write."""
+    with interlock.connect(redis_url) as client:
+        mistaken: Any = client
+        with pytest.raises(interlock.ConfigError, match=r"not a name: give client\.lock\('a'\)"):
+            mistaken.multi_lock("a", "b")
+        with mistaken.lock("name") as hold:
+            with pytest.raises(AttributeError, match=r"use set_lease\(seconds\)"):
+                hold.extend(5)
+            with pytest.raises(AttributeError, match=r"use extend\(lease\)"):
+                mistaken.lock("name").expire(5)

@@ -78,6 +78,8 @@ def _members(locks: Sequence[object]) -> list[LockBase]:
     for lock in locks:
         if isinstance(lock, list | tuple | set):
             raise ConfigError("give the locks as arguments of their own: *locks, not one list")
+        if isinstance(lock, str):
+            raise ConfigError(f"a member must be a lock, not a name: give client.lock({lock!r})")
         if not isinstance(lock, Lock):
             raise ConfigError(
                 f"a member must be a lock of this face, not {lock!r}: "
