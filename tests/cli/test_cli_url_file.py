@@ -82,7 +82,8 @@ def test_a_file_without_a_url(command: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("list",), ("doctor",), ("run", "--no-wait", "name", "--", "true")]
+    "command",
+    [("list",), ("doctor",), ("run", "-n", "a", "--", "true"), ("acquire", "b", "--lease", "1")],
 )
 def test_commands_read_credentials_from_a_file(
     command: tuple[str, ...], guarded: RedisServer, tmp_path: Path

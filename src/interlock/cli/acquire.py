@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import interlock
-from interlock.cli.reading import add_url, url_of
+from interlock.cli.reading import add_url, credentials_of, url_of
 from interlock.cli.status import Status, say
 from interlock.cli.ticket_file import NewFile
 from interlock.cli.values import lease, seconds
@@ -90,7 +90,8 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     url, wanted = url_of(given, environ), float(str(given["lease"]))
     file = NewFile(str(path)) if path else None
     try:
-        with interlock.connect(url, card=False) as client:
+        credentials = credentials_of(given, environ)
+        with interlock.connect(url, credentials=credentials, card=False) as client:
             # If this process dies before the ticket is written, the client's own lease ends it.
             lock = client.fenced_lock(str(given["name"]), timeout=float(str(given["wait"])))
             try:

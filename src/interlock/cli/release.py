@@ -132,7 +132,9 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 
 def _release_ticket(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     text = ticket_of(given)
-    with interlock.connect(url_of(given, environ), card=False) as client:
+    with interlock.connect(
+        url_of(given, environ), credentials=credentials_of(given, environ), card=False
+    ) as client:
         try:
             client.ticket(text).release()
         except NotHeldError as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import interlock
 from interlock.cli.acquire import LEASE
-from interlock.cli.reading import add_url, url_of
+from interlock.cli.reading import add_url, credentials_of, url_of
 from interlock.cli.status import Status, say
 from interlock.cli.ticket_file import add_ticket, ticket_of
 from interlock.cli.values import lease
@@ -58,7 +58,9 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         ServerUnavailableError: the server could not be asked.
     """
     text, wanted = ticket_of(given), float(str(given["lease"]))
-    with interlock.connect(url_of(given, environ), card=False) as client:
+    with interlock.connect(
+        url_of(given, environ), credentials=credentials_of(given, environ), card=False
+    ) as client:
         ticket = client.ticket(text)
         try:
             ticket.renew(wanted)

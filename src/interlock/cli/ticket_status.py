@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import interlock
-from interlock.cli.reading import add_url, url_of
+from interlock.cli.reading import add_url, credentials_of, url_of
 from interlock.cli.renew import holder_with
 from interlock.cli.status import Status, one_line, say
 from interlock.cli.ticket_file import add_ticket, ticket_of
@@ -46,7 +46,9 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         ServerUnavailableError: the server could not be asked.
     """
     text = ticket_of(given)
-    with interlock.connect(url_of(given, environ), card=False) as client:
+    with interlock.connect(
+        url_of(given, environ), credentials=credentials_of(given, environ), card=False
+    ) as client:
         ticket = client.ticket(text)
         holder = holder_with(client, ticket.name, ticket.holder)
         if holder is None:
