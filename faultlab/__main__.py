@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.servers import binaries
 
-from . import leftovers, namespaces
+from . import incidents, leftovers, namespaces
 from .arena import ARENAS
 from .history import load
 from .judge import Judge
@@ -123,6 +123,9 @@ def main() -> int:
     mutants.add_argument("--jobs", type=int, default=1, help="how many at the same time")
     mutants.add_argument("--verbose", action="store_true", help="show what was found")
     mutants.set_defaults(do=_mutants)
+    played = commands.add_parser("incidents", help="check what operators are told of incidents")
+    played.add_argument("words", nargs="*", help="only incidents with these words in their names")
+    played.set_defaults(do=lambda asked: incidents.main(asked.words))
     asked = parser.parse_args()
     # Who ends the lab politely wants it to clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
