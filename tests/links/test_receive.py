@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import socket
+import sysconfig
 import threading
 import time
 from collections import deque
@@ -175,7 +176,8 @@ def test_no_finalizer_runs_while_the_token_is_held(stand: Stand) -> None:
         stand.theirs.sendall(MESSAGE)
         assert stand.receive() == -1
         stand.messages.clear()
-    assert found
+    # Without the GIL, Python collects more rarely, and never while it creates an object.
+    assert found or sysconfig.get_config_var("Py_GIL_DISABLED")
     assert not any(found)
 
 
