@@ -15,7 +15,6 @@ from tests.support.servers import wait_until
 
 import interlock
 from interlock import NotHeldError, ReentryError
-from interlock._links import resp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,14 +99,6 @@ def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client
     other.lock("name").release()
     assert got.wait(5)
     behind.join()
-
-
-def test_ctrl_c_finds_no_number_half_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hiredis gets texts only: a Ctrl-C while it turns a number into text crashes the process."""
-    given: list[tuple[object, ...]] = []
-    monkeypatch.setattr(resp, "_pack", lambda parts: given.append(parts) or b"")
-    resp.pack_in_python(("EVALSHA", "0" * 40, 1, "name", 30_000, "holder:1", 1))
-    assert given == [("EVALSHA", "0" * 40, "1", "name", "30000", "holder:1", "1")]
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

@@ -226,7 +226,10 @@ class Observing:
                 if now - wait.since >= limit and hold not in self._told:
                     self._told.add(hold)
                     slow.append(hold)
-        self._told = {hold for hold in self._told if hold in self._holds or hold in self.waits}
+        # A copy: other threads end holds meanwhile.
+        for hold in self._told.copy():
+            if hold not in self._holds and hold not in self.waits:
+                self._told.discard(hold)
         return slow
 
     def name_holders(self, slow: Sequence[Hold]) -> Op[None]:
