@@ -2,9 +2,10 @@
 
     python tools/check_model.py [--faults N] [--turns N]
 
-The model is tools/model/waiting_room.pml, in Promela. It needs spin and gcc. There are two
-searches. The first has as many faults as are asked for. The second has one fault, and a lock that a
-release may leave to others. Exits with 1 when the model breaks a promise, when a mutant keeps all
+The model is tools/model/waiting_room.pml, in Promela. It needs spin and gcc. There are three
+searches. The first has as many faults as are asked for. In the second a client may start at once
+when it hears of its claim. The third has one fault, and a lock that a release may leave to others.
+Exits with 1 when the model breaks a promise, when a mutant keeps all
 of them, or when a search was not complete.
 """
 
@@ -27,6 +28,11 @@ MUTANT = re.compile(r"^#if(?:n?def) (M_\w+)", re.MULTILINE)
 WITH_OTHERS = ("OTHERS", "FAULTS=1", "TURNS=1")
 """The smaller search of a lock that a release may leave to others."""
 MUTANTS_OF_OTHERS = ("M_LEFT_AGAIN",)
+MUTANTS_OF_DIRECT = ("M_TRUST_THE_MESSAGE", "M_SAME_NUMBER", "M_LONG_CLAIM")
+"""Mistakes of a client that starts at once."""
+TWO_TURNS = ("DIRECT", "FAULTS=1", "TURNS=2")
+"""The search for mistakes that only a client's next turn shows."""
+MUTANTS_OF_TWO_TURNS = ("M_STALE_MESSAGE",)
 _SECONDS = 600
 _DEPTH = 2_000_000
 
@@ -72,6 +78,15 @@ def _run(words: list[str], where: Path) -> str:
     return done.stdout
 
 
+def _where(mutant: str, size: list[str]) -> Sequence[str]:
+    """Return the definitions of the search that finds *mutant*."""
+    if mutant in MUTANTS_OF_OTHERS:
+        return WITH_OTHERS
+    if mutant in MUTANTS_OF_TWO_TURNS:
+        return TWO_TURNS
+    return [*size, "DIRECT"] if mutant in MUTANTS_OF_DIRECT else size
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Search the model and its mutants; print one line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -80,14 +95,20 @@ def main(words: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(words)
     size = [f"FAULTS={asked.faults}", f"TURNS={asked.turns}"]
     began, failed = time.monotonic(), False
-    for name, definitions in (("the model", size), ("a lock left to others", WITH_OTHERS)):
+    direct = [*size, "DIRECT"]
+    searches = (
+        ("the model", size),
+        ("a client starts at once", direct),
+        ("a lock left to others", WITH_OTHERS),
+    )
+    for name, definitions in searches:
         outcome = search(definitions)
         if outcome.broken or not outcome.complete:
             failed = True
         verdict = outcome.broken or ("every promise kept" if outcome.complete else "not complete")
         print(f"{name:22} {outcome.states:>10,} states  {verdict}")
     for mutant in dict.fromkeys(MUTANT.findall(MODEL.read_text(encoding="utf-8"))):
-        outcome = search([*(WITH_OTHERS if mutant in MUTANTS_OF_OTHERS else size), mutant])
+        outcome = search([*_where(mutant, size), mutant])
         failed = failed or not outcome.broken
         print(f"{mutant:22} {outcome.states:>10,} states  {outcome.broken or 'NOT FOUND'}")
     print(f"{time.monotonic() - began:.0f} s")

@@ -1,14 +1,18 @@
 /* The waiting room of one lock: three clients, and everything that may go wrong between them.
  *
  * The waiting clients stand in a queue on the server. A release gives the lock to the first that
- * listens, for a claim window, and wakes it. The client confirms by its own acquire, which may be
- * sent any number of times. One release of a run may leave the lock free for a while, to others
- * that do not stand in the queue. Then the first client is told to look after that while. The other
- * tells everybody of its release, and the first to ask gets the lock.
+ * listens, for a claim window, and tells it. The client takes the message for a hint, and asks, as
+ * often as it likes. One release of a run may leave the lock free for a while, to others that do not
+ * stand in the queue. Then the first client is told to look after that while. The other tells
+ * everybody of its release, and the first to ask gets the lock.
+ *
+ * With -DDIRECT a client may also start at once if the message is in time, and confirm while it
+ * works. The clients of this library do not do that.
  *
  * The server's scripts are atomic. Between them anything may happen, in any order:
  *   a client is slow, gives up, or crashes; a request or reply is lost, or a request comes late;
- *   a message is lost; a hold's lease ends, or the claim window of the head of the queue.
+ *   a message is lost or late; a hold's lease ends, or the claim window of the head of the queue;
+ *   a confirmation is lost. A late one keeps what its client has, and takes nothing.
  * A client that is frozen is one that is slow for long.
  *
  * Checked in every reachable state:
@@ -54,6 +58,10 @@ bool message[N];                   /* a wake-up is on the way, or not yet read *
 bool late[N];                      /* a request of an older hold may still arrive */
 bool cleaning[N];                  /* the client releases that hold, again and again */
 byte overtaken[N];
+bool in_time[N];                   /* by the client's clock, the claim that was given last stands */
+bool fresh[N];                     /* no request of the client has run since its claim was given */
+bool by_claim[N];                  /* it believes because of a claim, and has not confirmed */
+byte late_message[N];              /* a message is still on the way; 2: the client has looked */
 bool left = false;                 /* a release has left the lock to others */
 bool others_turn = false;          /* one of them may take it now */
 bool for_all = false;              /* one of them has told everybody that it is free */
@@ -112,7 +120,8 @@ inline pass_on() {
            skip
 #else
            remove(head);
-           holder = CLAIM(head)
+           holder = CLAIM(head);
+           in_time[head] = true; fresh[head] = true
 #endif
         fi;
 #ifndef M_NO_WAKE_UP
@@ -143,6 +152,7 @@ inline count_overtaking(c) {
 
 /* lock_acquire: reply is true if client c holds the lock now, else it stands in the queue. */
 inline acquire(c) {
+  fresh[c] = false;
   if
   :: holder == HOLD(c) -> reply = true
   :: holder == FREE && size > 0 && !in_queue[c] ->
@@ -174,6 +184,14 @@ inline release(what) {
   fi
 }
 
+/* A claim has the client's holder id, as a hold has. So one release ends either. */
+inline release_own(c) {
+  if
+  :: holder == HOLD(c) || holder == CLAIM(c) -> pass_on()
+  :: else
+  fi
+}
+
 /* lock_leave: the client waits no longer. */
 inline leave(c) {
   remove(c);
@@ -185,6 +203,23 @@ inline leave(c) {
 #endif
   overtaken[c] = 0
 }
+
+/* A client starts at once if the claim stands by its clock, and if no request of its own has run
+ * since. The message of a stale claim is a hint. */
+#ifdef M_TRUST_THE_MESSAGE
+#define IN_TIME(c) true
+#else
+#define IN_TIME(c) in_time[c]
+#endif
+#ifndef DIRECT
+#define MAY_START(c) false
+#else
+#ifdef M_STALE_MESSAGE
+#define MAY_START(c) (IN_TIME(c) && !for_all)
+#else
+#define MAY_START(c) (IN_TIME(c) && fresh[c] && !for_all)
+#endif
+#endif
 
 proctype Client(byte me) {
   byte turn = 0, i = 0, head = 0, looks = 0;
@@ -222,24 +257,34 @@ ask:
             fi
           };
 work:
-          atomic { believes[me] = false };
+          atomic { believes[me] = false; by_claim[me] = false };
           if
-          :: atomic { valid[me] = false; release(HOLD(me)) }
-          :: atomic { faults < FAULTS -> faults++; release(HOLD(me)) };   /* the reply is lost */
-             atomic { valid[me] = false; release(HOLD(me)) }
+          :: atomic { valid[me] = false; release_own(me) }
+          :: atomic { faults < FAULTS -> faults++; release_own(me) };     /* the reply is lost */
+             atomic { valid[me] = false; release_own(me) }
           fi
        :: else ->
           valid[me] = false;
 wait:
           if
-          :: atomic { message[me] -> message[me] = false;
-#ifdef M_TRUST_THE_MESSAGE
-               waiting[me] = false; valid[me] = true; believes[me] = true;
-               assert(believers() <= 1); goto work
-#else
-               goto ask
-#endif
-             }
+          :: atomic { message[me] -> message[me] = false; goto ask }          /* it is a hint */
+          :: atomic { message[me] && MAY_START(me) -> message[me] = false; waiting[me] = false;
+               valid[me] = true; by_claim[me] = true; believes[me] = true;
+               assert(believers() <= 1) };
+confirm:
+             if
+             :: atomic { holder == CLAIM(me) || holder == HOLD(me) ->
+                  holder = HOLD(me); overtaken[me] = 0;
+                  if
+                  :: by_claim[me] -> by_claim[me] = false
+                  :: else -> skip           /* too late: it has counted as lost since the claim */
+                  fi }
+             :: atomic { holder != CLAIM(me) && holder != HOLD(me) ->
+                  by_claim[me] = false; believes[me] = false }                 /* it is lost */
+             :: atomic { faults < FAULTS -> faults++; goto confirm }      /* it is sent again */
+             fi;
+             goto work
+          :: atomic { late_message[me] == 1 -> late_message[me] = 2; goto ask }
           :: atomic { timeout -> assert(slow); looks++; assert(looks <= LOOKS); goto ask }
           :: atomic { faults < FAULTS -> faults++; waiting[me] = false };  /* it gives up */
              atomic { leave(me) }
@@ -251,11 +296,30 @@ wait:
   done++
 }
 
+/* A client that asks has one claim for all its holds. One that starts at once has a claim by the
+ * holder id of its present wait. A request of an older hold has another id, and cannot take it. */
+#ifdef DIRECT
+#ifdef M_SAME_NUMBER
+#define LATE_TAKES(c) (holder == FREE || holder == CLAIM(c))
+#else
+#define LATE_TAKES(c) (holder == FREE)
+#endif
+#else
+#define LATE_TAKES(c) (holder == FREE || holder == CLAIM(c))
+#endif
+
+/* By the client's clock a claim ends no later than by the server's. */
+#ifdef M_LONG_CLAIM
+#define CLAIM_MAY_END(c) true
+#else
+#define CLAIM_MAY_END(c) (!in_time[c])
+#endif
+
 /* What the network, time and the operating system do to client c. */
 #define WORLD(c) \
   :: atomic { late[c] -> late[c] = false; \
        if \
-       :: holder == FREE || holder == CLAIM(c) -> \
+       :: LATE_TAKES(c) -> \
           others_turn = false; for_all = false; \
           remove(c); holder = LATE(c); cleaning[c] = true \
        :: else \
@@ -263,13 +327,21 @@ wait:
   :: atomic { cleaning[c] && alive[c] -> cleaning[c] = false; release(LATE(c)) } \
   :: atomic { holder == LATE(c) && !alive[c] -> holder = FREE } \
   :: atomic { message[c] && faults < FAULTS -> faults++; slow = true; message[c] = false } \
-  :: atomic { holder == CLAIM(c) && (!alive[c] || slow || faults < FAULTS) -> \
+  :: atomic { message[c] && faults < FAULTS && !late_message[c] -> \
+       faults++; slow = true; message[c] = false; late_message[c] = 1 } \
+  :: atomic { late_message[c] -> late_message[c] = 0; message[c] = alive[c] } \
+  :: atomic { in_time[c] && (!alive[c] || slow || faults < FAULTS) -> \
+       if :: alive[c] && !slow -> faults++; slow = true :: else fi; \
+       in_time[c] = false; \
+       if :: by_claim[c] -> by_claim[c] = false; believes[c] = false :: else fi } \
+  :: atomic { holder == CLAIM(c) && CLAIM_MAY_END(c) && (!alive[c] || slow || faults < FAULTS) -> \
        if :: alive[c] && !slow -> faults++; slow = true :: else fi; holder = FREE } \
   :: atomic { valid[c] && faults < FAULTS -> \
        faults++; slow = true; valid[c] = false; believes[c] = false } \
   :: atomic { holder == HOLD(c) && !valid[c] && slow -> holder = FREE } \
   :: atomic { alive[c] && faults < FAULTS -> \
        faults++; alive[c] = false; valid[c] = false; believes[c] = false; message[c] = false; \
+       by_claim[c] = false; late_message[c] = 0; \
        if \
        :: holder == HOLD(c) || holder == CLAIM(c) || holder == LATE(c) || holder == FREE -> \
           slow = true \
