@@ -83,7 +83,12 @@ def test_a_file_without_a_url(command: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("list",), ("doctor",), ("run", "-n", "a", "--", "true"), ("acquire", "b", "--lease", "1")],
+    [
+        ("list",),
+        ("doctor",),
+        ("run", "-n", "a", "--", "true"),
+        ("acquire", "b", "--wait", "9", "--lease", "1"),
+    ],
 )
 def test_commands_read_credentials_from_a_file(
     command: tuple[str, ...], guarded: RedisServer, tmp_path: Path
