@@ -100,6 +100,8 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse to run the tests of an extra without it; begin to measure with --causes."""
+    if packages.compiled_from_another_source():
+        raise pytest.UsageError("the part in C is of another source: pip install --editable .")
     if file := config.getoption("causes"):
         reports = not hasattr(config, "workerinput")
         config.pluginmanager.register(causes.Causes(file if reports else None))

@@ -7,6 +7,7 @@ are listed here. Tests without their needs are left out, and a line at the end n
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
 import shutil
 import sys
@@ -70,6 +71,15 @@ NEEDS = {
     "tls": Need("redis-server", lambda: has_tls(main_binary())),
 }
 """Each need by its name. ``tls`` is a server with TLS built in: a `TlsFront` is not enough."""
+
+
+def compiled_from_another_source() -> bool:
+    """Tell whether the part in C is there, but was not compiled from the source that is here."""
+    if not _compiled():
+        return False
+    part = importlib.import_module("interlock._links._exchange")
+    source = (ROOT / "src/interlock/_links/_exchange.c").read_bytes()
+    return part.__doc__ != hashlib.sha1(source, usedforsecurity=False).hexdigest()
 
 
 @functools.cache

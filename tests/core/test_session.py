@@ -52,7 +52,9 @@ def test_farewell_releases_what_may_be_held(bench: Bench) -> None:
         bench.hold(name, state=state)
     bench.hold("e", state=State.PENDING).sent()
 
-    assert [call.keys for call in bench.session.releases_on_close()] == [("a",), ("b",), ("e",)]
+    assert [call.keys for call in bench.session.releases_on_close()] == [
+        (name, f"interlock_queue:{{{name}}}") for name in "abe"
+    ]
     assert len(bench.session.holds) == 0
 
 

@@ -753,9 +753,14 @@ static PyModuleDef_Slot slots[] = {
     {0, NULL},
 };
 
+#ifndef SOURCE
+#define SOURCE "unknown"
+#endif
+
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "interlock._links._exchange",
+    .m_doc = SOURCE,
     .m_methods = methods,
     .m_slots = slots,
 };
