@@ -98,6 +98,7 @@ SEMAPHORE_NAMES = {
     "locked": "available_permits()",
     "is_exists": "available_permits()",
     "get_name": "name",
+    "set_permits": "try_set_permits(n) if there is none, else add_permits(difference)",
 }
 """Names of Redisson's on a semaphore, and ours."""
 
@@ -272,6 +273,24 @@ def warn_in_event_loop() -> None:
             "the sync face of interlock blocks the running event loop, and all its tasks are "
             "one owner: use interlock.asyncio",
         )
+
+
+def warn_other_permits(name: str, found: int, wanted: int) -> None:
+    """Warn that the server has another number of permits than the user's code names."""
+    warn(
+        f"{name!r} has {found} permits on the server, not {wanted} as permits={wanted} says: "
+        f"set_permits({wanted}) changes it",
+        MisuseWarning,
+    )
+
+
+def warn_no_permits(kind: str, name: str) -> None:
+    """Warn that a semaphore is waited for that nobody has set up."""
+    warn(
+        f"{kind} {name!r} has no permits, because nobody has set it up: this waits until somebody "
+        f"does. Write client.{kind.replace(' ', '_')}({name!r}, permits=n) to set it up",
+        MisuseWarning,
+    )
 
 
 def caller_frame() -> FrameType:

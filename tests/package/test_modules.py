@@ -53,6 +53,7 @@ TESTED_BY = {
     "_core/locks/group_lock.py": "group/test_group_lock.py",
     "_core/objects/leased_semaphore.py": "semaphore/test_semaphore_core.py",
     "_core/objects/limited.py": "faces/test_limited.py",
+    "_core/objects/limits.py": "semaphore/test_semaphore_set_up.py",
     "_core/objects/permit.py": "semaphore/test_semaphore_core.py",
     "_core/objects/semaphore.py": "semaphore/test_semaphore_core.py",
     "_core/locks/read_write_lock.py": "read_write/test_read_write_simulated.py",

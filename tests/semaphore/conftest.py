@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import redis
 
 PLAIN = Kind("semaphore", lambda client, name, **options: client.semaphore(name, **options))
-LEASED = Kind("leased", lambda client, name: client.leased_semaphore(name))
+LEASED = Kind("leased", lambda client, name, **options: client.leased_semaphore(name, **options))
 
 
 @pytest.fixture

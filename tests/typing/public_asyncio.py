@@ -93,7 +93,7 @@ async def holding(client: face.Client) -> None:
 
 async def counting(client: face.Client) -> None:
     """Semaphores and latches."""
-    plain = client.semaphore("name", timeout=SECOND)
+    plain = client.semaphore("name", 5, timeout=SECOND)
     assert_type(plain, face.Semaphore)
     assert_type(await plain.acquire(2, timeout=SECOND), bool)
     assert_type(await plain.release(2), None)
@@ -104,7 +104,7 @@ async def counting(client: face.Client) -> None:
     assert_type(await plain.available_permits(), int)
     async with plain as entered:
         assert_type(entered, face.Semaphore)
-    leased = client.leased_semaphore("name")
+    leased = client.leased_semaphore("name", permits=5)
     assert_type(leased, face.LeasedSemaphore)
     permit = await leased.acquire(1, timeout=SECOND, lease=SECOND)
     assert_type(permit, face.Permit)

@@ -92,7 +92,7 @@ def holding(client: face.Client) -> None:
 
 def counting(client: face.Client) -> None:
     """Semaphores and latches."""
-    plain = client.semaphore("name", timeout=SECOND)
+    plain = client.semaphore("name", 5, timeout=SECOND)
     assert_type(plain, face.Semaphore)
     assert_type(plain.acquire(2, timeout=SECOND), bool)
     assert_type(plain.release(2), None)
@@ -103,7 +103,7 @@ def counting(client: face.Client) -> None:
     assert_type(plain.available_permits(), int)
     with plain as entered:
         assert_type(entered, face.Semaphore)
-    leased = client.leased_semaphore("name")
+    leased = client.leased_semaphore("name", permits=5)
     assert_type(leased, face.LeasedSemaphore)
     permit = leased.acquire(1, timeout=SECOND, lease=SECOND)
     assert_type(permit, face.Permit)

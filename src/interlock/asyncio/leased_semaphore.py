@@ -278,10 +278,12 @@ class LeasedSemaphore(metaclass=Suggesting):
             ValueError: *n* is 0.
             ServerUnavailableError: no reply in time; it is being undone if it was executed.
         """
+        await self._set_up()
         await self._driver.perform(self._recipe.add_permits(n))
 
     async def permits(self) -> int:
         """Return how many permits there are, free and held; one round trip."""
+        await self._set_up()
         return sum(await self._driver.run(self._recipe.counts()))
 
     async def acquired_permits(self) -> int:
@@ -290,4 +292,10 @@ class LeasedSemaphore(metaclass=Suggesting):
 
     async def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""
+        await self._set_up()
         return (await self._driver.run(self._recipe.counts()))[0]
+
+    async def _set_up(self) -> None:
+        """Set the number of permits if the code names one, before the first call of the client."""
+        if self._recipe.unset:
+            _ = await self._driver.run(self._recipe.set_up())

@@ -168,6 +168,8 @@ class Semaphore(metaclass=Suggesting):
         Cost:
             One round trip.
         """
+        if self._recipe.unset:
+            await self._set_up()
         await self._driver.perform(self._recipe.release(n))
 
     async def release_if_exists(self, n: int = 1) -> bool:
@@ -176,7 +178,13 @@ class Semaphore(metaclass=Suggesting):
         Returns:
             Whether there was one.
         """
+        await self._set_up()
         return await self._driver.perform(self._recipe.release_if_exists(n))
+
+    async def _set_up(self) -> None:
+        """Set the number of permits if the code names one, before the first call of the client."""
+        if self._recipe.unset:
+            _ = await self._driver.run(self._recipe.set_up())
 
     async def __aenter__(self) -> Self:
         limit, driver = self._timeout, self._driver
@@ -219,6 +227,7 @@ class Semaphore(metaclass=Suggesting):
             ServerUnavailableError: no reply in time; it is being undone if it was executed.
             WrongTypeError: the name is in use by something else.
         """
+        await self._set_up()
         await self._driver.perform(self._recipe.add_permits(n))
 
     async def drain_permits(self) -> int:
@@ -232,10 +241,12 @@ class Semaphore(metaclass=Suggesting):
             ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
                 them; nothing stays taken.
         """
+        await self._set_up()
         return await self._driver.perform(self._recipe.drain_permits())
 
     async def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""
+        await self._set_up()
         return await self._driver.run(self._recipe.available_permits())
 
 

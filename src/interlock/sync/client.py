@@ -24,11 +24,20 @@ from interlock._core.objects import event as core_event
 from interlock._core.objects import leased_semaphore as core_leased
 from interlock._core.objects import limited as core_limited
 from interlock._core.objects import semaphore as core_semaphore
+from interlock._core.objects.limits import Limits
 from interlock._drivers.background.log import log_limit
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
-from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, Suggesting, suggests, wants_with
+from interlock._misuse import (
+    CLIENT_NAMES,
+    NOT_GIVEN,
+    Suggesting,
+    suggests,
+    wants_with,
+    warn_no_permits,
+    warn_other_permits,
+)
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import InterlockError
@@ -116,7 +125,8 @@ class Client(metaclass=Suggesting):
         self._driver = ThreadDriver(servers, options)
         self._servers = servers
         self._where = servers.where
-        self._limits = core_limited.Limits(log_limit)
+        self._limits = Limits(log_limit)
+        self._permits = Limits(warn_other_permits, warn_no_permits)
 
     @classmethod
     def from_redis(
@@ -617,22 +627,44 @@ class Client(metaclass=Suggesting):
         _ = make("check")
         return Once(name, make, shortest, otherwise)
 
-    def semaphore(self, name: str, *, timeout: Duration | None = None) -> Semaphore:
+    def semaphore(
+        self, name: str, permits: int | None = None, *, timeout: Duration | None = None
+    ) -> Semaphore:
         """Return the semaphore *name*, whose permits nobody owns; no round trip.
+
+        Without *permits*, a first wait for a semaphore that nobody has set up goes on, and a
+        `MisuseWarning` tells of it.
 
         Args:
             name: the key in Redis, unless a name mapper says otherwise.
+            permits: how many there are if the semaphore does not exist yet. The client sets that
+                before its first call, and again if the server has lost the semaphore.
             timeout: seconds that a ``with`` statement waits; None for ever.
+
+        Raises:
+            TypeError: *permits* is not an int.
+            ValueError: *permits* is below 0.
         """
-        core = core_semaphore.Semaphore(self._driver.session, name)
+        core = core_semaphore.Semaphore(self._driver.session, name, permits, self._permits)
         return Semaphore(self._driver, core, timeout=timeout)
 
-    def leased_semaphore(self, name: str) -> LeasedSemaphore:
+    def leased_semaphore(self, name: str, permits: int | None = None) -> LeasedSemaphore:
         """Return the semaphore *name*, whose permits have ids and leases; no round trip.
 
-        A permit comes back when its lease ends.
+        A permit comes back when its lease ends. Without *permits*, a first wait for a semaphore
+        that nobody has set up goes on, and a `MisuseWarning` tells of it.
+
+        Args:
+            name: the key in Redis, unless a name mapper says otherwise.
+            permits: how many there are if there are none yet. The client sets that before its first
+                call, and again if the server has lost them. If the server has another number, that
+                one counts, and a `MisuseWarning` tells of it.
+
+        Raises:
+            TypeError: *permits* is not an int.
+            ValueError: *permits* is less than 1.
         """
-        core = core_leased.LeasedSemaphore(self._driver.session, name)
+        core = core_leased.LeasedSemaphore(self._driver.session, name, permits, self._permits)
         return LeasedSemaphore(self._driver, core)
 
     def limited(

@@ -271,10 +271,12 @@ class LeasedSemaphore(metaclass=Suggesting):
             ValueError: *n* is 0.
             ServerUnavailableError: no reply in time; it is being undone if it was executed.
         """
+        self._set_up()
         self._driver.perform(self._recipe.add_permits(n))
 
     def permits(self) -> int:
         """Return how many permits there are, free and held; one round trip."""
+        self._set_up()
         return sum(self._driver.run(self._recipe.counts()))
 
     def acquired_permits(self) -> int:
@@ -283,4 +285,10 @@ class LeasedSemaphore(metaclass=Suggesting):
 
     def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""
+        self._set_up()
         return (self._driver.run(self._recipe.counts()))[0]
+
+    def _set_up(self) -> None:
+        """Set the number of permits if the code names one, before the first call of the client."""
+        if self._recipe.unset:
+            _ = self._driver.run(self._recipe.set_up())

@@ -163,6 +163,8 @@ class Semaphore(metaclass=Suggesting):
         Cost:
             One round trip.
         """
+        if self._recipe.unset:
+            self._set_up()
         self._driver.perform(self._recipe.release(n))
 
     def release_if_exists(self, n: int = 1) -> bool:
@@ -171,7 +173,13 @@ class Semaphore(metaclass=Suggesting):
         Returns:
             Whether there was one.
         """
+        self._set_up()
         return self._driver.perform(self._recipe.release_if_exists(n))
+
+    def _set_up(self) -> None:
+        """Set the number of permits if the code names one, before the first call of the client."""
+        if self._recipe.unset:
+            _ = self._driver.run(self._recipe.set_up())
 
     def __enter__(self) -> Self:
         limit, driver = self._timeout, self._driver
@@ -212,6 +220,7 @@ class Semaphore(metaclass=Suggesting):
             ServerUnavailableError: no reply in time; it is being undone if it was executed.
             WrongTypeError: the name is in use by something else.
         """
+        self._set_up()
         self._driver.perform(self._recipe.add_permits(n))
 
     def drain_permits(self) -> int:
@@ -225,10 +234,12 @@ class Semaphore(metaclass=Suggesting):
             ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
                 them; nothing stays taken.
         """
+        self._set_up()
         return self._driver.perform(self._recipe.drain_permits())
 
     def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""
+        self._set_up()
         return self._driver.run(self._recipe.available_permits())
 
 

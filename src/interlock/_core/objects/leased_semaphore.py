@@ -31,7 +31,7 @@ from interlock._core.locks.lock_base import (
     undo_acquire,
 )
 from interlock._core.model import names
-from interlock._core.model.effects import Eval, Whole, undoing
+from interlock._core.model.effects import NEVER, Eval, Whole, undoing
 from interlock._core.model.holds import State
 from interlock._core.objects.permit import Permit, update_lease
 from interlock._core.objects.semaphore import (
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Op, Step
     from interlock._core.model.holds import Hold, Owner, Renewal
+    from interlock._core.objects.limits import Limits
     from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock._core.upkeep.session import Session
 
@@ -81,18 +82,63 @@ class Request(NamedTuple):
 
 
 class LeasedSemaphore:
-    """The operations of one leased semaphore for one client."""
+    """The operations of one leased semaphore for one client; the arguments are `Semaphore`'s."""
 
     kind = "leased semaphore"
     renewal: Renewal = staticmethod(scripts.leased_semaphore_renew)
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        permits: int | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._permits = None if permits is None else check_permits(permits)
+        self._limits = limits
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.hold_key: object = self.key
         self.channel = names.semaphore_channel(self.key)
         self.session = session
         self._requests = IdempotentCalls(session, self.key)
+
+    @property
+    def unset(self) -> bool:
+        """Return whether `set_up` comes before the next call; no round trip."""
+        permits, limits = self._permits, self._limits
+        return permits is not None and limits is not None and not limits.known(self.key, permits)
+
+    def set_up(self, deadline: float = NEVER) -> Op[bool]:
+        """Set the number that the code names, unless there is one; tell if that is another one.
+
+        Return whether it was set.
+
+        Cost:
+            One round trip, and another one to set it.
+        """
+        permits, limits = self._permits, self._limits
+        assert permits is not None
+        assert limits is not None
+        found = yield from self._total(deadline)
+        made = found == 0 and (
+            yield from try_set_permits(
+                self.session, self._requests, self.key, self.channel, permits, deadline
+            )
+        )
+        if found == 0 and not made:  # another client was faster, or somebody has set 0
+            found = yield from self._total(deadline)
+        if not made and found != permits and not limits.known(self.key, permits):
+            limits.differs(self.name, found, permits)
+        limits.note(self.key, permits)
+        return made
+
+    def _total(self, deadline: float) -> Op[int]:
+        """Return how many permits there are, free and held; one round trip."""
+        query = scripts.leased_semaphore_query(
+            self.key, self.session.publish, self.channel, deadline=deadline
+        )
+        return sum((yield from self.session.persist(query)))
 
     def acquire(self, request: Request, made: Callable[[Permit], R]) -> Step[R | None]:
         """Take permits together, waiting until the deadline of *request*.
@@ -245,6 +291,8 @@ class LeasedSemaphore:
         permits = check_permits(permits, 0)
         call = scripts.leased_semaphore_set(self.key, permits, session.publish, self.channel)
         _ = yield from session.persist(call)
+        if self._permits is not None and self._limits is not None:
+            self._limits.note(self.key, self._permits)  # another number is meant from now on
 
     def add_permits(self, permits: int) -> Step[bool]:
         """Add *permits*, or take them away, as `Semaphore.add_permits` does.
@@ -329,6 +377,25 @@ class LeasedSemaphore:
         return scripts.leased_semaphore_release(self.key, ids, publish, self.channel)
 
     def _try(self, permit: Permit, deadline: float) -> Op[float | None]:
+        """Ask as `_ask` does, with the number set before, and again if it was missing."""
+        if self.unset:
+            _ = yield from self.set_up(deadline)
+        left = yield from self._ask(permit, deadline)
+        # A refusal that names no end of a lease: nobody holds a permit.
+        if left is None or left < NEVER or self._limits is None:
+            return left
+        if self._permits is not None:
+            if (yield from self.set_up(deadline)):
+                return (yield from self._ask(permit, deadline))
+        elif (
+            self.session.clock() < deadline
+            and self._limits.first_wait(self.key)
+            and not (yield from self._total(deadline))
+        ):
+            self._limits.missing(self.kind, self.name)
+        return left
+
+    def _ask(self, permit: Permit, deadline: float) -> Op[float | None]:
         """Ask the server once; return the seconds until the next look, None if *permit* is held."""
         session = self.session
         sent_at = session.clock()

@@ -19,36 +19,10 @@ from interlock._core.objects.semaphore import check_permits
 from interlock._core.scripts import leased_semaphore as scripts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from interlock._core.model.effects import Op
+    from interlock._core.objects.limits import Limits
     from interlock._core.objects.permit import Permit
     from interlock._core.upkeep.session import Session
-
-REMEMBERED = 10_000
-"""Names whose number a client remembers to have set, at most."""
-
-
-class Limits:
-    """The numbers that the code of one client has asked for.
-
-    Attributes:
-        changed: is told a name, the number before and the number now.
-    """
-
-    def __init__(self, changed: Callable[[str, int, int], None]) -> None:
-        self._known: dict[str, int] = {}
-        self.changed = changed
-
-    def known(self, key: str, permits: int) -> bool:
-        """Return whether this client has set *permits* for *key*."""
-        return self._known.get(key) == permits
-
-    def note(self, key: str, permits: int) -> None:
-        """Note that *permits* are set for *key*; forget all others if they are too many."""
-        if len(self._known) >= REMEMBERED:
-            self._known.clear()
-        self._known[key] = permits
 
 
 class LimitedSemaphore(LeasedSemaphore):
@@ -57,7 +31,7 @@ class LimitedSemaphore(LeasedSemaphore):
     def __init__(self, session: Session, name: str, limit: int, limits: Limits) -> None:
         super().__init__(session, name)
         self.limit = check_permits(limit)
-        self._limits = limits
+        self._numbers = limits
 
     def set_permits(self, permits: int) -> Op[None]:
         """Set the number at run time, as a leased semaphore does; at least 1.
@@ -65,7 +39,7 @@ class LimitedSemaphore(LeasedSemaphore):
         This client leaves it alone from then on. A number of 0 would look like a lost one.
         """
         yield from super().set_permits(check_permits(permits))
-        self._limits.note(self.key, self.limit)
+        self._numbers.note(self.key, self.limit)
 
     def _try(self, permit: Permit, deadline: float) -> Op[float | None]:
         """Ask the server once, as a leased semaphore does, with the number set before.
@@ -74,7 +48,7 @@ class LimitedSemaphore(LeasedSemaphore):
             One round trip. The first one of a client costs one more, and two more if the number is
             another one.
         """
-        if not self._limits.known(self.key, self.limit):
+        if not self._numbers.known(self.key, self.limit):
             yield from self._set_limit(deadline, lost=False)
         left = yield from super()._try(permit, deadline)
         if left is None or left < NEVER or not (yield from self._set_limit(deadline, lost=True)):
@@ -89,8 +63,7 @@ class LimitedSemaphore(LeasedSemaphore):
             lost: change nothing unless the server has no permits at all.
         """
         session, publish = self.session, self.session.publish
-        query = scripts.leased_semaphore_query(self.key, publish, self.channel, deadline=deadline)
-        before = sum((yield from session.persist(query)))
+        before = yield from self._total(deadline)
         wrong = before == 0 if lost else before != self.limit
         if wrong:
             call = scripts.leased_semaphore_set(
@@ -98,6 +71,6 @@ class LimitedSemaphore(LeasedSemaphore):
             )
             _ = yield from session.persist(call)
             if before:
-                self._limits.changed(self.name, before, self.limit)
-        self._limits.note(self.key, self.limit)
+                self._numbers.differs(self.name, before, self.limit)
+        self._numbers.note(self.key, self.limit)
         return wrong

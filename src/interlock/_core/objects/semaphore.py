@@ -14,6 +14,12 @@ first clients there, as long as permits are free. Each woken client has a claim 
 is passed over for 8 s. Then permits are kept for it for 2 s. Several such clients take turns of
 10 s. So they delay the others by 4 s at most, no matter how many they are.
 
+If the user's code names the number of permits, each client sets it before its first call, unless
+the semaphore exists. A refusal may mean that the server has lost the semaphore. So the client looks
+for that, and sets the number again. A release does not create a semaphore that the client has seen:
+the next acquire sets the whole number. Without a number, the first wait of a client looks whether
+the semaphore exists, and warns.
+
 Rejected: always keeping permits for the first client. One request for too many would stop all.
 
 Source: RSemaphore, Redisson 4.7.0.
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Op, Step
+    from interlock._core.objects.limits import Limits
     from interlock._core.queue.waiters import Place
     from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock._core.upkeep.session import Session
@@ -73,16 +80,51 @@ def check_change(permits: object) -> int:
 
 
 class Semaphore:
-    """The operations of one semaphore for one client."""
+    """The operations of one semaphore for one client.
+
+    Args:
+        session: the client's state.
+        name: what it is called.
+        permits: the number to set if there is none.
+        limits: what the client knows of such numbers; None if nothing is looked up or set.
+    """
 
     kind = "semaphore"
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        permits: int | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._permits = None if permits is None else check_permits(permits, 0)
+        self._limits = limits
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.channel = names.semaphore_channel(self.key)
         self._session = session
         self._requests = IdempotentCalls(session, self.key)
+
+    @property
+    def unset(self) -> bool:
+        """Return whether `set_up` comes before the next call; no round trip."""
+        permits, limits = self._permits, self._limits
+        return permits is not None and limits is not None and not limits.known(self.key, permits)
+
+    def set_up(self, deadline: float = NEVER) -> Op[bool]:
+        """Set the number that the code names, unless the semaphore exists; one round trip.
+
+        Return whether it was set.
+        """
+        permits, limits = self._permits, self._limits
+        assert permits is not None
+        assert limits is not None
+        made = yield from try_set_permits(
+            self._session, self._requests, self.key, self.channel, permits, deadline
+        )
+        limits.note(self.key, permits)
+        return made
 
     def acquire(self, permits: int, deadline: float) -> Step[bool]:
         """Take *permits* together, waiting until *deadline*; return whether they were taken.
@@ -160,7 +202,8 @@ class Semaphore:
         Source:
             RSemaphore.release.
         """
-        return self._release(check_permits(permits), create=1)
+        # If the semaphore is gone, the next acquire sets the whole number.
+        return self._release(check_permits(permits), create=0 if self._permits else 1)
 
     def release_if_exists(self, permits: int) -> Step[bool]:
         """Release as `release` does, if the semaphore exists; return whether it does.
@@ -235,7 +278,7 @@ class Semaphore:
 
     def available_permits(self) -> Op[int]:
         """Return how many permits are free; one round trip."""
-        return (yield from self._session.persist(scripts.semaphore_query(self.key)))
+        return (yield from self._session.persist(scripts.semaphore_query(self.key))) or 0
 
     def _wait(self, part: str, request: IdempotentCall, permits: int, deadline: float) -> Op[bool]:
         session = self._session
@@ -264,6 +307,38 @@ class Semaphore:
         deadline: float,
         *,
         waits: bool = True,
+    ) -> Op[float | None]:
+        """Ask as `_ask` does, with the number set before, and again if it was missing."""
+        if self.unset:
+            _ = yield from self.set_up(deadline)
+        left = yield from self._ask(part, request, permits, deadline, waits=waits)
+        if left is None or self._limits is None:
+            return left
+        if self._permits is not None:
+            if (yield from self._is_missing(deadline)) and (yield from self.set_up(deadline)):
+                return (yield from self._ask(part, request, permits, deadline, waits=waits))
+        elif (
+            waits
+            and self._session.clock() < deadline
+            and self._limits.first_wait(self.key)
+            and (yield from self._is_missing(deadline))
+        ):
+            self._limits.missing(self.kind, self.name)
+        return left
+
+    def _is_missing(self, deadline: float) -> Op[bool]:
+        """Return whether there is no such semaphore; one round trip."""
+        query = scripts.semaphore_query(self.key, deadline=deadline)
+        return (yield from self._session.persist(query)) is None
+
+    def _ask(
+        self,
+        part: str,
+        request: IdempotentCall,
+        permits: int,
+        deadline: float,
+        *,
+        waits: bool,
     ) -> Op[float | None]:
         """Ask the server once; None if it took the permits, else the seconds until the next try.
 
@@ -355,13 +430,19 @@ class Semaphore:
 
 
 def try_set_permits(
-    session: Session, requests: IdempotentCalls, key: str, channel: str, permits: int
+    session: Session,
+    requests: IdempotentCalls,
+    key: str,
+    channel: str,
+    permits: int,
+    deadline: float = NEVER,
 ) -> Op[bool]:
     """Create the semaphore *key* of either kind, as `Semaphore.try_set_permits` does."""
     permits = check_permits(permits, 0)
-    request = requests.begin()
+    request = requests.begin(deadline)
     call = scripts.semaphore_try_set(
-        key, request.key, request.old_latch, permits, request.ttl, session.publish, channel
+        *(key, request.key, request.old_latch, permits, request.ttl, session.publish, channel),
+        deadline=deadline,
     )
     made = yield from requests.send(request, call)
     requests.end(request)

@@ -11,13 +11,19 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import waiting_queue
 from interlock._core.scripts.script import done, load, load_variants, milliseconds, number, released
 
+
+def _permits(reply: object) -> int | None:
+    """Read a number of permits; nil where there is no semaphore."""
+    return None if reply is None else number(reply)
+
+
 _SEMAPHORE_ACQUIRE = load_variants("semaphore_acquire", released, varies=True)
 _SEMAPHORE_LEAVE = load_variants("semaphore_leave", done)
 _SEMAPHORE_RELEASE = load_variants("semaphore_release", done, varies=True)
 _SEMAPHORE_DRAIN = load("semaphore_drain", number)
 _SEMAPHORE_UNDO = load_variants("semaphore_undo", done)
 _SEMAPHORE_TRY_SET = load_variants("semaphore_try_set", done)
-_SEMAPHORE_QUERY = load("semaphore_query", number)
+_SEMAPHORE_QUERY = load("semaphore_query", _permits)
 
 
 def semaphore_acquire(
@@ -120,6 +126,6 @@ def semaphore_try_set(
     return Eval(_SEMAPHORE_TRY_SET[publish], keys, (permits, milliseconds(ttl), channel), deadline)
 
 
-def semaphore_query(semaphore: str, *, deadline: float = NEVER) -> Eval[int]:
-    """Tell how many permits are free."""
+def semaphore_query(semaphore: str, *, deadline: float = NEVER) -> Eval[int | None]:
+    """Tell how many permits are free; None if there is no such semaphore."""
     return Eval(_SEMAPHORE_QUERY, (semaphore,), (), deadline)

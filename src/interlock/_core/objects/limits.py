@@ -1,0 +1,49 @@
+"""What one client knows of the numbers of permits that its code asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REMEMBERED = 10_000
+"""Names that a client remembers, at most."""
+
+
+class Limits:
+    """The numbers that the code of one client has asked for.
+
+    Attributes:
+        differs: is told a name, the number on the server and the number in the code.
+        missing: is told the kind and name of a semaphore without permits that is waited for.
+    """
+
+    def __init__(
+        self,
+        differs: Callable[[str, int, int], None],
+        missing: Callable[[str, str], None] = lambda _kind, _name: None,
+    ) -> None:
+        self._known: dict[str, int] = {}
+        self._waited: set[str] = set()
+        self.differs = differs
+        self.missing = missing
+
+    def known(self, key: str, permits: int) -> bool:
+        """Return whether this client has set *permits* for *key*."""
+        return self._known.get(key) == permits
+
+    def note(self, key: str, permits: int) -> None:
+        """Note that *permits* are set for *key*; forget all others if they are too many."""
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        self._known[key] = permits
+
+    def first_wait(self, key: str) -> bool:
+        """Return whether this is the first wait for *key* that is noted."""
+        if key in self._waited:
+            return False
+        if len(self._waited) >= REMEMBERED:
+            self._waited.clear()
+        self._waited.add(key)
+        return True

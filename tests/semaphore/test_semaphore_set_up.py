@@ -1,0 +1,165 @@
+"""The number of permits that the user's code names, and semaphores that nobody has set up."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.lock_like import until
+
+from interlock import MisuseWarning
+from interlock._core.objects import limits as limits_module
+from interlock._core.objects.limits import Limits
+
+if TYPE_CHECKING:
+    from tests.lock.lock_like import Stage
+
+
+def sent(stage: Stage) -> int:
+    """Return how many scripts the server has run."""
+    stats = stage.redis.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))
+
+
+async def test_the_first_call_sets_the_number(plain: Stage) -> None:
+    """The first call of a client sets a number that is missing; later calls send nothing more."""
+    owner, client = plain.owner(), plain.client()
+    assert await owner.do(client.semaphore("name", 3).available_permits) == 3
+    before = sent(plain)
+    for _ in range(2):
+        assert await owner.do(client.semaphore("name", permits=3).acquire, timeout=0)
+    assert sent(plain) == before + 2
+    other = plain.client().semaphore("name", permits=9)
+    assert await owner.do(other.acquire, timeout=0)
+    assert not await owner.do(other.acquire, timeout=0)
+
+
+@pytest.mark.parametrize("call", ["release", "add_permits"])
+async def test_giving_before_the_first_acquire_adds(plain: Stage, call: str) -> None:
+    """A permit that is given before anybody has set the number comes on top of it."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=2)
+    await owner.do(getattr(semaphore, call), 1)
+    assert await owner.do(semaphore.available_permits) == 3
+
+
+async def test_a_signal_starts_at_none(plain: Stage) -> None:
+    """A semaphore of 0 permits exists, and waits for a release without any warning."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=0)
+    assert not await owner.do(semaphore.acquire, timeout=0.05)
+    plain.redis.delete("name")
+    await owner.do(semaphore.release)
+    assert await owner.do(semaphore.acquire, timeout=0)
+
+
+async def test_a_lost_number_is_set_again(plain: Stage) -> None:
+    """After a server has lost the semaphore, there are as many permits as the code names."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=2)
+    assert await owner.do(semaphore.acquire, 2, timeout=0)
+    plain.redis.flushdb()
+    await owner.do(semaphore.release, 2)
+    assert await owner.do(semaphore.acquire, 2, timeout=0)
+    assert not await owner.do(semaphore.acquire, timeout=0)
+
+
+async def test_a_waiter_sets_a_lost_number(plain: Stage) -> None:
+    """A waiter that looks again finds the semaphore missing, sets the number and gets a permit."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(poll_cap=0.3), permits=1)
+    await owner.do(semaphore.acquire)
+    waiting = asyncio.ensure_future(plain.owner().do(semaphore.acquire))
+    await until(lambda: bool(plain.redis.pubsub_channels("*name*")), 5, "it listens")
+    plain.redis.flushdb()
+    assert await waiting
+
+
+async def test_a_leased_one_is_set_up(leased: Stage) -> None:
+    """A leased semaphore gets its number with the first permit, and again after it was lost."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client(), permits=2)
+    permit = await owner.do(semaphore.acquire, timeout=0)
+    assert await owner.do(semaphore.permits) == 2
+    await owner.do(permit.release)
+    leased.redis.flushdb()
+    permit = await owner.do(semaphore.acquire, timeout=0)
+    assert await owner.do(semaphore.available_permits) == 1
+    await owner.do(permit.release)
+    fresh = leased.client().leased_semaphore("other", 4)
+    assert await owner.do(fresh.permits) == 4
+
+
+async def test_another_number_is_told_once(leased: Stage) -> None:
+    """A program that names another number is warned once, and uses the one on the server.
+
+    `set_permits` changes that, and is no reason for a warning.
+    """
+    owner, client = leased.owner(), leased.client()
+    assert await owner.do(client.leased_semaphore("name").try_set_permits, 3)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            permit = await owner.do(client.leased_semaphore("name", 5).acquire, timeout=0)
+            await owner.do(permit.release)
+    (warning,) = told
+    assert warning.category is MisuseWarning
+    assert "'name' has 3 permits on the server" in str(warning.message)
+    assert "set_permits(5) changes it" in str(warning.message)
+    other = leased.client().leased_semaphore("name", 5)
+    await owner.do(other.set_permits, 7)
+    assert await owner.do(other.permits) == 7
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "leased_semaphore"])
+async def test_the_first_wait_for_a_missing_one_says_so(plain: Stage, kind: str) -> None:
+    """A wait for a semaphore that nobody has set up warns at once, once for each name.
+
+    It goes on waiting, and ends when somebody sets the semaphore up. One try says nothing.
+    """
+    owner, client = plain.owner(), plain.client(poll_cap=30)
+    semaphore: Any = getattr(client, kind)("name")
+    one_try = semaphore.acquire if kind == "semaphore" else semaphore.try_acquire
+    assert not await owner.do(one_try, timeout=0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        waiting = asyncio.ensure_future(owner.do(semaphore.acquire))
+        await until(lambda: bool(told), 5, "it warns")
+        assert not waiting.done()
+        assert await plain.owner().do(getattr(plain.client(), kind)("name").try_set_permits, 1)
+        assert await waiting
+        assert not await plain.owner().do(one_try, timeout=0.05)
+    (warning,) = told
+    assert warning.category is MisuseWarning
+    assert f"client.{kind}('name', permits=n)" in str(warning.message)
+
+
+async def test_a_wait_for_one_that_is_in_use_says_nothing(plain: Stage) -> None:
+    """A wait for a semaphore whose permits are all taken, or that has leases, warns of nothing."""
+    owner, client = plain.owner(), plain.client()
+    assert await owner.do(client.semaphore("name", 1).acquire)
+    assert not await owner.do(plain.lock(plain.client()).acquire, timeout=0.05)
+    permit = await owner.do(client.leased_semaphore("leased", 1).acquire)
+    other = plain.client().leased_semaphore("leased")
+    assert await owner.do(other.try_acquire, timeout=0.05) is None
+    await owner.do(permit.release)
+
+
+async def test_numbers_are_checked_at_once(plain: Stage) -> None:
+    """A number that cannot be raises where the object is made."""
+    client = plain.client()
+    for make, wrong in ((client.semaphore, -1), (client.leased_semaphore, 0)):
+        with pytest.raises(ValueError, match="permits must be"):
+            make("name", wrong)
+        with pytest.raises(TypeError):
+            make("name", "5")
+    with pytest.raises(AttributeError, match=r"try_set_permits\(n\)"):
+        _ = client.semaphore("name").set_permits
+
+
+def test_a_client_forgets_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names beyond the number that is remembered make a client ask the server again."""
+    monkeypatch.setattr(limits_module, "REMEMBERED", 2)
+    limits = Limits(lambda *_: None)
+    for key in ("a", "b", "c"):
+        limits.note(key, 1)
+        assert limits.first_wait(key)
+    assert (limits.known("a", 1), limits.known("c", 1)) == (False, True)
+    assert (limits.first_wait("c"), limits.first_wait("a")) == (False, True)
