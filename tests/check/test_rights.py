@@ -218,6 +218,7 @@ def _semaphore(client: Client, other: Client) -> None:
     assert semaphore.available_permits() == 3
     assert semaphore.drain_permits() == 3
     assert semaphore.release_if_exists()
+    assert semaphore.delete()
 
 
 def _leased_semaphore(client: Client, other: Client) -> None:
@@ -237,6 +238,7 @@ def _leased_semaphore(client: Client, other: Client) -> None:
     semaphore.release(permit)
     semaphore.set_permits(3)
     assert semaphore.available_permits() == 2
+    assert semaphore.delete()
 
 
 def _count_down_latch(client: Client, other: Client) -> None:

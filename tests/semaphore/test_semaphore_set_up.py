@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import until
 
-from interlock import MisuseWarning
+from interlock import HoldLostError, MisuseWarning, WrongTypeError
 from interlock._core.objects import limits as limits_module
 from interlock._core.objects.limits import Limits
 
@@ -58,7 +58,7 @@ async def test_a_lost_number_is_set_again(plain: Stage) -> None:
     owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=2)
     assert await owner.do(semaphore.acquire, 2, timeout=0)
     plain.redis.flushdb()
-    await owner.do(semaphore.release, 2)
+    await owner.do(semaphore.release)  # the other permit is not known any more
     assert await owner.do(semaphore.acquire, 2, timeout=0)
     assert not await owner.do(semaphore.acquire, timeout=0)
 
@@ -140,6 +140,27 @@ async def test_a_wait_for_one_that_is_in_use_says_nothing(plain: Stage) -> None:
     other = plain.client().leased_semaphore("leased")
     assert await owner.do(other.try_acquire, timeout=0.05) is None
     await owner.do(permit.release)
+
+
+async def test_nothing_stays_of_a_deleted_one(plain: Stage) -> None:
+    """Deleting a semaphore leaves no key of it; the next acquire with a number sets it up again."""
+    owner, client = plain.owner(), plain.client()
+    semaphore, leased = client.semaphore("name", 2), client.leased_semaphore("leased", 2)
+    assert await owner.do(semaphore.acquire)
+    permit = await owner.do(leased.acquire, lease=60)
+    for each in (semaphore, leased):
+        assert await owner.do(each.delete)
+        assert not await owner.do(each.delete)
+    assert not plain.redis.exists("name", "leased", "{leased}:timeout")
+    with pytest.raises(HoldLostError):
+        await owner.do(permit.release)
+    assert await owner.do(semaphore.acquire, 2, timeout=0)
+    assert await owner.do(leased.permits) == 0
+    await owner.do((await owner.do(leased.acquire, 2, timeout=0)).release)
+    plain.redis.hset("lock", "holder", 1)
+    with pytest.raises(WrongTypeError):
+        await owner.do(client.semaphore("lock").delete)
+    assert plain.redis.exists("lock")
 
 
 async def test_numbers_are_checked_at_once(plain: Stage) -> None:

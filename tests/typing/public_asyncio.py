@@ -102,6 +102,7 @@ async def counting(client: face.Client) -> None:
     assert_type(await plain.add_permits(1), None)
     assert_type(await plain.drain_permits(), int)
     assert_type(await plain.available_permits(), int)
+    assert_type(await plain.delete(), bool)
     async with plain as entered:
         assert_type(entered, face.Semaphore)
     leased = client.leased_semaphore("name", permits=5)
@@ -120,6 +121,7 @@ async def counting(client: face.Client) -> None:
     assert_type(await leased.set_permits(1), None)
     assert_type(await leased.permits(), int)
     assert_type(await leased.acquired_permits(), int)
+    assert_type(await leased.delete(), bool)
     ticket = client.ticket("text")
     assert_type(ticket, face.Ticket)
     assert_type(await ticket.renew(SECOND), None)

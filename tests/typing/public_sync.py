@@ -101,6 +101,7 @@ def counting(client: face.Client) -> None:
     assert_type(plain.add_permits(1), None)
     assert_type(plain.drain_permits(), int)
     assert_type(plain.available_permits(), int)
+    assert_type(plain.delete(), bool)
     with plain as entered:
         assert_type(entered, face.Semaphore)
     leased = client.leased_semaphore("name", permits=5)
@@ -119,6 +120,7 @@ def counting(client: face.Client) -> None:
     assert_type(leased.set_permits(1), None)
     assert_type(leased.permits(), int)
     assert_type(leased.acquired_permits(), int)
+    assert_type(leased.delete(), bool)
     ticket = client.ticket("text")
     assert_type(ticket, face.Ticket)
     assert_type(ticket.renew(SECOND), None)

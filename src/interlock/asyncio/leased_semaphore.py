@@ -281,6 +281,16 @@ class LeasedSemaphore(metaclass=Suggesting):
         await self._set_up()
         await self._driver.perform(self._recipe.add_permits(n))
 
+    async def delete(self) -> bool:
+        """Remove the semaphore and all permits; return whether there was one; one round trip.
+
+        Permits that are held are lost. Waiters go on waiting.
+
+        Raises:
+            WrongTypeError: the name is in use by something else.
+        """
+        return await self._driver.run(self._recipe.delete())
+
     async def permits(self) -> int:
         """Return how many permits there are, free and held; one round trip."""
         await self._set_up()

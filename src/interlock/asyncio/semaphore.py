@@ -244,6 +244,17 @@ class Semaphore(metaclass=Suggesting):
         await self._set_up()
         return await self._driver.perform(self._recipe.drain_permits())
 
+    async def delete(self) -> bool:
+        """Remove the semaphore; return whether there was one; one round trip.
+
+        Waiters go on waiting. A release of a permit that was taken before makes the semaphore
+        again, unless the number is named by ``permits=``.
+
+        Raises:
+            WrongTypeError: the name is in use by something else.
+        """
+        return await self._driver.run(self._recipe.delete())
+
     async def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""
         await self._set_up()

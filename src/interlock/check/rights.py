@@ -208,6 +208,7 @@ KINDS = {
         (
             *("semaphore_acquire", "semaphore_release", "semaphore_drain"),
             *("semaphore_undo", "semaphore_try_set", "semaphore_query", "semaphore_leave"),
+            "semaphore_delete",
         ),
         keys=(_REQUESTS,),
         channels=_PERMITS_HEARD,
@@ -217,7 +218,7 @@ KINDS = {
         (
             *("leased_semaphore_acquire", "leased_semaphore_release", "leased_semaphore_renew"),
             *("leased_semaphore_update", "leased_semaphore_query"),
-            *("leased_semaphore_add", "leased_semaphore_set"),
+            *("leased_semaphore_add", "leased_semaphore_set", "semaphore_delete"),
         ),
         keys=(Place(names.permit_leases), _REQUESTS),
         channels=(Place(names.semaphore_channel),),

@@ -274,6 +274,16 @@ class LeasedSemaphore(metaclass=Suggesting):
         self._set_up()
         self._driver.perform(self._recipe.add_permits(n))
 
+    def delete(self) -> bool:
+        """Remove the semaphore and all permits; return whether there was one; one round trip.
+
+        Permits that are held are lost. Waiters go on waiting.
+
+        Raises:
+            WrongTypeError: the name is in use by something else.
+        """
+        return self._driver.run(self._recipe.delete())
+
     def permits(self) -> int:
         """Return how many permits there are, free and held; one round trip."""
         self._set_up()

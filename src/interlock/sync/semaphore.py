@@ -237,6 +237,17 @@ class Semaphore(metaclass=Suggesting):
         self._set_up()
         return self._driver.perform(self._recipe.drain_permits())
 
+    def delete(self) -> bool:
+        """Remove the semaphore; return whether there was one; one round trip.
+
+        Waiters go on waiting. A release of a permit that was taken before makes the semaphore
+        again, unless the number is named by ``permits=``.
+
+        Raises:
+            WrongTypeError: the name is in use by something else.
+        """
+        return self._driver.run(self._recipe.delete())
+
     def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""
         self._set_up()

@@ -37,6 +37,7 @@ from interlock._core.objects.permit import Permit, update_lease
 from interlock._core.objects.semaphore import (
     check_change,
     check_permits,
+    delete,
     out_of_time,
     try_set_permits,
 )
@@ -322,6 +323,15 @@ class LeasedSemaphore:
             undo,
             lambda again: self._take_back_script(again, permits),
         )
+
+    def delete(self) -> Op[bool]:
+        """Remove the semaphore and all its permits; return whether there was one; one round trip.
+
+        Source:
+            RPermitExpirableSemaphore.delete.
+        """
+        leases = names.permit_leases(self.key)
+        return (yield from delete(self._requests, self.key, leases))
 
     def counts(self) -> Op[tuple[int, int]]:
         """Return how many permits are free and how many are held; one round trip."""

@@ -276,6 +276,14 @@ class Semaphore:
             )
         )
 
+    def delete(self) -> Op[bool]:
+        """Remove the semaphore; return whether there was one; one round trip.
+
+        Source:
+            RSemaphore.delete.
+        """
+        return (yield from delete(self._requests, self.key))
+
     def available_permits(self) -> Op[int]:
         """Return how many permits are free; one round trip."""
         return (yield from self._session.persist(scripts.semaphore_query(self.key))) or 0
@@ -447,6 +455,15 @@ def try_set_permits(
     made = yield from requests.send(request, call)
     requests.end(request)
     return made
+
+
+def delete(requests: IdempotentCalls, key: str, leases: str = "") -> Op[bool]:
+    """Remove the semaphore *key* of either kind; *leases* is the second key of a leased one."""
+    request = requests.begin()
+    call = scripts.semaphore_delete(key, request.key, request.old_latch, request.ttl, leases)
+    there = yield from requests.send(request, call)
+    requests.end(request)
+    return there
 
 
 def out_of_time(kind: str, name: str, permits: int, timeout: float) -> AcquireTimeoutError:

@@ -23,6 +23,7 @@ _SEMAPHORE_RELEASE = load_variants("semaphore_release", done, varies=True)
 _SEMAPHORE_DRAIN = load("semaphore_drain", number)
 _SEMAPHORE_UNDO = load_variants("semaphore_undo", done)
 _SEMAPHORE_TRY_SET = load_variants("semaphore_try_set", done)
+_SEMAPHORE_DELETE = load("semaphore_delete", done)
 _SEMAPHORE_QUERY = load("semaphore_query", _permits)
 
 
@@ -129,3 +130,17 @@ def semaphore_try_set(
 def semaphore_query(semaphore: str, *, deadline: float = NEVER) -> Eval[int | None]:
     """Tell how many permits are free; None if there is no such semaphore."""
     return Eval(_SEMAPHORE_QUERY, (semaphore,), (), deadline)
+
+
+def semaphore_delete(
+    semaphore: str,
+    request: str,
+    spent: str,
+    ttl: float,
+    leases: str = "",
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Remove the semaphore, with the *leases* of a leased one; False if there is none."""
+    keys = (semaphore, request, spent, leases) if leases else (semaphore, request, spent)
+    return Eval(_SEMAPHORE_DELETE, keys, (milliseconds(ttl),), deadline)
