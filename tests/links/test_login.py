@@ -251,3 +251,67 @@ def test_a_file_is_read_again(rotation: Rotation, tmp_path: Path) -> None:
         wait_until(lambda: rotation.logins() > before, 10, "the client logs in anew")
         with client.lock("name"):
             pass
+
+
+async def test_a_refused_change_leaves_open_connections(rotation: Rotation, stage: Stage) -> None:
+    """The server does not know the new password yet: what is open stays open and holds go on."""
+    now = {"password": rotation.password}
+    client = stage.client(
+        url_of(rotation.server), credentials=lambda: ("app", now["password"], 0.2), lease=0.9
+    )
+    owner = stage.owner()
+    lock = client.lock("name")
+    await owner.do(lambda: lock.acquire(timeout=5))
+    hold = await owner.do(lambda: lock.hold)
+    wait_until(lambda: len(rotation.connections()) > 1, 10, "the hold is renewed")
+    connections = rotation.connections()
+    now["password"] = "not yet"
+    before = rotation.logins()
+    wait_until(lambda: rotation.logins() > before, 10, "the client has tried")
+    await asyncio.sleep(1.5)  # a lease and a half of a real server
+    assert hold.valid
+    assert connections <= rotation.connections()
+    before = rotation.logins()
+    rotation.server.execute("ACL", "SETUSER", "app", "resetpass", ">not yet")
+    wait_until(lambda: rotation.logins() > before, 10, "the client tries again")
+    await owner.do(lock.release)
+
+
+async def test_a_token_that_is_new_each_time_ends_no_subscription(
+    rotation: Rotation, stage: Stage
+) -> None:
+    """A provider that signs anew at each call is not asked because a subscription connects."""
+    asked = 0
+
+    def sign() -> tuple[str, str, float]:
+        nonlocal asked
+        asked += 1
+        password = f"token-{asked}"
+        rotation.server.execute("ACL", "SETUSER", "app", f">{password}")
+        return "app", password, 600.0
+
+    client = stage.client(url_of(rotation.server), credentials=sign)
+    holder, waiter = stage.owner(), stage.owner()
+    lock = client.lock("name")
+    await holder.do(lambda: lock.acquire(timeout=5))
+    waiting = asyncio.ensure_future(waiter.do(lambda: lock.acquire(timeout=20)))
+    await asyncio.sleep(3)  # the thread tells every follower again and again
+    before = asked
+    await asyncio.sleep(2)
+    assert asked == before
+    await holder.do(lock.release)
+    assert await waiting
+    await waiter.do(lock.release)
+
+
+def test_an_interrupted_question_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C while the thread starts leaves nobody waiting for an answer that never comes."""
+    asking = login.Login(lambda: ("app", "pw"))
+
+    def struck(_self: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(threading.Thread, "start", struck)
+        asking.get_credentials()
+    assert asking.get_credentials() == ("app", "pw")

@@ -75,8 +75,11 @@ class NodeBatchConnection:
         if self._connection is not None and self._connection.outdated:
             try:
                 self._connection.log_in_anew()
-            except ServerUnavailableError:
-                self.drop()
+            except ServerUnavailableError as error:
+                if error.sent:
+                    self.drop()
+                elif self._endpoint.login is not None:
+                    self._endpoint.login.refused(error)
         if self._connection is None:
             self._connection = Connection(self._endpoint, patience)
             if self._name:

@@ -72,9 +72,8 @@ class Connection:
         self.told: set[str] = set()
         self._wait_command: WaitCommand | None = None
         self._login = endpoint.login
-        # Read before the provider is asked: at worst this connection logs in once too often.
-        self._version = 0 if self._login is None else self._login.version
         self._inner: Any = endpoint.connect(timeout)
+        self._version: int = getattr(self._inner, "login_version", 0)
         # redis-py connects, we drive.
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001
         self._reader = Reader()

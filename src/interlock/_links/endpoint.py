@@ -251,7 +251,13 @@ class Endpoint:
             "tcp": module.Connection,
         }[self._kind]
 
-    def _new(self, module: Any, retry: object, timeout: float) -> Any:
+    def _new(
+        self,
+        module: Any,
+        retry: object,
+        timeout: float,
+        answered: tuple[tuple[str, ...], int] | None,
+    ) -> Any:
         connection_class = self._class(module)
         known = parameters(connection_class)
         # A client of the other module may have options that this one does not know. Those that are
@@ -259,7 +265,11 @@ class Endpoint:
         options = {key: value for key, value in self._kwargs.items() if value or key in known}
         if unknown := sorted(set(options) - known):
             raise ConfigError(f"{module.__name__} cannot do {unknown[0]!r}")
-        return connection_class(
+        if answered is not None:
+            answer, version = answered
+            del options["credential_provider"]
+            options.update(zip(("password", "username"), reversed(answer), strict=False))
+        connection = connection_class(
             **options,
             protocol=2,
             socket_timeout=timeout,
@@ -268,6 +278,9 @@ class Endpoint:
             retry=retry,
             **anonymous(),
         )
+        if answered is not None:
+            connection.login_version = version
+        return connection
 
     def connect(self, timeout: float) -> Any:
         """Return a connected and authenticated redis-py connection.
@@ -285,7 +298,8 @@ class Endpoint:
     def _connect(self, timeout: float) -> Any:
         if self._prepare is not None:
             _ = self._prepare()
-        connection = self._new(sync, Retry(NoBackoff(), 0), timeout)
+        answered = None if self.login is None else self.login.now()
+        connection = self._new(sync, Retry(NoBackoff(), 0), timeout, answered)
         self.opening(connection, None)
         try:
             connection.connect()
@@ -328,7 +342,8 @@ class Endpoint:
     async def _connect_async(self, timeout: float) -> Any:
         if self._prepare is not None:
             _ = await asyncio.get_running_loop().run_in_executor(None, self._prepare)
-        connection = self._new(aio, AsyncRetry(NoBackoff(), 0), timeout)
+        answered = None if self.login is None else await self.login.now_async()
+        connection = self._new(aio, AsyncRetry(NoBackoff(), 0), timeout, answered)
         self.opening(connection, asyncio.get_running_loop())
         try:
             await connection.connect()

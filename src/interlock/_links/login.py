@@ -5,8 +5,9 @@ Rules:
 * The user's provider may raise, hang or call ``sys.exit``. It runs in a thread of its own, for all
   callers that ask at the same time, and a caller waits a limited time.
 * `version` grows with each other answer. A connection notes the version that it logged in with.
-* While there are connections, a thread asks again before the answer ends. After a change it lets
-  every follower log in anew, several times: a connection may be busy, or just logging in.
+* While there are connections, a thread asks again before the answer ends. After a change it tells
+  every follower, and again ever more rarely. A connection may be busy, or the server may not know
+  the new credentials yet. A refused login leaves a connection as it was.
 * No mutex: a signal handler or ``__del__`` may strike anywhere, and open a connection.
 """
 
@@ -37,11 +38,10 @@ EVERY = 60.0
 """Seconds after which a provider is asked again that does not say how long its answer works."""
 EARLY = 0.8
 """The part of its life after which an answer is asked for anew."""
-SETTLE = 5.0
-"""Seconds for which followers are told of a change: no connection is busy for longer."""
 TICK = 0.05
+"""Seconds after which followers are told of a change again; each next time it takes twice that."""
 LOOK = 5.0
-"""Seconds after which the thread looks whether a client that was never closed is gone."""
+"""The most of these seconds. So often the thread also looks whether its client is gone."""
 _LOGGER = logging.getLogger("interlock")
 
 
@@ -49,7 +49,10 @@ class Follower(Protocol):
     """One or more connections that log in anew."""
 
     def log_in_anew(self) -> None:
-        """Log in on each connection that has an older version; called in the login's thread."""
+        """Log in on each connection that has an older version; called in the login's thread.
+
+        A refusal goes to `Login.refused`, and the connection is kept.
+        """
         ...
 
 
@@ -73,13 +76,22 @@ class Login(redis.CredentialProvider):
         self._until = 0.0
         # At most one entry: `setdefault` lets one caller in, wherever a signal strikes. The key is
         # the process: a forked child has none of its parent's threads.
-        self._asked: dict[int, Future[tuple[str, ...]]] = {}
+        self._asked: dict[int, Future[tuple[tuple[str, ...], int]]] = {}
         self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
         self._bell = threading.Event()
         self._keeper: tuple[int, threading.Thread] | None = None
+        self._refused = -1
 
     def get_credentials(self) -> Any:
-        """Return what the provider answers now.
+        """Return what the provider answers now; errors as `now`."""
+        return self.now()[0]
+
+    async def get_credentials_async(self) -> Any:
+        """Do the same as `get_credentials`, without blocking the event loop."""
+        return (await self.now_async())[0]
+
+    def now(self) -> tuple[tuple[str, ...], int]:
+        """Return what the provider answers now, and the version of that answer.
 
         Raises:
             ServerUnavailableError: it raised, hangs, or answered with something else.
@@ -89,8 +101,8 @@ class Login(redis.CredentialProvider):
         except NotYet:
             raise self._hangs() from None
 
-    async def get_credentials_async(self) -> Any:
-        """Do the same as `get_credentials`, without blocking the event loop."""
+    async def now_async(self) -> tuple[tuple[str, ...], int]:
+        """Do the same as `now`, without blocking the event loop."""
         asked = asyncio.wrap_future(self._ask())
         # Read its error: this caller may have gone when it comes.
         asked.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -136,21 +148,37 @@ class Login(redis.CredentialProvider):
             transient=self.version > 0,
         )
 
-    def _ask(self) -> Future[tuple[str, ...]]:
-        process, fresh = os.getpid(), Future[tuple[str, ...]]()
-        asked = self._asked.setdefault(process, fresh)
-        if asked is fresh:
-            thread = threading.Thread(
-                target=self._answer_to, args=(process, fresh), name="interlock-ask", daemon=True
-            )
-            try:
-                thread.start()
-            except RuntimeError as error:
-                _ = self._asked.pop(process, None)
-                fresh.set_exception(_failed(error, transient=self.version > 0))
+    @property
+    def doubted(self) -> bool:
+        """Whether a server has refused the newest credentials."""
+        return self._refused == self.version
+
+    def refused(self, error: Exception) -> None:
+        """Note that a server refused the newest credentials on an open connection; log it once."""
+        if not self.doubted:
+            self._refused = self.version
+            extra = {"event": "credentials.refused", "detail": str(error)}
+            _LOGGER.warning("%s; open connections keep the former ones", error, extra=extra)
+
+    def _ask(self) -> Future[tuple[tuple[str, ...], int]]:
+        process, fresh = os.getpid(), Future[tuple[tuple[str, ...], int]]()
+        try:
+            asked = self._asked.setdefault(process, fresh)
+            if asked is fresh:
+                threading.Thread(
+                    target=self._answer_to, args=(process, fresh), name="interlock-ask", daemon=True
+                ).start()
+        except BaseException as error:
+            # No thread can start, or a signal struck: the next caller must be able to ask.
+            if self._asked.get(process) is fresh:
+                del self._asked[process]
+            if not isinstance(error, RuntimeError):
+                raise
+            fresh.set_exception(_failed(error, transient=self.version > 0))
+            return fresh
         return asked
 
-    def _answer_to(self, process: int, asked: Future[tuple[str, ...]]) -> None:
+    def _answer_to(self, process: int, asked: Future[tuple[tuple[str, ...], int]]) -> None:
         try:
             answer, seconds = _read(self._provider())
         except BaseException as error:  # noqa: BLE001 - the user's code, in a thread of ours
@@ -161,52 +189,68 @@ class Login(redis.CredentialProvider):
         if answer != self._answer:
             self._answer = answer
             self.version += 1
-            self._bell.set()
+            if self._kept():
+                self._bell.set()
         _ = self._asked.pop(process, None)
-        asked.set_result(answer)
+        asked.set_result((answer, self.version))
 
-    def rest(self, until: float) -> bool:
-        """Wait for the next `turn`, a change or a leave; return whether a follower is left."""
-        now = time.monotonic()
-        seconds = TICK if now < until else max(self._until - now, TICK)
-        _ = self._bell.wait(min(seconds, LOOK))
+    def rest(self, pause: float) -> bool:
+        """Wait for *pause* seconds, the next `turn`, a change or a leave.
+
+        Return whether a follower is left. If none is, the thread that keeps this may end.
+        """
+        _ = self._bell.wait(min(pause, max(self._until - time.monotonic(), TICK)))
         self._bell.clear()
-        return len(self._followers) > 0
+        if len(self._followers):
+            return True
+        keeper, self._keeper = self._keeper, None
+        if not len(self._followers) or self._keeper is not None:
+            return False
+        self._keeper = keeper  # a follower came just now, and took this thread for running
+        return True
 
-    def turn(self, told: int, until: float) -> tuple[int, float, str]:
-        """Ask if it is time, and tell the followers of a change.
+    def turn(self, told: int, pause: float) -> tuple[int, float, str | None]:
+        """Ask if it is time, and tell the followers.
 
         Args:
             told: the version that they were told of last.
-            until: the end of their time to log in with it.
+            pause: the seconds since they were told last.
 
         Returns:
-            Both as they are now, and why the provider gave no answer (empty if it did).
+            The version that they were told of, and the seconds until they are told again. Then why
+            the provider gave no answer: empty if it did, None if it was not asked.
         """
-        failure = ""
+        failure = None
         if time.monotonic() >= self._until:
             try:
+                failure = ""
                 _ = self.get_credentials()
             except ServerUnavailableError as error:
                 failure = str(error)
                 self._until = time.monotonic() + 1.0
-        if told != self.version:
-            told, until = self.version, time.monotonic() + SETTLE
-        if time.monotonic() < until:
-            for follower in list(self._followers):
-                follower.log_in_anew()
-        return told, until, failure
+        pause = TICK if told != self.version else min(pause * 2, LOOK)
+        told = self.version
+        for follower in self._all():
+            follower.log_in_anew()
+        return told, pause, failure
+
+    def _all(self) -> list[Follower]:
+        while True:
+            try:
+                return list(self._followers)
+            except RuntimeError:  # another thread follows or leaves
+                time.sleep(0)
 
 
 def _keep(ref: weakref.ref[Login]) -> None:
     """Ask again and again, while the login and a follower of it live."""
-    told, until, failing = 0, 0.0, ""
-    while (login := ref()) is not None and login.rest(until):
-        told, until, failure = login.turn(told or login.version, until)
+    told, pause, failing = 0, 0.0, ""
+    while (login := ref()) is not None and login.rest(pause):
+        told, pause, failure = login.turn(told, pause)
         if failure and not failing:
             extra = {"event": "credentials.failing", "detail": failure}
             _LOGGER.warning("%s; open connections keep the former ones", failure, extra=extra)
-        failing = failure
+        failing = failing if failure is None else failure
         del login
 
 

@@ -86,7 +86,7 @@ class Pipeline(asyncio.Protocol):
         self._wait_connections: WaitConnections | None = None
         self._writer: Any = None
         self._login: Login | None = None
-        self._version = 0
+        self._version = self._logging_in = 0
         self._endpoint: Endpoint | None = None
         self._transport: asyncio.Transport
 
@@ -101,8 +101,8 @@ class Pipeline(asyncio.Protocol):
         self._endpoint = endpoint
         self.served = endpoint.served
         self._login = endpoint.login
-        self._version = 0 if self._login is None else self._login.version
         inner = await endpoint.connect_async(timeout)
+        self._version = getattr(inner, "login_version", 0)
         # redis-py connects, we drive. From here on it must not close the transport, or complain.
         self._writer, inner._writer, inner._reader = inner._writer, None, None  # noqa: SLF001
         self._transport = self._writer.transport
@@ -118,14 +118,20 @@ class Pipeline(asyncio.Protocol):
 
     def _log_in_anew(self) -> None:
         login = self._login
-        if self.dead or login is None or self._version == login.version:
+        if self.dead or login is None or self._version == login.version or self._logging_in:
             return
-        self._version = login.version
+        self._logging_in = login.version
         self.send(login.command()).add_done_callback(self._logged_in)
 
     def _logged_in(self, slot: asyncio.Future[object]) -> None:
-        if slot.exception() is None and isinstance(slot.result(), ReplyError):
-            self._die(f"it refused the new credentials: {slot.result()}")
+        version, self._logging_in = self._logging_in, 0
+        if slot.exception() is not None or self._login is None:
+            return
+        reply = slot.result()
+        if isinstance(reply, ReplyError):
+            self._login.refused(refusal(str(reply), None, self.where))
+        else:
+            self._version = version
 
     async def eval(self, call: Eval[object], seconds: float) -> object:
         """Run *call* and return its reply.

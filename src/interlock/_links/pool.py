@@ -130,10 +130,13 @@ class NodePool:
                 return
             try:
                 connection.log_in_anew()
-            except ServerUnavailableError:
-                self._end(connection)  # the next one to connect is told why
-            else:
-                self.take_back(connection)
+            except ServerUnavailableError as error:
+                if error.sent:
+                    self._end(connection)
+                    continue
+                if self._endpoint.login is not None:
+                    self._endpoint.login.refused(error)
+            self.take_back(connection)
 
     def close(self, timeout: float) -> None:
         """Close the idle connections now, and each busy one when it comes back.
@@ -196,6 +199,8 @@ class NodePool:
             self._open.add(connection)
             if self._endpoint.login is not None:
                 self._endpoint.login.follow(self)
+                if self._closed:
+                    self._endpoint.login.leave(self)
         except BaseException:
             self._opening.discard(place)
             self._wake()

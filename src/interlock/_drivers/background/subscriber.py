@@ -130,9 +130,12 @@ class NodeSubscriber:
                 self._connection.shutdown()
 
     def log_in_anew(self) -> None:
-        """Connect anew if there are newer credentials; a subscribed connection cannot log in."""
-        connection = self._connection
-        if connection is not None and connection.outdated:
+        """Connect anew if there are newer credentials; a subscribed connection cannot log in.
+
+        Credentials that a server has refused would end the subscription for nothing.
+        """
+        connection, login = self._connection, self._endpoint.login
+        if connection is not None and connection.outdated and login and not login.doubted:
             self.reconnect()
 
     def hang_up(self) -> None:
@@ -302,6 +305,8 @@ class NodeSubscriber:
         connection = SharedConnection(self._endpoint, self._timeout)
         if self._endpoint.login is not None:
             self._endpoint.login.follow(self)
+            if self._closed:
+                self._endpoint.login.leave(self)
         try:
             connection.set_timeout(self._patience())
             with self._lock:
