@@ -98,10 +98,11 @@ class HoldLostError(InterlockError, RuntimeError):
         name: what was held.
         reason: how it ended, as far as can be told from here. ``"expired"``: its own lease ended,
             or its process was paused until the validity was over. ``"unreachable past validity"``:
-            renewals had no answer until then. ``"force-released"``: the server had it no more.
-            Somebody released it by force, or the server lost its data (an eviction, a restart, a
-            failover). ``"server lost it"`` is reserved: a client cannot tell it from the former.
-        detail: the reason that an operator gave who released it by force; else empty.
+            renewals had no answer until then. ``"force-released"``: somebody released it by force,
+            and left a note. ``"server lost it"``: it was gone from the server, and no note says
+            why. It was deleted or evicted, or the server lost its data (a restart, a failover).
+        detail: the reason that an operator gave who released it by force. For ``"server lost it"``
+            it may name what may have happened. Else it is empty.
     """
 
     def __init__(

@@ -152,7 +152,10 @@ def test_a_lost_permit_stops_the_job(runs: Runs, redis_client: redis.Redis) -> N
     redis_client.delete("{NAME}:timeout")
     status, _, err = ended(process)
     assert status == 70
-    assert err == "interlock: lock 'NAME' was lost while the command runs: stopping it\n"
+    assert err == (
+        "interlock: lock 'NAME' was lost while the command runs (gone from the server (given back "
+        "by its id, deleted, evicted, or the server restarted without its data)): stopping it\n"
+    )
 
 
 @pytest.mark.parametrize("options", [["-s"], ["-x"], ["--fair"], ["--limit", "2"]], ids="".join)

@@ -26,7 +26,7 @@ def test_a_lock_taken_away_stops_the_job(
     runs: Runs, redis_client: redis.Redis, tmp_path: Path, how: str
 ) -> None:
     """A job whose lock is gone gets TERM, the status is 70, and the message has the reason."""
-    told = ""
+    told = " (gone from the server (deleted, evicted, or the server restarted without its data))"
     seen = tmp_path / "seen"
     text = f"trap 'echo term >{seen}; exit 0' TERM; echo up; while :; do sleep 0.05; done"
     process = runs.started("--lease", "3", "NAME", "--", "/bin/sh", "-c", text)
@@ -35,6 +35,7 @@ def test_a_lock_taken_away_stops_the_job(
     elif how == "force-released":
         with interlock.connect(runs.url) as client:
             assert client.lock("NAME").force_release()
+        told = " (force-released)"
     else:
         with interlock.connect(runs.url) as client:
             [holder] = redis_client.hkeys("NAME")
@@ -112,7 +113,8 @@ def test_a_long_outage_is_a_loss(own_runs: Runs, fresh_server: RedisServer) -> N
     finally:
         fresh_server.resume()
     assert status == 70
-    assert err.startswith("interlock: lock 'NAME' was lost while the command runs: stopping it\n")
+    told = "lock 'NAME' was lost while the command runs (unreachable past validity)"
+    assert err.startswith(f"interlock: {told}: stopping it\n")
 
 
 def test_a_server_that_died_meanwhile_does_not_cost_the_jobs_status(

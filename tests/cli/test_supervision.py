@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from interlock.errors import LossReason
+
 LONG = 60.0
 """Seconds that nothing here takes: a test that runs into it has failed."""
 
@@ -28,6 +30,7 @@ LONG = 60.0
 class Loss(threading.Event):
     """A loss that nobody explains."""
 
+    reason: LossReason | None = "server lost it"
     detail = ""
 
 
@@ -160,7 +163,8 @@ def test_a_lost_lock_stops_the_job(stage: Stage, capsys: pytest.CaptureFixture[s
     assert stage.shell(OBEDIENT) == 70
     assert "term" in stage.seen.read_text()
     assert capsys.readouterr().err == (
-        "interlock: lock 'NAME' was lost while the command runs: stopping it\n"
+        "interlock: lock 'NAME' was lost while the command runs (gone from the server (deleted, "
+        "evicted, or the server restarted without its data)): stopping it\n"
     )
 
 

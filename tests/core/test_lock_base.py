@@ -454,8 +454,10 @@ class TestReenter:
     def test_hold_that_the_server_lost_is_not_taken_anew(self, bench: Bench, reply: int) -> None:
         """A re-entry of a hold that is gone raises HoldLostError, and makes no new hold."""
         hold = bench.held()
-        with pytest.raises(HoldLostError):
-            bench.acquire().answer(reply)
+        asking = bench.acquire().answer(reply)
+        assert asking.effect.script.name == "forced_note_read", "it asks why"
+        with pytest.raises(HoldLostError, match=r"gone from the server \(deleted, evicted, or"):
+            asking.answer(None)
 
         assert hold.state is State.LOST
 
@@ -610,7 +612,7 @@ class TestOthers:
     ) -> None:
         """Anybody can free a lock; the holds of this client know at once."""
         hold, elsewhere = bench.held(), bench.hold("y")
-        played = play(bench.lock.force_release())
+        played = play(bench.lock.force_release()).answer([4000, hold.holder.encode(), b"1"])
         assert told(played.effect)[0] == "lock_force_release"
 
         assert played.answer(reply).result is released
@@ -619,9 +621,21 @@ class TestOthers:
 
     def test_force_release_of_unknown_outcome_counts(self, bench: Bench, play: type[Play]) -> None:
         """A repeated release that finds nothing may have freed the lock with its first try."""
-        played = play(bench.lock.force_release()).answer(lost_reply())
+        played = play(bench.lock.force_release()).answer([4000, b"java:7", b"1"])
+        (note,) = played.effect.evals
+        assert note.keys == ("interlock_forced:{x}:java:7",), "its holder can ask why"
+        played.answer([1]).answer(lost_reply())
 
         assert played.answer(None).answer(0).result is True
+
+    def test_force_release_of_a_free_lock_is_one_round_trip(
+        self, bench: Bench, play: type[Play]
+    ) -> None:
+        """Nothing is written for a lock that nobody holds; a hold of this client is gone."""
+        hold = bench.held()
+
+        assert play(bench.lock.force_release()).answer([-2]).result is False
+        assert (hold.state, hold.reason) == (State.LOST, "server lost it")
 
     @pytest.mark.parametrize("kind", ["lock", "group_lock"])
     def test_a_hold_whose_breaking_lost_its_reply_counts_as_broken(

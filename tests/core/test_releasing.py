@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING
 
 import pytest
@@ -145,6 +146,36 @@ class TestRelease:
 
         assert (raised.value.reason, raised.value.detail) == ("force-released", "stuck")
         assert (hold.state, len(bench.session.holds)) == (State.LOST, 0)
+
+    @pytest.mark.parametrize(
+        ("note", "reason", "said"),
+        [
+            (b"", "force-released", "lost (force-released) before"),
+            (
+                None,
+                "server lost it",
+                "gone from the server (deleted, evicted, or the server restarted without its data)",
+            ),
+            (
+                unavailable(),
+                "server lost it",
+                "gone from the server (deleted, evicted, released by force, or the server",
+            ),
+        ],
+        ids=["empty", "none", "no-answer"],
+    )
+    def test_the_note_decides_what_is_told(
+        self, play: type[Play], hold: Hold, note: object, reason: str, said: str
+    ) -> None:
+        """Only a note tells of a forced release; without an answer both are named."""
+        asking = play(hold.release()).answer(None)
+        with pytest.raises(HoldLostError) as raised:
+            asking.answer(note)
+
+        assert raised.value.reason == reason
+        assert said in str(raised.value)
+        copy = pickle.loads(pickle.dumps(raised.value))
+        assert (str(copy), copy.reason) == (str(raised.value), reason)
 
     def test_answer_of_a_repeated_release_proves_nothing(
         self, bench: Bench, play: type[Play], hold: Hold

@@ -215,7 +215,7 @@ class TestTrouble:
         later(bench)
         rounds.run(lambda _: [0, 1])
 
-        assert (gone.state, gone.reason) == (State.LOST, "force-released")
+        assert (gone.state, gone.reason) == (State.LOST, "server lost it")
         assert bench.told == ["told"]
         assert kept.valid(bench.now)
 

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+from interlock._core.insight.events import tell_loss
 from interlock._core.locks import transfer
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
@@ -23,7 +24,12 @@ from interlock._misuse import (
     warn,
 )
 from interlock.asyncio.block import Block
-from interlock.errors import HoldLostError, InterlockError, MisuseWarning, NotHeldError
+from interlock.errors import (
+    HoldLostError,
+    InterlockError,
+    MisuseWarning,
+    NotHeldError,
+)
 from interlock.options import check_callback, check_lease, lease_of
 
 if TYPE_CHECKING:
@@ -143,7 +149,7 @@ class Hold(metaclass=Suggesting):
         if self.lost.is_set():
             reason = self._hold.reason or self._hold.expiry_reason()
             detail = self._hold.detail
-            why = f"{reason}: {detail}" if detail else reason
+            why = tell_loss(reason, detail)
             raise HoldLostError(
                 f"{self.name!r} was lost ({why})", name=self.name, reason=reason, detail=detail
             )

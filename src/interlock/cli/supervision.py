@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from interlock._core.insight.events import tell_loss
 from interlock.cli.signals import FORWARDED, Signals, pressed_key
 from interlock.cli.status import Status, say, signal_status
 from interlock.cli.values import OnLost
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from interlock.cli.options import RunOptions
+    from interlock.errors import LossReason
 
 LAUNCH = Path(__file__).with_name("launch.py")
 
@@ -44,7 +46,12 @@ class LossEvent(Protocol):
 
     @property
     def detail(self) -> str:
-        """What an operator said who released it by force."""
+        """What more is known, as the reason of a forced release."""
+        ...
+
+    @property
+    def reason(self) -> LossReason | None:
+        """Why it was lost; None while it is held."""
         ...
 
 
@@ -153,8 +160,8 @@ class Supervision:
 
     def _handle_loss(self, now: float) -> None:
         lost = f"lock {self._options.name!r} was lost while the command runs"
-        if detail := self._hold.lost.detail:
-            lost = f"{lost} (force-released: {detail})"
+        if (reason := self._hold.lost.reason) is not None:
+            lost = f"{lost} ({tell_loss(reason, self._hold.lost.detail)})"
         if self._options.on_lost is OnLost.WARN:
             say(f"{lost}: from now on it may not be alone (--on-lost warn)")
         elif self._options.on_lost is OnLost.KILL:

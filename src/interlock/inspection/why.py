@@ -16,6 +16,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from interlock._core.insight.events import tell_loss
 from interlock.inspection.words import clock_at, counted, duration
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ ALIKE = 0.85
 """Share of equal characters from which two names look alike."""
 LOSSES = {
     "expired": "its lease ran out",
-    "force-released": "it was released by force, or its key was deleted",
-    "server lost it": "the server lost it",
+    "force-released": "it was released by force",
+    "server lost it": f"it was {tell_loss('server lost it')}",
     "unreachable past validity": "the server was unreachable until the lease had run out",
 }
 """The reason of a loss -> in words."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Self
 
+from interlock._core.insight.events import tell_loss
 from interlock._core.locks import transfer
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
@@ -20,7 +21,12 @@ from interlock._misuse import (
     wants_with,
     warn,
 )
-from interlock.errors import HoldLostError, InterlockError, MisuseWarning, NotHeldError
+from interlock.errors import (
+    HoldLostError,
+    InterlockError,
+    MisuseWarning,
+    NotHeldError,
+)
 from interlock.options import check_callback, check_lease, lease_of
 from interlock.sync.block import Block
 
@@ -141,7 +147,7 @@ class Hold(metaclass=Suggesting):
         if self.lost.is_set():
             reason = self._hold.reason or self._hold.expiry_reason()
             detail = self._hold.detail
-            why = f"{reason}: {detail}" if detail else reason
+            why = tell_loss(reason, detail)
             raise HoldLostError(
                 f"{self.name!r} was lost ({why})", name=self.name, reason=reason, detail=detail
             )

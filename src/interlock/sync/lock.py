@@ -366,7 +366,7 @@ class Lock(metaclass=Suggesting):
             ServerUnavailableError: no usable answer.
 
         Cost:
-            One round trip; with *holder* three.
+            One round trip if nobody holds it, else three at most.
         """
         if holder is None:
             if reason:

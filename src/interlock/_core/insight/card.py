@@ -255,7 +255,12 @@ class CardWriter:
             if lost or over:
                 reason = hold.reason or hold.expiry_reason()
                 told["why"] = reason
-                if lost and hold.detail and self._session.options.card is True:
+                if (
+                    lost
+                    and reason == "force-released"
+                    and hold.detail
+                    and self._session.options.card is True
+                ):
                     told["why"] = hold.detail[:LONGEST]
                 self._hurried = True
             self._ended.append((now, place, told))

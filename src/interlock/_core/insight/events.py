@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
 
 
+_GONE = "deleted, evicted, or the server restarted without its data"
+
+
+def tell_loss(reason: LossReason, detail: str = "") -> str:
+    """Return *reason* and *detail* of a loss in words, for messages and logs."""
+    if reason == "server lost it":
+        return f"gone from the server ({detail or _GONE})"
+    return f"{reason}: {detail}" if detail else reason
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """What every event says.

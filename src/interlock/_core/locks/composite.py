@@ -26,6 +26,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from interlock._core.insight.events import tell_loss
 from interlock._core.locks.lock_base import not_acquired, not_held
 from interlock._core.model.effects import Eval, Gather, RunOn, Wait, Whole, ended, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, State
@@ -450,7 +451,7 @@ class CompositeLock(ABC):
     def _lost(self, hold: CompositeHold, first: HoldLostError | None = None) -> HoldLostError:
         reason = hold.reason or hold.expiry_reason()
         return HoldLostError(
-            f"{self.kind} {self.name!r} was lost: {first or reason}",
+            f"{self.kind} {self.name!r} was lost: {first or tell_loss(reason, hold.detail)}",
             name=self.name,
             reason=reason,
             detail=hold.detail,

@@ -46,7 +46,8 @@ from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Literal, Self
 
-from interlock._core.insight.forced_note import ask_why, leave_note, take_note_back
+from interlock._core.insight.events import tell_loss
+from interlock._core.insight.forced_note import ask_why, leave_note, leave_notes, take_note_back
 from interlock._core.model.effects import NEVER, Step, Wait, failing, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
 from interlock._core.model.replication import Replication
@@ -67,6 +68,8 @@ from interlock.errors import (
 from interlock.options import check_flag, check_lease, check_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from interlock._core.model.effects import Eval, Op
     from interlock._core.queue.waiters import Place
     from interlock._core.scripts.lock import LockStatus
@@ -273,14 +276,18 @@ class LockBase(ABC):
             True when it was locked.
 
         Cost:
-            One round trip.
+            Two round trips, three if another client holds it; one if nobody does.
 
         Source:
             RLock.forceUnlock.
         """
         session = self._session
-        call = self._force_release_script()
         held = self._held_here()
+        if not (yield from self.leave_notes(held)):
+            for hold in held:
+                session.lose(hold, hold.gone_reason(session.clock()))
+            return False
+        call = self._force_release_script()
         # A copy whose reply was lost may have freed it, so that the next one found nothing.
         released = bool((yield from session.persist(call))) or call.unknown > 0
         for hold in held:
@@ -288,6 +295,20 @@ class LockBase(ABC):
         if released:
             session.events.force_released(self.name, self.kind)
         return released
+
+    def leave_notes(self, held: Sequence[Hold]) -> Op[bool]:
+        """Leave notes for the holders, who are about to lose it by force, except for *held*.
+
+        Returns:
+            True if it is locked.
+        """
+        status = yield from self.status()
+        if status.remaining is None:
+            return False
+        ours = {hold.holder for hold in held}
+        others = [holder for holder in status.holders if holder not in ours]
+        yield from leave_notes(self._session, self.key, others)
+        return True
 
     def _held_here(self) -> list[Hold]:
         """Return the holds of this client that a script loses if it frees the lock now.
@@ -304,7 +325,7 @@ class LockBase(ABC):
             True if *holder* held it, or may have held it, because a reply was lost.
 
         Cost:
-            Three round trips, two without a reason. One if *holder* does not hold the lock. One
+            Three round trips. One if *holder* does not hold the lock. One
             more takes the note back if the hold ended meanwhile.
         """
         session = self._session
@@ -345,7 +366,7 @@ class LockBase(ABC):
         status = yield from self.status()
         depth = status.holders.get(hold.holder, 0)
         if depth == 0 and hold.state is HELD:
-            self._session.lose(hold, "force-released")
+            self._session.lose(hold, hold.gone_reason(self._session.clock()))
         return depth
 
     # What is known here.
@@ -856,7 +877,13 @@ class Reenter(Step[Hold]):
         if hold.state in (ENDING, ENDED):
             raise not_held(hold.core.kind, hold.name, hold.label)
         _ = hold.leave()
-        session.lose(hold, hold.expiry_reason() if hold.lost(session.clock()) else "force-released")
+        known = hold.state is LOST
+        tell = session.begin_loss(hold, hold.gone_reason(session.clock()))
+        try:
+            if not known and hold.reason == "server lost it":
+                yield from ask_why(session, hold)
+        finally:
+            tell()
         raise lost(hold)
 
     def _undo(self, error: BaseException) -> Op[None]:
@@ -1135,7 +1162,7 @@ def _end_lost(session: Session, hold: Hold) -> Op[None]:
     # If the owner has acquired the lock anew meanwhile, that hold may have the same field on the
     # server. It must not be ended here.
     if not replaced:
-        if hold.reason == "force-released":
+        if hold.reason in ("force-released", "server lost it"):
             yield from _end_gone(session, hold)
         else:
             renumber_owner(hold)
@@ -1151,7 +1178,7 @@ def _end_gone(session: Session, hold: Hold) -> Op[None]:
     if hold.unanswered:
         renumber_owner(hold)
     known = hold.state is LOST
-    tell = session.begin_loss(hold, "force-released")
+    tell = session.begin_loss(hold, hold.gone_reason(session.clock()))
     session.holds.end(hold)
     try:
         yield from end_late_grants(session, hold)
@@ -1193,7 +1220,7 @@ def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableEr
 def lost(hold: Hold, advice: str = "") -> HoldLostError:
     """Return the error for the owner of *hold*, which is lost."""
     reason = hold.reason or "expired"
-    why = f"{reason}: {hold.detail}" if hold.detail else reason
+    why = tell_loss(reason, hold.detail)
     return HoldLostError(
         f"{hold.core.kind} {hold.name!r} was lost ({why}) before {hold.label} released it{advice}",
         name=hold.name,

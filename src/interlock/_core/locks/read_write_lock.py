@@ -82,15 +82,17 @@ class _Side(LockBase):
             True when it was locked.
 
         Cost:
-            One round trip.
+            Two round trips, three if another client holds it; one if nobody does.
 
         Source:
             RedissonReadLock.forceUnlock and RedissonWriteLock.forceUnlock.
         """
         session = self.session
-        call = self._force_release_script()
         # The script removes the whole key: a writer also loses what it reads.
         held = self._held_here()
+        if not (yield from self.leave_notes(held)):
+            return False
+        call = self._force_release_script()
         released = yield from session.persist(call)
         if released:
             for hold in held:

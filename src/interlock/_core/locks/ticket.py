@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import CARD, FORMAT, INDEX
+from interlock._core.insight.events import tell_loss
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.lock import Lock
@@ -71,12 +72,14 @@ def renew(session: Session, ticket: Ticket, lease: float) -> Op[None]:
 def over(session: Session, ticket: Ticket) -> Op[NotHeldError]:
     """Return the error for *ticket*, whose hold is over; it tells why, as far as that is known."""
     core = lock_of(session, ticket)
-    why = ""
+    why: str | None = None
     with suppress(InterlockError):
         why = yield from session.persist(
             forced_note_read(names.forced_note(core.key, ticket.holder))
         )
-    cause = f"force-released: {why}" if why else "it was used before, or its lease has ended"
+    cause = "it was used before, or its lease has ended"
+    if why is not None:
+        cause = tell_loss("force-released", why)
     error = NotHeldError(
         f"{core.kind} {core.name!r} is not held by this ticket ({cause})",
         name=core.name,

@@ -147,7 +147,7 @@ def _give_to(
     done = yield from undoing(session.persist(call), interrupted, session, hold, nobody, lease)
     renumber_owner(hold)
     if not done:
-        session.lose(hold, "force-released")
+        session.lose(hold, hold.gone_reason(session.clock()))
         session.holds.end(hold)
         raise lost(hold)
     session.holds.released(hold)
@@ -234,7 +234,7 @@ def set_lease(possession: Possession, lease: float) -> Op[None]:
     call = scripts.lock_set_lease(core.key, lease, hold.holder, deadline=deadline)
     done = yield from session.persist(call)
     if not done:
-        session.lose(hold, "force-released")
+        session.lose(hold, hold.gone_reason(session.clock()))
         raise lost(hold)
     hold.set_lease(sent_at, lease)
     session.watchdog.watch(hold)

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from interlock.errors import InterlockError, LossReason
     from interlock.options import Options
 
+UNASKED = "deleted, evicted, released by force, or the server restarted without its data"
+"""What may have happened to a hold that is gone, if nobody could be asked why."""
+GIVEN_BACK = "given back by its id, deleted, evicted, or the server restarted without its data"
+"""What may have happened to a permit that is gone without a note."""
 DRIFT = 0.001
 """The limit for the difference between two clocks' rates: 500 ppm each, as of a bad quartz."""
 SLACK = 0.002
@@ -493,8 +497,22 @@ class Hold:
         return self.state is HELD
 
     def explain(self, detail: str) -> None:
-        """Note the reason that an operator gave for releasing it by force."""
+        """Note that it was released by force, and the reason that an operator gave, if any."""
         self._detail = detail
+        if self.reason is not None:
+            self.reason = "force-released"
+
+    def leave_open(self) -> None:
+        """Note that it may have been released by force, if the server does not have it."""
+        if self.reason == "server lost it":
+            self._detail = UNASKED
+
+    def hear(self, note: str | None) -> None:
+        """Take the *note* of a forced release; None if there is none."""
+        if note is not None:
+            self.explain(note)
+        elif self.reason == "server lost it":
+            self._detail = ""
 
     def listen(self, callback: Callable[[], object]) -> bool:
         """Tell *callback* of a loss.
@@ -558,7 +576,7 @@ class Hold:
 
     @property
     def detail(self) -> str:
-        """Return why an operator released it by force; an empty text if that is not known."""
+        """Return what more is known of its loss, as the reason of a forced release; else empty."""
         # Most holds have none: the slot is empty.
         return getattr(self, "_detail", "")
 
@@ -585,6 +603,10 @@ class Hold:
         """
         tried = self.renew_at > self.valid_until - self.lease / 3
         return "unreachable past validity" if self.renewal is not None and tried else "expired"
+
+    def gone_reason(self, now: float) -> LossReason:
+        """Return why the hold is lost, if the server does not have it at *now*."""
+        return self.expiry_reason() if now >= self.valid_until else "server lost it"
 
     def abandoned(self) -> bool:
         """Return whether nobody is left to release it."""
@@ -672,6 +694,12 @@ class Permit(Hold):
         """
         if self.renewal is not None:
             super().extend_validity(sent_at, lease)
+
+    def hear(self, note: str | None) -> None:
+        """Take the *note* of a forced release; without one, others may have given it back."""
+        super().hear(note)
+        if self.reason == "server lost it":
+            self._detail = GIVEN_BACK
 
     def update_lease(self, sent_at: float, lease: float, renewal: Renewal | None) -> None:
         """Note that the server has them for *lease* seconds from *sent_at*, and their renewal."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from interlock._core.insight.events import tell_loss
 from interlock._core.locks.lock_base import LockBase, not_held
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, RunOn, undoing
@@ -207,10 +208,11 @@ class Condition(Meeting):
         if hold.lost(self.session.clock()) or hold.state == State.LOST:
             reason = hold.reason or hold.expiry_reason()
             raise HoldLostError(
-                f"{lock.kind} {lock.name!r} was lost ({reason}) before condition {self.name!r} "
-                "was used",
+                f"{lock.kind} {lock.name!r} was lost ({tell_loss(reason, hold.detail)}) "
+                f"before condition {self.name!r} was used",
                 name=lock.name,
                 reason=reason,
+                detail=hold.detail,
             )
         return hold
 

@@ -165,7 +165,7 @@ class Election(FencedLock):
         if leads is None:
             yield from session.clean_up_later(call, hold.valid_until)
         elif not leads:
-            session.lose(hold, "force-released")
+            session.lose(hold, hold.gone_reason(session.clock()))
             raise lost(hold)
 
     def _resign(self, hold: Hold, error: BaseException) -> Op[None]:

@@ -51,7 +51,7 @@ def update_lease(session: Session, permit: Permit, lease: float | None) -> Op[No
         if permit.leaving():
             # It was released meanwhile, and the release came first.
             raise not_held(core.kind, permit.name, permit.label)
-        session.lose(permit, "force-released")
+        session.lose(permit, permit.gone_reason(session.clock()))
         raise lost(permit)
     permit.update_lease(now, wanted, core.renewal if lease is None else None)
     session.watchdog.watch(permit)

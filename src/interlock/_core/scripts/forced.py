@@ -6,9 +6,9 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import done, load, load_variants, milliseconds, safe, text
 
 
-def _note(reply: object) -> str:
-    """Read a text that will be shown and logged; nil is an empty text."""
-    return "" if reply is None else safe(text(reply))
+def _note(reply: object) -> str | None:
+    """Read a text that will be shown and logged, or nil."""
+    return None if reply is None else safe(text(reply))
 
 
 _FORCED_NOTE_WRITE = load("forced_note_write", done)
@@ -21,8 +21,8 @@ def forced_note_write(note: str, why: str, keep: float, *, deadline: float = NEV
     return Eval(_FORCED_NOTE_WRITE, (note,), (why, milliseconds(keep)), deadline)
 
 
-def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str]:
-    """Return why a lock was released by force, and remove the note; empty if there is none."""
+def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str | None]:
+    """Return why a lock was released by force, and remove the note; None if there is none."""
     return Eval(_FORCED_NOTE_READ, (note,), (), deadline)
 
 

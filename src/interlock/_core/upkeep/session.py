@@ -178,10 +178,12 @@ class Session:
         """Note that *hold* is lost; return the function that tells of it, to be called once."""
         held = hold.state in (State.HELD, State.ENDING)
         listeners = hold.lose(reason)
+        if held:
+            hold.leave_open()
 
         def tell() -> None:
             if held:
-                self.events.lost(hold, reason)
+                self.events.lost(hold, hold.reason or reason)
             for callback in listeners:
                 self.call_user(callback)
 

@@ -252,8 +252,8 @@ class Watchdog:
             calls = [forced_note_read(forced_note(hold.key, hold.holder)) for hold in asking]
             notes = yield from Batch(tuple(calls))
             for hold, note in zip(asking, notes, strict=True):
-                if isinstance(note, str) and note:
-                    hold.explain(note)
+                if note is None or isinstance(note, str):
+                    hold.hear(note)
         for hold in gone:
             self._tell(hold)
 
@@ -286,6 +286,6 @@ class Watchdog:
                 hold.renew_at = self._round_at
                 result.renewed += 1
             elif hold.state is State.HELD:
-                self._untold[hold] = until, self._lose(hold, "force-released")
+                self._untold[hold] = until, self._lose(hold, hold.gone_reason(until - TELL_WITHIN))
                 gone.append(hold)
         return gone

@@ -9,7 +9,7 @@ import logging
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from interlock._core.insight.events import Observer
+from interlock._core.insight.events import Observer, tell_loss
 from interlock._core.scripts.script import safe
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Log(Observer):
     def lost(self, event: events.Lost) -> None:
         """Log a loss, as an error."""
         text = "%s %r was lost after %.1f s (%s); %s held it"
-        why = f"{event.reason}: {event.detail}" if event.detail else event.reason
+        why = tell_loss(event.reason, event.detail)
         args = event.kind, event.name, event.seconds, why, event.owner
         _log(logging.ERROR, "lock.lost", event, text, *args)
 
