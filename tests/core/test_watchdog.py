@@ -340,6 +340,17 @@ class TestAbandoned:
         assert rounds.batches == []
         assert orphan not in bench.session.holds
 
+    def test_are_not_confused_with_the_next_hold_of_the_owner(
+        self, bench: Bench, rounds: Rounds
+    ) -> None:
+        """A late release of an abandoned hold names another holder than its owner's next hold."""
+        hold = bench.held()
+        hold.disown()
+        result = rounds.run()
+
+        assert result.abandoned == [hold]
+        assert bench.held().holder != hold.holder
+
     def test_are_forgotten_when_lost(self, bench: Bench, rounds: Rounds, orphan: Hold) -> None:
         """A lost hold stays in the table until its owner hears of it or is gone."""
         orphan.lose("expired")

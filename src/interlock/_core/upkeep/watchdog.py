@@ -223,6 +223,8 @@ class Watchdog:
             # Until its lease ends, another thread may use the same `owner=` and release it.
             hold.end_renewal()
         else:
+            # The owner may live on. A late command must not release its next hold.
+            _ = hold.keep_holder_unique()
             self._holds.end(hold)
 
     def _calls(
