@@ -24,12 +24,15 @@ from tests.support.proxy import (
 
 import interlock
 from interlock import BrokenBarrierError, ConfigError, WrongTypeError
+from interlock._core.scripts import barrier as scripts
 
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
     from tests.support.proxy import Action, FaultProxy
     from tests.support.servers import RedisServer
+
+    from interlock._core.model.effects import Eval
 
 PARTIES = "interlock_barrier_parties:{name}"
 SLACK = 3.0
@@ -443,6 +446,27 @@ async def test_a_party_that_dies_while_it_acts(stage: Stage) -> None:
         await stage.owner().do(stage.lock(client, parties=2, action=act).wait)
     with pytest.raises(BrokenBarrierError):
         await asyncio.wait_for(other, 20)
+
+
+def test_a_late_end_of_who_has_left(redis_client: redis.Redis) -> None:
+    """A copy of the end that comes when its party has left ends nothing: another party acts."""
+    place = scripts.Barrier("{b}", "{b}:waiting", "{b}:passed", "PUBLISH", "{b}:channel")
+
+    def run(call: Eval[Any]) -> Any:
+        reply = redis_client.eval(call.script.text, len(call.keys), *call.keys, *call.args)
+        return call.script.decode(reply)
+
+    def arrive(party: str) -> scripts.Arrival:
+        request = (f"{{b}}:{party}", "{b}:none")
+        return run(scripts.barrier_arrive(place, *request, party, 2, 60, 60, 60, acts=True))
+
+    generation, _ = arrive("first")
+    assert arrive("gave up").place == 1
+    assert run(scripts.barrier_leave(place.waiting, "{b}:gave up", "gave up", 60)) == 1
+    assert arrive("acts") == (generation, 1)
+    assert not run(scripts.barrier_pass(place, generation, "gave up", 60))
+    assert run(scripts.barrier_query(place)) == (2, False)
+    assert run(scripts.barrier_pass(place, generation, "acts", 60))
 
 
 async def test_a_block_waits_first(stage: Stage) -> None:

@@ -4,20 +4,21 @@
 -- KEYS[2]  waiting     zset {party: when its lease ends, epoch milliseconds by the server's clock}
 -- KEYS[3]  passed      zset {generation that passed: when, epoch milliseconds}
 -- ARGV[1]  generation  integer > 0, the generation: sending it twice changes nothing
--- ARGV[2]  kept        integer > 0, milliseconds that an idle barrier is remembered
--- ARGV[3]  channel     string, where parties listen
+-- ARGV[2]  party       string, the party that has acted; without it, a late copy changes nothing
+-- ARGV[3]  kept        integer > 0, milliseconds that an idle barrier is remembered
+-- ARGV[4]  channel     string, where parties listen
 --
--- Returns  1 if the generation passed; 0 if it is broken
+-- Returns  1 if the generation passed; 0 if it is broken, or the party has left
 -- Source   threading.Barrier of Python 3.13
 -- Wire     ours alone: Redisson has no such object
 local barrier, waiting, passed = KEYS[1], KEYS[2], KEYS[3]
-local generation, kept, channel = ARGV[1], ARGV[2], ARGV[3]
+local generation, party, kept, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 if redis.call('zscore', passed, generation) then
   return 1
 end
 local known = redis.call('hmget', barrier, 'generation', 'parties', 'broken')
-if known[1] ~= generation or known[3] then
+if known[1] ~= generation or known[3] or not redis.call('zscore', waiting, party) then
   return 0
 end
 local time = redis.call('time')

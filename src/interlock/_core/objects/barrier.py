@@ -117,7 +117,7 @@ class Barrier(Meeting):
             One round trip.
         """
         party, session = acting.party, self.session
-        call = scripts.barrier_pass(self._place(), acting.generation, self._kept)
+        call = scripts.barrier_pass(self._place(), acting.generation, party.holder, self._kept)
         passed = yield from undoing(session.persist(call), undo_acquire, session, party, None)
         party.gave_back()
         session.holds.end(party)

@@ -118,11 +118,11 @@ def barrier_look(
 
 
 def barrier_pass(
-    barrier: Barrier, generation: str, kept_for: float, *, deadline: float = NEVER
+    barrier: Barrier, generation: str, party: str, kept_for: float, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """End *generation*, whose last party has acted; False if it is broken."""
+    """End *generation*, whose last *party* has acted; False if it is broken or has left it."""
     keys = (barrier.key, barrier.waiting, barrier.passed)
-    args = (generation, milliseconds(kept_for), barrier.channel)
+    args = (generation, party, milliseconds(kept_for), barrier.channel)
     return Eval(_BARRIER_PASS[barrier.publish], keys, args, deadline)
 
 
