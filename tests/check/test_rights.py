@@ -74,32 +74,34 @@ def test_the_reference_shows_the_lines_that_are_printed() -> None:
             "&redisson_lock__channel:{* &interlock_waiting:{* &interlock_wake:{*",
         ),
         (
-            *("lock", "orders", "~orders ~interlock_queue:{orders}"),
+            *("lock", "orders", "~orders ~interlock_request:{orders}:* ~interlock_queue:{orders}"),
             (
                 "&redisson_lock__channel:{orders} &interlock_waiting:{orders}"
                 " &interlock_wake:{orders}:*"
             ),
         ),
         (
-            *("lock", "app:{x}:*", "~app:{x}:* ~interlock_queue:app:{x}:*"),
+            *("lock", "app:{x}:*"),
+            "~app:{x}:* ~interlock_request:app:{x}:* ~interlock_queue:app:{x}:*",
             (
                 "&redisson_lock__channel:app:{x}:* &interlock_waiting:app:{x}:*"
                 " &interlock_wake:app:{x}:*"
             ),
         ),
-        ("spin_lock", "a*", "~a*", ""),
+        ("spin_lock", "a*", "~a* ~interlock_request:{a*", ""),
         (
-            *("fenced_lock", "a*", "~a* ~redisson_lock_token:{a* ~interlock_queue:{a*"),
+            *("fenced_lock", "a*"),
+            "~a* ~redisson_lock_token:{a* ~interlock_request:{a* ~interlock_queue:{a*",
             "&redisson_lock__channel:{a* &interlock_waiting:{a* &interlock_wake:{a*",
         ),
         (
             "fair_lock",
             "a",
-            "~a ~redisson_lock_queue:{a} ~redisson_lock_timeout:{a}",
+            "~a ~redisson_lock_queue:{a} ~redisson_lock_timeout:{a} ~interlock_request:{a}:*",
             "&redisson_lock__channel:{a}:*",
         ),
         (
-            *("read_write_lock", "a", "~a ~{a}:* ~interlock_queue:{a}"),
+            *("read_write_lock", "a", "~a ~{a}:* ~interlock_request:{a}:* ~interlock_queue:{a}"),
             "&redisson_rwlock:{a} &interlock_waiting:{a} &interlock_wake:{a}:*",
         ),
         (

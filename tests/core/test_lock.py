@@ -40,12 +40,12 @@ def test_scripts_are_those_of_the_plain_lock(lock: Lock, bench: Bench) -> None:
             lock.renewal(["a", "b"], 5.0, ["h:1", "h:2"], deadline=9.0),
         )
     }
-    forever, channel = float("inf"), lock.channel
+    forever = float("inf")
 
     assert sent == {
         "lock_acquire": (("app:x",), (5000, hold.holder, 2), 7.0),
-        "lock_release": (("app:x",), (hold.holder, 1, channel), forever),
-        "lock_force_release": (("app:x",), (channel,), forever),
+        "lock_release": (("app:x",), (hold.holder, 1, lock.channel), forever),
+        "lock_force_release": (("app:x",), (lock.channel, ""), forever),
         "lock_query": (("app:x",), (), 8.0),
         "lock_renew": (("a", "b"), (5000, "h:1", "h:2"), 9.0),
     }

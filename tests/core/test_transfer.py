@@ -90,7 +90,7 @@ def test_a_hand_over_does_not_come_back_beside_a_new_hold(bench: Bench, play: ty
     giving = play(transfer.hand_over(former, 1.0))
     new = bench.held()
     taking_back = giving.answer(KeyboardInterrupt())
-    assert taking_back.effect.script.name == "lock_hand_over"
+    assert taking_back.effect.script.name == "lock_give"
     releasing = taking_back.answer(1)
     assert releasing.effect.script.name == "lock_release"
     with pytest.raises(KeyboardInterrupt):

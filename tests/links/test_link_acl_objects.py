@@ -40,6 +40,7 @@ PLAIN = (
     "lock_force_release",
     "lock_query",
     "lock_set_lease",
+    "lock_give",
 )
 SCRIPTS = {
     "app": PLAIN,

@@ -39,6 +39,7 @@ MONITORING = {"exporter", "otel", "prometheus"}
 
 TESTED_BY = {
     # Locks, where the behaviour is a folder and the core file is played by its simulated tests.
+    "_core/locks/doubt.py": "faults/test_fault_late_copies.py",
     "_core/locks/composite.py": "composite/test_composite_simulated.py",
     "_core/locks/multi_lock.py": "composite/test_multi_lock.py",
     "_core/locks/red_lock.py": "composite/test_red_lock.py",

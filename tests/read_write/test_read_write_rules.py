@@ -248,7 +248,9 @@ def test_on_every_server(server_of_version: Any, version: str) -> None:
             assert lock.read.hold_count() == other.read.hold_count() == 1
         assert lock.write.acquire()
         assert other.write.force_release()
-    assert server.execute("DBSIZE") == 0
+    (request,) = server.execute("KEYS", "*")
+    assert request.startswith(b"interlock_request:{name}:")
+    assert 0 < server.execute("PTTL", request) <= 42_000
 
 
 def test_two_threads_release_one_reader(redis_url: str, redis_client: redis.Redis) -> None:

@@ -155,8 +155,11 @@ def test_an_interrupted_update_does_not_end_a_renewed_permit() -> None:
     """A permit that is renewed, and was to be renewed, stays so if the update is interrupted."""
     bench = Bench()
     permit = _renewed_permit(bench)
+    recall = Play(update_lease(bench.session, permit, None)).answer(KeyboardInterrupt())
+    assert recall.effect.script.name == "leased_semaphore_update"
+    assert recall.effect.args[0] == 0
     with pytest.raises(KeyboardInterrupt):
-        Play(update_lease(bench.session, permit, None)).answer(KeyboardInterrupt())
+        recall.answer(0)
     permit.extend_validity(bench.now + 20, LEASE)
     assert permit.renewal is not None
     assert permit.valid(bench.now + 20 + LEASE - 1)

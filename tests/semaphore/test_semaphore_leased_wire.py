@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tests.support.servers import RedisServer
 
 PERMANENT = 922337203685477
+REMEMBERED = 42_000
+"""The milliseconds for which the answer to a call is remembered, by default."""
 JAVAS = bytes(range(240, 256))
 """The id of a permit that a Java process has."""
 
@@ -55,8 +58,11 @@ async def test_the_leased_ones_keys_are_redissons(leased: Stage) -> None:
     await owner.do(two.release)
     assert {key.decode().rpartition(":")[0] for key in leased.redis.scan_iter()} == {
         "",
+        "interlock_request:{name}",
         "redisson_unlock_latch:{name}",
     }
+    (request,) = leased.redis.scan_iter("interlock_request:*")
+    assert 0 < leased.redis.pttl(request) <= REMEMBERED
 
 
 async def test_what_is_announced_of_leased_permits(leased: Stage, server: RedisServer) -> None:
@@ -83,7 +89,9 @@ async def test_what_is_announced_of_leased_permits(leased: Stage, server: RedisS
     assert [line for line in heard if line.startswith("publish")] == [
         f"publish {CHANNEL} {number}" for number in (4, 2, 2, 2, 9)
     ]
-    assert [line for line in heard if line.startswith(("set", "incrby", "decrby"))] == [
+    changes = [line for line in heard if line.startswith(("set", "incrby", "decrby"))]
+    remembered = f"set interlock_request:{{name}}:<id> 1 px {REMEMBERED}"
+    assert [re.sub("[0-9a-f]{32}", "<id>", line) for line in changes] == [
         "set name 4 nx",
         "decrby name 1",
         "decrby name 2",
@@ -92,6 +100,8 @@ async def test_what_is_announced_of_leased_permits(leased: Stage, server: RedisS
         "incrby name 2",
         "incrby name -1",
         "incrby name 4",
+        remembered,
+        remembered,
     ]
 
 

@@ -7,6 +7,9 @@ FOR_OPERATORS = {"card_write", "forced_note_read", "forced_note_write", "group_l
 
 
 def is_card(key: str | bytes) -> bool:
-    """Return whether *key* belongs to the cards of living clients."""
+    """Return whether *key* belongs to the cards of living clients, or answers copies of a call.
+
+    Answers to copies expire soon, by themselves.
+    """
     text = key.decode() if isinstance(key, bytes) else key
-    return text.startswith("interlock_client")
+    return text.startswith(("interlock_client", "interlock_request:"))

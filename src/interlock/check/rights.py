@@ -125,7 +125,7 @@ def _called(script: str) -> frozenset[str]:
 
 _PLAIN = (
     *("lock_acquire", "lock_release", "lock_renew", "lock_hand_over"),
-    *("lock_force_release", "lock_query", "lock_set_lease"),
+    *("lock_force_release", "lock_query", "lock_set_lease", "lock_give"),
 )
 
 
@@ -139,6 +139,10 @@ def _request(name: str) -> str:
 
 def _own_request(name: str) -> str:
     return names.own_request(name, "")
+
+
+def _election_request(name: str) -> str:
+    return names.own_request(names.election_key(name), "")
 
 
 def _condition_turn(name: str) -> str:
@@ -171,18 +175,18 @@ _REQUESTS = Place(_request, varied=True)
 _OWN_REQUESTS = Place(_own_request, varied=True)
 
 KINDS = {
-    "lock": Kind(_PLAIN, channels=_HEARD, queue=_QUEUE),
+    "lock": Kind(_PLAIN, keys=(_OWN_REQUESTS,), channels=_HEARD, queue=_QUEUE),
     "fair_lock": Kind(
         (
             *("fair_lock_acquire", "fair_lock_release", "fair_lock_force_release"),
             *("lock_renew", "lock_query"),
         ),
-        keys=(Place(names.fair_queue), Place(names.fair_timeouts)),
+        keys=(Place(names.fair_queue), Place(names.fair_timeouts), _OWN_REQUESTS),
         channels=(Place(_turn, varied=True),),
     ),
     "fenced_lock": Kind(
         (*_PLAIN, "fenced_lock_acquire"),
-        keys=(Place(names.fence_token),),
+        keys=(Place(names.fence_token), _OWN_REQUESTS),
         channels=_HEARD,
         queue=_QUEUE,
     ),
@@ -191,16 +195,17 @@ KINDS = {
             *("group_lock_acquire", "group_lock_release", "group_lock_renew"),
             *("group_lock_force_release", "group_lock_query"),
         ),
+        keys=(_OWN_REQUESTS,),
         channels=(Place(names.lock_channel),),
     ),
-    "spin_lock": Kind(_PLAIN),
+    "spin_lock": Kind(_PLAIN, keys=(_OWN_REQUESTS,)),
     "read_write_lock": Kind(
         (
             *("read_lock_acquire", "read_lock_release", "read_lock_renew"),
             *("write_lock_acquire", "write_lock_release", "lock_renew"),
             *("read_write_lock_query", "read_write_lock_force_release"),
         ),
-        keys=(Place(names.read_entries, varied=True),),
+        keys=(Place(names.read_entries, varied=True), _OWN_REQUESTS),
         channels=(Place(names.read_write_channel), *_HEARD[1:]),
         queue=_QUEUE,
     ),
@@ -220,7 +225,7 @@ KINDS = {
             *("leased_semaphore_update", "leased_semaphore_query"),
             *("leased_semaphore_add", "leased_semaphore_set", "semaphore_delete"),
         ),
-        keys=(Place(names.permit_leases), _REQUESTS),
+        keys=(Place(names.permit_leases), _REQUESTS, _OWN_REQUESTS),
         channels=(Place(names.semaphore_channel),),
     ),
     "count_down_latch": Kind(
@@ -265,6 +270,7 @@ KINDS = {
         keys=(
             *(Place(names.election_key), Place(names.election_token)),
             *(Place(names.election_leader), Place(names.election_candidates)),
+            Place(_election_request, varied=True),
         ),
         channels=(Place(names.election_channel), Place(names.election_news)),
         named=False,

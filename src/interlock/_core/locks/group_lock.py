@@ -32,6 +32,7 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.queue.waiters import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import group_lock as scripts
+from interlock._core.upkeep.idempotency import once
 from interlock.errors import ReentryError
 from interlock.options import check_values
 
@@ -98,7 +99,7 @@ class GroupLock(LockBase):
         held = [hold for hold in self._sharing() if hold.valid(self.session.clock())]
         if not (yield from self.leave_notes(held)):
             return False
-        call = self._force_release_script()
+        call = once(self.session, self.key, self._force_release_script())
         released = yield from self.session.persist(call)
         for hold in held:
             self.session.lose(hold, "force-released")

@@ -48,12 +48,14 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.insight.forced_note import ask_why, leave_note, leave_notes, take_note_back
+from interlock._core.locks.doubt import end_doubt
 from interlock._core.model.effects import NEVER, Step, Wait, failing, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
 from interlock._core.model.replication import Replication
 from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
 from interlock._core.scripts.lock import lock_release, stand_in_queue
 from interlock._core.scripts.script import Grant
+from interlock._core.upkeep.idempotency import once
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
     AcquireTimeoutError,
@@ -287,7 +289,7 @@ class LockBase(ABC):
             for hold in held:
                 session.lose(hold, hold.gone_reason(session.clock()))
             return False
-        call = self._force_release_script()
+        call = once(session, self.key, self._force_release_script())
         # A copy whose reply was lost may have freed it, so that the next one found nothing.
         released = bool((yield from session.persist(call))) or call.unknown > 0
         for hold in held:
@@ -1059,6 +1061,7 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
     lease = check_lease(lease)
     if hold.lost(session.clock()):
         yield from _end_lost(session, hold)
+    yield from end_doubt(session, hold)
     sent_at = session.clock()
     deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
     call = hold.core.renewal([hold.key], lease, [hold.holder], deadline=deadline)

@@ -43,6 +43,7 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import lock as lock_scripts
 from interlock._core.scripts import read_write_lock as scripts
+from interlock._core.upkeep.idempotency import once
 from interlock.errors import UpgradeError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class _Side(LockBase):
         held = self._held_here()
         if not (yield from self.leave_notes(held)):
             return False
-        call = self._force_release_script()
+        call = once(session, self.key, self._force_release_script())
         released = yield from session.persist(call)
         if released:
             for hold in held:

@@ -24,6 +24,7 @@ from interlock._core.model import names
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.card import card_write
 from interlock._core.scripts.forced import forced_note_read
+from interlock._core.upkeep.idempotency import once
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import check_lease
@@ -64,7 +65,8 @@ def renew(session: Session, ticket: Ticket, lease: float) -> Op[None]:
         One round trip; two more if its hold is over.
     """
     core = lock_of(session, ticket)
-    call = scripts.lock_set_lease(core.key, check_lease(lease), ticket.holder)
+    renewal = scripts.lock_set_lease(core.key, check_lease(lease), ticket.holder)
+    call = once(session, core.key, renewal)
     if not (yield from session.persist(call)):
         raise (yield from over(session, ticket))
 

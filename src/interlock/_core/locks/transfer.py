@@ -1,7 +1,7 @@
 """The transfer of a hold to another process, and the exact setting of its lease.
 
 Theory. A web request acquires, and a worker on another machine releases. Two processes must never
-both believe that they have the hold. So one script (`lock_hand_over`) changes the holder of the
+both believe that they have the hold. So one script (`lock_give`) changes the holder of the
 lock on the server. It runs when the lock is given away, and again when it is adopted:
 
     the giver's holder id  ->  a holder id that nobody has: the ticket  ->  the adopter's holder id
@@ -22,12 +22,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from interlock._core.locks.doubt import doubting, end_doubt, shortening
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import end_late_grants, lost, not_held, renumber_owner
 from interlock._core.model.effects import undoing
 from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import Grant
+from interlock._core.upkeep.idempotency import copies_of, once
 from interlock.errors import ConfigError, NotHeldError, ReentryError
 from interlock.options import check_lease, check_text
 
@@ -35,11 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from interlock._core.model.effects import Op
+    from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Possession
     from interlock._core.upkeep.session import Session
 
-    _Interrupted: TypeAlias = Callable[[Session, Hold, str, float, BaseException], Op[None]]
+    _Interrupted: TypeAlias = Callable[[Session, Hold, Eval[int], BaseException], Op[None]]
 
 
 class Ticket(NamedTuple):
@@ -138,13 +140,15 @@ def _give_to(
             "release it before it is handed over",
             name=hold.name,
         )
-    call = scripts.lock_hand_over(core.key, hold.holder, nobody, lease, deadline=hold.valid_until)
+    deadline = min(hold.valid_until, session.clock() + session.options.outage_timeout)
+    giving = scripts.lock_give(core.key, hold.holder, nobody, lease, deadline=deadline)
+    call = once(session, core.key, giving)
     # From here on the watchdog does not renew it.
     if hold.begin_release() != (0, True):
         raise not_held(core.kind, hold.name, hold.label)
     # Before sending: if the server does it and the reply is lost, the ticket's lease counts.
     hold.ask_lease(session.clock(), lease)
-    done = yield from undoing(session.persist(call), interrupted, session, hold, nobody, lease)
+    done = yield from undoing(session.persist(call), interrupted, session, hold, call)
     renumber_owner(hold)
     if not done:
         session.lose(hold, hold.gone_reason(session.clock()))
@@ -226,13 +230,19 @@ def set_lease(possession: Possession, lease: float) -> Op[None]:
     session = core.session
     lease = check_lease(lease)
     _ensure(session, hold)
+    yield from end_doubt(session, hold)
     sent_at = session.clock()
     deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
     # Before sending: the server may do it, and the reply may be lost.
     hold.end_renewal()
     hold.ask_lease(sent_at, lease)
-    call = scripts.lock_set_lease(core.key, lease, hold.holder, deadline=deadline)
-    done = yield from session.persist(call)
+    call = once(
+        session,
+        core.key,
+        scripts.lock_set_lease(core.key, lease, hold.holder, deadline=deadline),
+    )
+    recall = scripts.lock_set_lease(core.key, 0.0, hold.holder)
+    done = yield from shortening(session, hold, call, recall)
     if not done:
         session.lose(hold, hold.gone_reason(session.clock()))
         raise lost(hold)
@@ -264,13 +274,23 @@ def _ensure(session: Session, hold: Hold) -> None:
         raise not_held(hold.core.kind, hold.name, hold.label)
 
 
-def _take_back(
-    session: Session, hold: Hold, nobody: str, _lease: float, error: BaseException
-) -> Op[None]:
-    """Keep *hold*, which could not be handed over because of *error*."""
-    call = scripts.lock_hand_over(hold.key, nobody, hold.holder, hold.lease)
+def _way_back(call: Eval[int], lease: float) -> Eval[int]:
+    """Return the script that undoes *call*, a `lock_give`; copies of *call* then do nothing."""
+    holder, successor = (str(each) for each in call.args[:2])
+    back = scripts.lock_give(call.keys[0], successor, holder, lease, back=True)
+    return copies_of(call, back)
+
+
+def _take_back(session: Session, hold: Hold, giving: Eval[int], error: BaseException) -> Op[None]:
+    """Keep *hold*, which could not be given away by *giving* because of *error*.
+
+    Until the way back is answered, *giving* may still be executed. Until then, nothing makes the
+    hold valid for longer than the ticket's lease.
+    """
+    call = _way_back(giving, hold.lease)
     kept = hold in session.holds
     if kept:
+        call = doubting(session, hold, call)
         hold.take_back()
         session.watchdog.watch(hold)
     yield from session.clean_up_after(error, call, session.clock() + hold.lease)
@@ -281,12 +301,11 @@ def _take_back(
 
 
 def _finish_giving(
-    session: Session, hold: Hold, nobody: str, lease: float, error: BaseException
+    session: Session, hold: Hold, giving: Eval[int], error: BaseException
 ) -> Op[None]:
-    """End *hold*, and give its lock to *nobody* in spite of *error*."""
-    call = scripts.lock_hand_over(hold.key, hold.holder, nobody, lease)
+    """End *hold*, and carry *giving* through in spite of *error*."""
     renumber_owner(hold)
-    yield from session.clean_up_after(error, call, session.clock() + hold.lease)
+    yield from session.clean_up_after(error, giving.anew(), session.clock() + hold.lease)
     session.holds.released(hold)
     yield from end_late_grants(session, hold)
 

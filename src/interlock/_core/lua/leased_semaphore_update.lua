@@ -5,28 +5,39 @@
 -- A server that is out of memory refuses ZADD, but only as a script's first write. So a ZREM of a
 -- member that never exists comes first.
 --
--- KEYS[1]  leases  zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
--- ARGV[1]  lease   integer > 0, milliseconds
--- ARGV[2]  ids     string, 32 hex digits each
+-- A copy that comes after another one was executed does nothing, so it cannot undo a later call.
+--
+-- KEYS[1]  leases   zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
+-- KEYS[2]  request  string, the answer to this call, for copies of it; may be left out, with ttl
+-- ARGV[1]  lease    integer >= 0, milliseconds; 0 changes no lease, and makes all copies do nothing
+-- ARGV[2]  ids      string, 32 hex digits each
+-- ARGV[3]  ttl      integer > 0, milliseconds that the request is remembered; may be left out
 --
 -- Returns  1 when done, 0 when one of them is not held (nothing changed)
 -- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0,
 --          with the server's clock in place of the client's
--- Wire     the scores; this code is our own
-local leases, lease, ids = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+-- Wire     the scores, and the request; this code is our own
+local leases, request, lease, ids, ttl = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
+local before = request and redis.pcall('get', request)
+if type(before) == 'string' then
+  return tonumber(before)
+end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local members = {}
+local members, held = {}, lease > 0
 for id in ids:gmatch(('%x'):rep(32)) do
   local member = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
   if tonumber(redis.call('zscore', leases, member) or 0) <= now then
-    return 0
+    held = false
   end
   members[#members + 1] = member
 end
 redis.call('zrem', leases, '')
-for _, member in ipairs(members) do
+for _, member in ipairs(held and members or {}) do
   redis.call('zadd', leases, now + lease, member)
 end
-return 1
+if request then
+  redis.pcall('set', request, held and 1 or 0, 'px', ttl)
+end
+return held and 1 or 0

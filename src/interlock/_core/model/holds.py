@@ -236,7 +236,9 @@ class Hold:
         renewal: how it is kept alive; None when it ends with its lease.
         renew_at: when the watchdog renews it next; only the watchdog sets this.
         valid_until: see the rules above.
-        cut_at: when the server was last asked to end it sooner.
+        cut_at: when the server was last asked to end it sooner; `NEVER` while a command that ends
+            it sooner may still be executed. Then nothing makes it valid for longer.
+        recall: the script after which such a command does nothing. Unset for most holds.
         token: the fencing token, or None.
         replication: what replicas were asked about it; None if they were not asked.
         since: when it was granted, on the session's clock.
@@ -253,12 +255,34 @@ class Hold:
     """
 
     __slots__ = (
-        "_detail", "_listeners", "core", "cut_at", "depth", "handles", "holder", "label", "lease",
-        "line", "offered",
-        "owned", "owner", "queued", "reason", "renew_at", "renewal", "replication", "since",
-        "state", "table_key", "token", "unanswered", "valid_until",
+        "_detail",
+        "_listeners",
+        "core",
+        "cut_at",
+        "depth",
+        "handles",
+        "holder",
+        "label",
+        "lease",
+        "line",
+        "offered",
+        "owned",
+        "owner",
+        "queued",
+        "reason",
+        "recall",
+        "renew_at",
+        "renewal",
+        "replication",
+        "since",
+        "state",
+        "table_key",
+        "token",
+        "unanswered",
+        "valid_until",
     )  # fmt: skip
     line: list[Hold]
+    recall: Eval[object]
 
     def __init__(
         self,
@@ -425,6 +449,15 @@ class Hold:
         """
         self.cut_at = sent_at
         self.valid_until = min(self.valid_until, valid_until(sent_at, lease))
+
+    def doubt_lease(self, recall: Eval[object]) -> None:
+        """Note that a command that ends it sooner may be executed until *recall* is answered."""
+        self.cut_at, self.recall = NEVER, recall
+
+    def end_doubt(self, now: float) -> None:
+        """Note that no such command has an effect any more."""
+        if self.cut_at == NEVER:
+            self.cut_at = now
 
     def set_lease(self, sent_at: float, lease: float) -> None:
         """Note that it ends *lease* seconds after *sent_at*."""
@@ -704,7 +737,8 @@ class Permit(Hold):
     def update_lease(self, sent_at: float, lease: float, renewal: Renewal | None) -> None:
         """Note that the server has them for *lease* seconds from *sent_at*, and their renewal."""
         self.lease, self.renewal = lease, renewal
-        self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
+        if sent_at >= self.cut_at:
+            self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
 
 
 class HoldObserver(Protocol):

@@ -185,7 +185,7 @@ class Election(FencedLock):
         return super()._holder(owner)
 
     def _force_release_script(self) -> Eval[bool]:
-        return lock_force_release(self.key, self._publish, self.channel, news=(self._news,))
+        return lock_force_release(self.key, self._publish, self.channel, news=self._news)
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that ends the term of *hold*; *depth* is not used."""

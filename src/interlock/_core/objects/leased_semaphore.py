@@ -46,7 +46,7 @@ from interlock._core.queue.waiting import wait_for
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.script import Grant
 from interlock._core.scripts.semaphore import semaphore_release, semaphore_undo
-from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
+from interlock._core.upkeep.idempotency import IdempotentCalls, new_id, once
 from interlock.errors import ClosedError, ConfigError, InterlockError
 from interlock.options import check_lease, check_name, check_text
 
@@ -269,7 +269,7 @@ class LeasedSemaphore:
         if lease is None:
             raise ConfigError("a lease is wanted: only a permit of this client can be renewed")
         call = scripts.leased_semaphore_update(self.key, check_lease(lease), permit_id)
-        if not (yield from self.session.persist(call)):
+        if not (yield from self.session.persist(once(self.session, self.key, call))):
             raise self._not_held(f"permit {permit_id}")
 
     def try_set_permits(self, permits: int) -> Op[bool]:
@@ -291,7 +291,7 @@ class LeasedSemaphore:
         session = self.session
         permits = check_permits(permits, 0)
         call = scripts.leased_semaphore_set(self.key, permits, session.publish, self.channel)
-        _ = yield from session.persist(call)
+        _ = yield from session.persist(once(session, self.key, call))
         if self._permits is not None and self._limits is not None:
             self._limits.note(self.key, self._permits)  # another number is meant from now on
 

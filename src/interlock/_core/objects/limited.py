@@ -17,6 +17,7 @@ from interlock._core.model.effects import NEVER
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.semaphore import check_permits
 from interlock._core.scripts import leased_semaphore as scripts
+from interlock._core.upkeep.idempotency import once
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Op
@@ -69,7 +70,7 @@ class LimitedSemaphore(LeasedSemaphore):
             call = scripts.leased_semaphore_set(
                 self.key, self.limit, publish, self.channel, deadline=deadline
             )
-            _ = yield from session.persist(call)
+            _ = yield from session.persist(once(session, self.key, call))
             if before:
                 self._numbers.differs(self.name, before, self.limit)
         self._numbers.note(self.key, self.limit)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._core.locks.doubt import end_doubt, shortening
 from interlock._core.locks.lock_base import lost, not_held
 from interlock._core.model.holds import Permit, State
 from interlock._core.scripts import leased_semaphore as scripts
+from interlock._core.upkeep.idempotency import once
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
@@ -40,14 +42,18 @@ def update_lease(session: Session, permit: Permit, lease: float | None) -> Op[No
         raise lost(permit)
     if permit.state is not State.HELD:
         raise not_held(core.kind, permit.name, permit.label)
+    yield from end_doubt(session, permit)
+    now = session.clock()
     deadline = min(permit.valid_until, now + session.options.outage_timeout)
     if lease is not None or permit.renewal is None:
         # It may end sooner than before. The server may do this, and the reply may be lost.
         permit.end_renewal()
         permit.ask_lease(now, wanted)
         session.watchdog.watch(permit)
-    call = scripts.leased_semaphore_update(permit.key, wanted, permit.holder, deadline=deadline)
-    if not (yield from session.persist(call)):
+    update = scripts.leased_semaphore_update(permit.key, wanted, permit.holder, deadline=deadline)
+    call = once(session, permit.key, update)
+    recall = scripts.leased_semaphore_update(permit.key, 0.0, permit.holder)
+    if not (yield from shortening(session, permit, call, recall)):
         if permit.leaving():
             # It was released meanwhile, and the release came first.
             raise not_held(core.kind, permit.name, permit.label)

@@ -70,9 +70,13 @@ def leased_semaphore_renew(
 def leased_semaphore_update(
     semaphore: str, lease: float, ids: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Set the lease of the permits *ids* to *lease* from now; False if one is not held."""
+    """Set the lease of the permits *ids* to *lease* from now; False if one is not held.
+
+    With 0 it changes no lease: copies of the call do nothing from then on.
+    """
     keys = (permit_leases(semaphore),)
-    return Eval(_LEASED_SEMAPHORE_UPDATE, keys, (milliseconds(lease), ids), deadline)
+    args = (milliseconds(lease) if lease else 0, ids)
+    return Eval(_LEASED_SEMAPHORE_UPDATE, keys, args, deadline)
 
 
 def leased_semaphore_query(

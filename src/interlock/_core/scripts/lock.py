@@ -72,6 +72,7 @@ _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
 _LOCK_RELEASE = load_variants("lock_release", released)
 _LOCK_HAND_OVER = load("lock_hand_over", released)
 _LOCK_RENEW = load("lock_renew", kept)
+_LOCK_GIVE = load("lock_give", released)
 _LOCK_SET_LEASE = load("lock_set_lease", done)
 _LOCK_FORCE_RELEASE = load_variants("lock_force_release", done)
 _LOCK_QUERY = load("lock_query", status)
@@ -151,8 +152,29 @@ def lock_renew(
 
 
 def lock_set_lease(lock: str, lease: float, holder: str, *, deadline: float = NEVER) -> Eval[bool]:
-    """End *lock* after exactly *lease*; False when *holder* does not hold it."""
-    return Eval(_LOCK_SET_LEASE, (lock,), (milliseconds(lease), holder), deadline)
+    """End *lock* after exactly *lease*; False when *holder* does not hold it.
+
+    With 0 it changes no lock: copies of the call do nothing from then on.
+    """
+    args = (milliseconds(lease) if lease else 0, holder)
+    return Eval(_LOCK_SET_LEASE, (lock,), args, deadline)
+
+
+def lock_give(
+    lock: str,
+    holder: str,
+    successor: str,
+    lease: float,
+    *,
+    back: bool = False,
+    deadline: float = NEVER,
+) -> Eval[int]:
+    """Give the lock of *holder* to *successor*; 0 when neither of the two holds it.
+
+    *back* tells that this undoes the same call with both exchanged, which does nothing then.
+    """
+    args: tuple[str | int, ...] = (holder, successor, milliseconds(lease), int(back))
+    return Eval(_LOCK_GIVE, (lock,), args, deadline)
 
 
 def lock_force_release(
@@ -160,14 +182,14 @@ def lock_force_release(
     publish: str,
     channel: str,
     *,
-    news: tuple[str, ...] = (),
+    news: str = "",
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Free the lock, no matter who holds it; True when it was locked.
 
     *news* has the channel of an election's observers.
     """
-    return Eval(_LOCK_FORCE_RELEASE[publish], (lock,), (channel, *news), deadline)
+    return Eval(_LOCK_FORCE_RELEASE[publish], (lock,), (channel, news), deadline)
 
 
 def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:

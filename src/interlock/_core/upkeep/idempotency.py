@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Step, Whole, failing, undoing
+from interlock._core.scripts.script import milliseconds
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import MAX_LEASE
 
@@ -52,6 +53,28 @@ MAX_OLD_LATCHES = 64
 """Latches that an object remembers to remove, at most; all others expire by themselves."""
 
 _numbers = itertools.count(1)
+
+
+def once(session: Session, key: str, call: Eval[R]) -> Eval[R]:
+    """Make *call*, a script for the object with *key*, take effect once; return it.
+
+    The network may deliver a copy after a later call was answered. That copy must not undo the
+    later call. So the script gets the key of its answer as a spare last key, and its TTL as the
+    last argument. A user without the right to this key runs the script without it.
+    """
+    request = IdempotentCalls(session, key, names.own_request).begin()
+    call.keys = (*call.keys, request.key)
+    call.args = (*call.args, milliseconds(request.ttl))
+    call.spare, call.queued = True, 1
+    return call
+
+
+def copies_of(call: Eval[object], other: Eval[R]) -> Eval[R]:
+    """Give *other* the request of *call*, as `once` gave it to *call*; return *other*."""
+    other.keys = (*other.keys, call.keys[-1])
+    other.args = (*other.args, call.args[-1])
+    other.spare, other.queued = True, 1
+    return other
 
 
 def new_id(session: Session) -> str:

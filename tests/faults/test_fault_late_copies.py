@@ -1,0 +1,255 @@
+"""The network delivers a copy of a command after a later call was answered: nothing is undone.
+
+A copy is late if its connection stood still and another connection has sent the command again. The
+proxy breaks the first connection of each call before the server sees the command. Then each command
+of the run is sent again, after each later call.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.faults import drop_request
+from tests.support.patience import wait_until
+
+import interlock
+from interlock import HoldLostError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import redis
+    from tests.support.proxy import FaultProxy
+
+    Kept = dict[bytes, tuple[int, bytes]]
+    State = dict[bytes, tuple[dict[bytes, Any], int]]
+
+MARGIN = 300
+"""Milliseconds by which a lease may be shorter: the time between two looks."""
+
+
+def _state(server: redis.Redis) -> State:
+    """Return the members and the TTL of each object; keys that only help are left out."""
+    found: State = {}
+    for key in server.scan_iter():
+        if key.startswith((b"interlock_", b"redisson_unlock_latch", b"redisson_lock_token")):
+            continue
+        kind, left = server.type(key), server.pttl(key)
+        if kind == b"hash":
+            # A depth says nothing: each command names the depth to reach.
+            found[key] = (
+                {
+                    field: float(value) if field.endswith(b":expire_time") else b""
+                    for field, value in server.hgetall(key).items()
+                },
+                left,
+            )
+        elif kind == b"zset":
+            found[key] = (dict(server.zrange(key, 0, -1, withscores=True)), left)
+        elif kind == b"string":
+            # A late try may take permits for a lease. All permits are counted, free and held.
+            held = server.zcard(f"{{{key.decode()}}}:timeout")
+            found[key] = ({b"": int(server.get(key)) + held}, left)
+    return found
+
+
+def _undone(before: State, after: State) -> list[str]:
+    """Return what was held *before* and is not held, or not for as long, *after*."""
+    found: list[str] = []
+    for key, (members, left) in before.items():
+        now, still = after.get(key, ({}, -2))
+        if left > 0 and still != -1 and still < left - MARGIN:
+            found.append(f"{key!r}: {left} ms became {still}")
+        for member, value in members.items():
+            shorter = isinstance(value, float) and now.get(member, 0) < value - MARGIN
+            if shorter or (not isinstance(value, float) and now.get(member) != value):
+                found.append(f"{key!r} {member!r}: {value!r} became {now.get(member)!r}")
+    return found
+
+
+class Run:
+    """One program, whose commands are sent again late."""
+
+    def __init__(self, proxy: FaultProxy, server: redis.Redis) -> None:
+        self.proxy = proxy
+        self.server = server
+        self.sent: list[tuple[bytes, ...]] = []
+        self._armed = False
+        proxy.on_request(self._first, drop_request)
+
+    def _first(self, args: Sequence[bytes]) -> bool:
+        armed = self._armed and args[0] in (b"EVALSHA", b"EVAL")
+        self._armed = self._armed and not armed
+        return armed
+
+    def step(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Make one call, whose first command is lost; then send each earlier command again."""
+        begin, self._armed = len(self.proxy.record), True
+        result = call(*args, **kwargs)
+        self._armed = False
+        for copy in dict.fromkeys(self.sent):
+            self._send(copy)
+        self.sent += [
+            tuple(request.args)
+            for request in self.proxy.record[begin:]
+            if request.args[0] in (b"EVALSHA", b"EVAL")
+        ]
+        return result
+
+    def _send(self, copy: tuple[bytes, ...]) -> None:
+        keys = {
+            key: (max(self.server.pttl(key), 0), self.server.dump(key))
+            for key in self.server.scan_iter()
+        }
+        before = _state(self.server)
+        _ = self.server.execute_command(*copy)
+        undone = _undone(before, _state(self.server))
+        assert not undone, f"a late copy of {copy[:3] + copy[3:]} has undone: {undone}"
+        # Another copy is to meet the same state. A late try may have taken a free lock.
+        for key in self.server.scan_iter():
+            if key not in keys:
+                self.server.delete(key)
+        for key, (left, dump) in keys.items():
+            self.server.restore(key, left, dump, replace=True)
+
+
+def _lock(run: Run, one: Any, other: Any, *, transfers: bool) -> None:
+    run.step(one.acquire)
+    hold = one.hold
+    run.step(one.extend, 40)
+    run.step(one.acquire)
+    run.step(one.release)
+    if transfers:
+        run.step(hold.set_lease, 2)
+        run.step(hold.set_lease, 20)
+        run.step(hold.set_lease, 2)
+        run.step(one.extend, 20)
+    run.step(one.release)
+    run.step(one.acquire)
+    run.step(other.force_release)
+    assert run.step(other.acquire)
+    run.step(other.force_release)
+    with suppress(HoldLostError):
+        other.release()
+    run.step(other.acquire)
+    run.step(other.extend, 50)
+    if transfers:
+        run.step(other.release)
+        run.step(other.acquire)
+
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "lock": lambda client: client.lock("name"),
+    "fair": lambda client: client.fair_lock("name"),
+    "fenced": lambda client: client.fenced_lock("name"),
+    "spin": lambda client: client.spin_lock("name"),
+    "write": lambda client: client.read_write_lock("name").write,
+    "read": lambda client: client.read_write_lock("name").read,
+    "group": lambda client: client.group_lock("name", ["one", "two"]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_copy_undoes_a_later_call_of_a_lock(
+    kind: str, proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """No late copy ends or shortens a hold that a later call has acquired or lengthened."""
+    with (
+        interlock.connect(proxy.url(), card=False) as one,
+        interlock.connect(proxy.url(), card=False) as other,
+    ):
+        run = Run(proxy, redis_client)
+        locks = [KINDS[kind](client) for client in (one, other)]
+        for lock in locks:
+            lock.locked()
+        _lock(run, *locks, transfers=kind in ("lock", "fair", "fenced", "spin"))
+
+
+def test_no_copy_undoes_a_later_call_of_a_leased_semaphore(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """No late copy ends or shortens a permit, or changes the number of permits."""
+    with interlock.connect(proxy.url(), card=False) as client:
+        run, semaphore = Run(proxy, redis_client), client.leased_semaphore("name")
+        run.step(semaphore.set_permits, 3)
+        permit = run.step(semaphore.acquire, lease=10)
+        run.step(semaphore.update_lease, permit, 2)
+        run.step(semaphore.update_lease, permit, 20)
+        run.step(semaphore.set_permits, 7)
+        run.step(semaphore.set_permits, 5)
+        run.step(semaphore.add_permits, 2)
+        other = run.step(semaphore.acquire, 2, lease=30)
+        run.step(semaphore.release, permit)
+        run.step(semaphore.update_lease, other.ids[0] if len(other.ids) == 1 else other, 50)
+
+
+def test_no_copy_undoes_a_later_call_of_a_semaphore(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """No late copy changes the number of permits."""
+    with interlock.connect(proxy.url(), card=False) as client:
+        run, semaphore = Run(proxy, redis_client), client.semaphore("name")
+        run.step(semaphore.try_set_permits, 3)
+        run.step(semaphore.acquire)
+        run.step(semaphore.acquire, 2)
+        run.step(semaphore.release)
+        run.step(semaphore.add_permits, 5)
+        run.step(semaphore.drain_permits)
+        run.step(semaphore.release, 2)
+        run.step(semaphore.acquire)
+
+
+def _last(proxy: FaultProxy) -> tuple[bytes, ...]:
+    return tuple(next(r.args for r in reversed(proxy.record) if r.args[0] == b"EVALSHA"))
+
+
+def test_an_unanswered_cut_does_not_come_after_a_longer_lease(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """A cut that was never answered has no effect after a later, longer lease was answered."""
+    options: Any = {"command_timeout": 0.2, "outage_timeout": 0.3, "card": False}
+    with interlock.connect(proxy.url(), **options) as client:
+        lock = client.lock("name")
+        lock.acquire(lease=30)
+        hold = lock.hold
+        hold.set_lease(25)
+        proxy.clear_record()
+        proxy.on_request(lambda args: args[0] == b"EVALSHA", drop_request)
+        with pytest.raises(ServerUnavailableError):
+            hold.set_lease(1)
+        cut = _last(proxy)
+        proxy.clear_rules()
+        hold.set_lease(20)
+        assert hold.remaining > 15
+        _ = redis_client.execute_command(*cut)
+        assert redis_client.pttl("name") > 15_000
+
+
+def test_an_unanswered_transfer_does_not_come_after_the_hold_goes_on(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """A hand-over that was not answered has no effect once the hold is valid for longer."""
+    options: Any = {"command_timeout": 0.2, "outage_timeout": 0.3, "card": False, "lease": 3}
+    with interlock.connect(proxy.url(), **options) as client:
+        lock = client.lock("name")
+        lock.acquire()
+        hold = lock.hold
+        hold.set_lease(5)
+        assert hold.release() is None
+        lock.acquire()
+        hold = lock.hold
+        proxy.clear_record()
+        proxy.on_request(lambda args: args[0] == b"EVALSHA", drop_request)
+        with pytest.raises(ServerUnavailableError):
+            hold.hand_over(lease=2)
+        given = _last(proxy)
+        proxy.clear_rules()
+        wait_until(lambda: hold.remaining > 2, 10, "the hold goes on")
+        before = redis_client.hgetall("name")
+        _ = redis_client.execute_command(*given)
+        assert redis_client.hgetall("name") == before
+        assert hold.valid
+        lock.release()
+        assert not redis_client.exists("name")
