@@ -39,8 +39,10 @@ def leave_note(session: Session, key: str, holder: str, reason: str) -> Op[None]
         yield from leave_notes(session, key, [holder])
 
 
-def leave_notes(session: Session, key: str, holders: Iterable[str]) -> Op[None]:
-    """Leave notes without a reason for *holders* of *key*, as far as that works.
+def leave_notes(
+    session: Session, key: str, holders: Iterable[str], keep: float = names.NOTE_KEPT
+) -> Op[None]:
+    """Leave notes without a reason for *holders* of *key* for *keep* seconds, if that works.
 
     If it does not, those holders are told that theirs is gone.
     """
@@ -50,7 +52,7 @@ def leave_notes(session: Session, key: str, holders: Iterable[str]) -> Op[None]:
         forced_note_write(
             names.forced_note(key, holder),
             "",
-            names.NOTE_KEPT,
+            min(keep, names.NOTE_KEPT),
             deadline=session.clock() + ASKING,
         )
         for holder in islice(holders, MOST)

@@ -309,7 +309,8 @@ class LockBase(ABC):
             return False
         ours = {hold.holder for hold in held}
         others = [holder for holder in status.holders if holder not in ours]
-        yield from leave_notes(self._session, self.key, others)
+        # A holder hears of it before its lease ends. No later loss must be explained by the note.
+        yield from leave_notes(self._session, self.key, others, status.remaining)
         return True
 
     def _held_here(self) -> list[Hold]:
