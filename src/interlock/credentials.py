@@ -39,6 +39,15 @@ class FileCredentials:
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FileCredentials) and self._path == other._path
+
+    def __hash__(self) -> int:
+        return hash(self._path)
+
+    def __repr__(self) -> str:
+        return f"FileCredentials({str(self._path)!r})"
+
     def get_credentials(self) -> Answer:
         """Return what the file says now.
 

@@ -34,8 +34,5 @@ def connect(url: str | None = None, *, options: Options | None = None, **changes
 class Client(_asyncio.Client):
     """Makes locks on one server; `interlock.asyncio.Client` documents its methods."""
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
-        # Not super().__init__(): that makes the driver for asyncio, which this takes the place of.
-        self._driver = cast("AsyncDriver", TrioDriver(servers, options))
-        self._servers = servers
-        self._where = servers.where
+    def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> AsyncDriver:
+        return cast("AsyncDriver", TrioDriver(servers, options))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock import cli
+from interlock import FileCredentials, cli
 from interlock.cli import run
 from interlock.cli.options import OPTIONS, Parser, RunOptions, add_options, run_options
 from interlock.cli.status import UsageError
@@ -41,6 +41,7 @@ SAMPLES: dict[str, tuple[str, object]] = {
     "INTERLOCK_ON_LOST": ("kill", OnLost.KILL),
     "INTERLOCK_KILL_AFTER": ("0.5", 0.5),
     "INTERLOCK_URL": ("redis://one/0", ["redis://one/0"]),
+    "INTERLOCK_CREDENTIALS_FILE": ("/run/token", FileCredentials("/run/token")),
     "INTERLOCK_URL_FILE": (URLS, ["redis://one/0", "redis://two/0"]),
     "INTERLOCK_VERBOSE": ("on", True),
 }

@@ -1,4 +1,4 @@
-"""Holds and permits that a program does not keep, on both faces, trio, threads' ends and exits."""
+"""Holds and permits that a program does not keep, on both faces, threads' ends and exits."""
 
 from __future__ import annotations
 
@@ -227,33 +227,6 @@ def test_exit_and_fork(redis_url: str, redis_client: redis.Redis) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.split(), done.stderr) == (["0", "True"], "")
     assert not redis_client.exists("name")
-
-
-def test_trio_tasks(redis_url: str) -> None:
-    """A task of trio's keeps a dropped hold while it lives, and gives it up when it ends."""
-    trio = pytest.importorskip("trio")
-    import interlock.trio
-
-    async def main() -> None:
-        async with interlock.trio.connect(redis_url, lease=LEASE) as client:
-
-            async def take() -> None:
-                if await client.try_lock("name"):
-                    with interlock.connect(redis_url) as other:
-                        took = await trio.to_thread.run_sync(
-                            lambda: other.lock("name").acquire(timeout=2 * LEASE)
-                        )
-                        assert not took
-
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(take)
-            with trio.fail_after(20):
-                while await client.lock("name").locked():
-                    await trio.sleep(0.01)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trio.run(main)
 
 
 async def test_what_was_not_awaited_has_no_truth_value(redis_url: str) -> None:

@@ -1,4 +1,4 @@
-"""Blocks by `trying` on a plain semaphore, in trio, and by a lock of each face."""
+"""Blocks by `trying` on a plain semaphore, and by a lock of each face."""
 
 from __future__ import annotations
 
@@ -42,20 +42,3 @@ async def test_both_faces_refuse_the_other_statement(redis_url: str) -> None:
         async with other.lock("name").trying() as hold, other.semaphore("none").trying() as none:
             assert hold
             assert not none
-
-
-def test_trio_tries(redis_url: str) -> None:
-    """A task of trio's enters a block with and without the lock."""
-    trio = pytest.importorskip("trio")
-    import interlock.trio
-
-    async def main() -> None:
-        async with interlock.trio.connect(redis_url) as client:
-            async with client.fair_lock("name").trying() as hold:
-                assert hold
-                with interlock.connect(redis_url) as other:
-                    lock = other.fair_lock("name")
-                    assert not await trio.to_thread.run_sync(lock.acquire, False)
-            assert not hold
-
-    trio.run(main)

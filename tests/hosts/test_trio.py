@@ -386,3 +386,43 @@ def test_a_lock_is_shown_outside_of_a_task(redis_url: str) -> None:
 
     run(main)
     assert repr(locks[0]) == "<Lock 'name' not held here>"
+
+
+def test_a_dropped_hold_is_its_tasks(redis_url: str) -> None:
+    """A task of trio's keeps a dropped hold while it lives, and gives it up when it ends."""
+
+    async def main() -> None:
+        async with interlock.trio.connect(redis_url, lease=0.9) as client:
+
+            async def take() -> None:
+                if await client.try_lock("name"):
+                    with interlock.connect(redis_url) as other:
+                        took = await trio.to_thread.run_sync(
+                            lambda: other.lock("name").acquire(timeout=1.8)
+                        )
+                        assert not took
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(take)
+            with trio.fail_after(20):
+                while await client.lock("name").locked():  # noqa: ASYNC110 - the server tells
+                    await trio.sleep(0.01)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trio.run(main)
+
+
+def test_a_block_that_tries(redis_url: str) -> None:
+    """A task of trio's enters a block with and without the lock."""
+
+    async def main() -> None:
+        async with interlock.trio.connect(redis_url) as client:
+            async with client.fair_lock("name").trying() as hold:
+                assert hold
+                with interlock.connect(redis_url) as other:
+                    lock = other.fair_lock("name")
+                    assert not await trio.to_thread.run_sync(lock.acquire, False)
+            assert not hold
+
+    trio.run(main)

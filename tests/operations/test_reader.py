@@ -317,7 +317,7 @@ def test_top_shows_the_worst_first(
         wanted.release()
         waiter.join(60)
     head, _, _, first, second, *_ = shown.stdout.splitlines()
-    assert "2 locks, 0 late, 1 awaited" in head
+    assert "2 locks, 0 dead, 0 late, 1 awaited" in head
     assert (first.split()[0], second.split()[0]) == ("wanted", "idle")
     away = command("top", "--count", "1", url="redis://127.0.0.1:1")
     assert away.returncode == 0

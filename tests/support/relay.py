@@ -234,7 +234,8 @@ def _words(frame: bytes) -> list[bytes]:
         ValueError: It does not.
     """
     reader = Reader()
-    reader.feed(frame)
+    # A push has the shape of an array. Our reader speaks RESP2 alone.
+    reader.feed(b"*" + frame[1:] if frame.startswith(b">") else frame)
     words: object = reader.gets()
     if not isinstance(words, list) or not words or not isinstance(words[0], bytes):
         raise ValueError(f"not a request or message: {frame[:80]!r}")

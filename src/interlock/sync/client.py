@@ -122,11 +122,14 @@ class Client(metaclass=Suggesting):
         self, servers: Endpoint | Cluster = NOT_GIVEN, options: Options = NOT_GIVEN
     ) -> None:
         _ = options.lease  # tells who calls Client(url) to call connect(url)
-        self._driver = ThreadDriver(servers, options)
+        self._driver = self._new_driver(servers, options)
         self._servers = servers
         self._where = servers.where
         self._limits = Limits(log_limit)
         self._permits = Limits(warn_other_permits, warn_no_permits)
+
+    def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> ThreadDriver:
+        return ThreadDriver(servers, options)
 
     @classmethod
     def from_redis(

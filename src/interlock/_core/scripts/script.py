@@ -43,11 +43,13 @@ class Variants(dict[str, Script[R]]):
     def __init__(self, name: str, decode: Callable[[object], R], *, varies: bool) -> None:
         super().__init__()
         self.name = name
+        # Read now: later the process may have no file descriptor left.
+        self._text = text_of(name)
         self._decode = decode
         self._varies = varies
 
     def __missing__(self, publish: str) -> Script[R]:
-        text = sent(text_of(self.name), publish)
+        text = sent(self._text, publish)
         script = self[publish] = Script(self.name, text, self._decode, varies=self._varies)
         return script
 
