@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,7 @@ import interlock.asyncio
 from interlock import MisuseWarning
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     import redis
     from tests.lock.lock_like import Face
@@ -134,6 +135,84 @@ def test_asking_again_in_the_same_call_enters_again(redis_url: str) -> None:
             assert deeper() == 2
         if client.try_lock("name"):
             assert client.lock("name").hold_count() == 2
+
+
+def test_a_suspended_generator_keeps_what_it_acquired(redis_url: str) -> None:
+    """A block of a generator keeps its lock if its body asks again; after it, that is released."""
+    with interlock.connect(redis_url) as client, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+
+        @contextmanager
+        def job() -> Iterator[None]:
+            if client.try_lock("name"):
+                yield
+
+        for _ in range(2):
+            with job():
+                with client.lock("name") as hold:
+                    assert hold.depth == 2
+                assert client.lock("name").hold_count() == 1
+
+
+def test_a_loop_costs_one_entry(redis_url: str) -> None:
+    """A call that asks again and again leaves one entry, and one warning when it is released."""
+    with interlock.connect(redis_url) as client:
+
+        def loop() -> None:
+            for _ in range(20):
+                assert client.try_lock("name")
+            ((entry,),) = client._driver.unclaimed.entries.values()
+            assert entry.count == 20
+
+        with pytest.warns(MisuseWarning, match="was not kept"):
+            loop()
+        with (
+            pytest.warns(MisuseWarning, match="is released now") as told,
+            client.lock("name") as hold,
+        ):
+            assert hold.depth == 1
+        assert len(told) == 1
+
+
+def test_an_error_over_entries_does_not_stop_renewals(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If looking for calls that have returned fails, that is reported, and holds are renewed."""
+    reported: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+
+    def fail() -> None:
+        raise KeyError("name")
+
+    with interlock.connect(redis_url, lease=LEASE) as client:
+        monkeypatch.setattr(client._driver.unclaimed, "sweep", fail)
+        with client.lock("name"), interlock.connect(redis_url) as other:
+            assert not other.lock("name").acquire(timeout=2 * LEASE)
+    assert reported
+
+
+def test_greenlets(redis_url: str) -> None:
+    """A greenlet of gevent that sleeps keeps what it did not keep, and its other holds."""
+    pytest.importorskip("gevent")
+    program = """if True:
+        from gevent import monkey; monkey.patch_all()
+        import sys, time, gevent, interlock
+        client = interlock.connect(sys.argv[1], lease=0.9)
+        def work():
+            other = client.lock("other")
+            other.acquire()
+            if client.try_lock("name"):
+                time.sleep(2)
+                print(other.owned())
+                with client.lock("name") as hold:
+                    print(hold.depth)
+            other.release()
+        gevent.spawn(work).get()
+        client.close()
+    """
+    command = [sys.executable, "-W", "ignore", "-c", program, redis_url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.split(), done.stderr) == (["True", "2"], "")
 
 
 async def test_a_task_that_asks_again_gives_up_first(redis_url: str) -> None:

@@ -298,7 +298,8 @@ async def release_unclaimed(
     for entry in driver.unclaimed.take(core.hold_key, owner):
         rest = "it is released now"
         try:
-            await driver.perform(entry.hold.release())
+            for _ in range(entry.count):
+                await driver.perform(entry.hold.release())
         except InterlockError as error:
             rest = f"it cannot be released: {error}"
         warn(

@@ -283,7 +283,8 @@ def release_unclaimed(driver: ThreadDriver, core: LockBase | LeasedSemaphore, ow
     for entry in driver.unclaimed.take(core.hold_key, owner):
         rest = "it is released now"
         try:
-            driver.perform(entry.hold.release())
+            for _ in range(entry.count):
+                driver.perform(entry.hold.release())
         except InterlockError as error:
             rest = f"it cannot be released: {error}"
         warn(

@@ -267,8 +267,7 @@ class Renewer:
         holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
         entries = self._by_node(cleanups.take_due(now), lambda entry: entry.effect.call.keys[0])
         self._tell(result)
-        if self.unclaimed is not None:
-            self.unclaimed.sweep()
+        self._sweep()
         waits, card = self._for_operators(now)
         slow = self._by_node(waits, lambda hold: hold.key)
         cards = {} if card is None else {self._topology.owner(card.keys[0]): card}
@@ -301,6 +300,15 @@ class Renewer:
         self._perform(events.name_holders(slow), connection)
         if card is not None:
             self._write(card, connection)
+
+    def _sweep(self) -> None:
+        """Forget what was dropped and is over; another thread frees its variables."""
+        try:
+            frames = [] if self.unclaimed is None else self.unclaimed.sweep()
+            if frames:
+                callbacks.call_user(Renewer, "variables of a call that has returned", frames.clear)
+        except Exception as error:  # noqa: BLE001 - renewals matter more
+            callbacks.report_aside("the renewal thread, at holds that were not kept", error)
 
     def _for_operators(self, now: float) -> tuple[list[Hold], Eval[bool] | None]:
         """Return the long waits to report, and the script that writes the client's card if due."""

@@ -10,15 +10,19 @@ Rules:
   for users who keep and release what they got.
 * An entry is released when its thread or task ends. It is also released when that asks for the same
   name again, and the call that asked before has returned. The user is told of both.
-* A call has returned if its frame is not on the stack. The frame is known only if the object was
-  dropped in it. Otherwise that call has returned before.
-* A frame keeps its variables alive, so the renewal thread drops those that have returned.
+* The frame of that call is known only if the object was dropped in it. Otherwise the call has
+  returned before.
+* A call has returned if nothing but its entry refers to its frame: Python refers to each frame that
+  runs or may go on. A generator or a greenlet may go on while it is on no stack.
+* A plain function has also returned if it is not on the stack of the owner that asks. A traceback
+  may still refer to its frame.
+* A frame keeps its variables alive, so a round of renewals drops those that have returned. Another
+  thread frees the variables, because that may run user code.
 """
 
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 import weakref
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 
 _SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 """Frames with one of these flags live on while they are on no stack."""
+_REFERENCES = 2
+"""References to a frame that has returned: of its entry, and of the call that counts them."""
 
 
 class Driver(Protocol):
@@ -45,20 +51,36 @@ class Driver(Protocol):
 
 
 class Entry:
-    """One entry of a hold that only its thread or task can end.
+    """What one call entered of a hold, and only its thread or task can end.
 
     Attributes:
         hold: the hold.
         frame: the frame that asked, if it may still run.
         write: how to write it.
+        count: how often it entered the hold.
     """
 
-    __slots__ = ("frame", "hold", "write")
+    __slots__ = ("count", "frame", "hold", "write")
 
     def __init__(self, hold: Hold, frame: FrameType | None, write: str) -> None:
         self.hold = hold
         self.frame = frame
         self.write = write
+        self.count = 1
+
+    def returned(self) -> bool:
+        """Return whether the frame that asked has surely returned."""
+        return self.frame is None or sys.getrefcount(self.frame) <= _REFERENCES
+
+    def may_run(self) -> bool:
+        """Return whether the frame that asked may still run, when its owner asks again."""
+        frame = self.frame
+        if frame is None:
+            return False
+        if frame.f_code.co_flags & _SUSPENDS or _is_below(frame, caller_frame()):
+            del frame  # it does not count
+            return not self.returned()
+        return False
 
 
 class Unclaimed:
@@ -86,7 +108,12 @@ class Unclaimed:
                 return  # no task runs: the renewal thread releases it
         if hold.owner() is not owner:
             hold.belong_to(owner)
-        self.entries.setdefault((hold.core.hold_key, owner.identity), []).append(entry)
+        entries = self.entries.setdefault((hold.core.hold_key, owner.identity), [])
+        for other in entries:
+            if other.hold is hold and other.frame is entry.frame:
+                other.count += 1
+                return
+        entries.append(entry)
 
     def take(self, key: object, owner: Owner) -> list[Entry]:
         """Return the entries of *owner* to release now: those whose frames have returned."""
@@ -95,11 +122,14 @@ class Unclaimed:
         seen: dict[Hold, int] = {}
         for entry in entries:
             hold = entry.hold
-            seen[hold] = seen.get(hold, 0) + 1
+            before = seen.get(hold, 0)
             if hold.state is State.LOST:
+                entry.count = 1
                 over.append(entry)  # to release it tells of the loss
-            elif hold.state is State.HELD and seen[hold] <= hold.depth:
-                (kept if _is_below(entry.frame, caller_frame()) else over).append(entry)
+            elif hold.state is State.HELD and before < hold.depth:
+                entry.count = min(entry.count, hold.depth - before)
+                seen[hold] = before + entry.count
+                (kept if entry.may_run() else over).append(entry)
         if kept:
             self.entries.setdefault((key, owner.identity), []).extend(kept)
         return over
@@ -109,17 +139,23 @@ class Unclaimed:
         lists = list(self.entries.values())
         return any(entry.hold.owner is reference for entries in lists for entry in entries)
 
-    def sweep(self) -> None:
-        """Forget the entries of holds that have ended, and frames that have returned."""
+    def sweep(self) -> list[FrameType | None]:
+        """Forget the entries of holds that have ended, and frames that have returned.
+
+        Return these frames.
+        """
+        frames: list[FrameType | None] = []
         for key, entries in list(self.entries.items()):
             for entry in list(entries):
-                frame = entry.frame
                 if not entry.hold.kept():
                     entries.remove(entry)
-                elif frame and not frame.f_code.co_flags & _SUSPENDS and not _runs(frame):
+                    frames.append(entry.frame)
+                elif entry.frame and entry.returned():
+                    frames.append(entry.frame)
                     entry.frame = None
             if not entries:
                 _ = self.entries.pop(key, None)
+        return frames
 
     def after_fork(self) -> None:
         """Forget everything in a forked child, which holds nothing."""
@@ -202,19 +238,8 @@ def _line(code: CodeType, instruction: int) -> int:
     return code.co_firstlineno
 
 
-# A frame in a variable of a function that it has called would be kept, with all its variables.
-
-
-def _is_below(frame: FrameType | None, top: FrameType | None) -> bool:
+def _is_below(frame: FrameType, top: FrameType | None) -> bool:
     """Return whether *frame* is on the stack that ends with *top*."""
     while top is not None and top is not frame:
         top = top.f_back
-    return frame is not None and top is frame
-
-
-def _runs(frame: FrameType) -> bool:
-    """Return whether *frame* is on the stack of another thread."""
-    # The documented way to the stacks.
-    stacks = sys._current_frames()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    del stacks[threading.get_ident()]
-    return any(_is_below(frame, top) for top in stacks.values())
+    return top is frame
