@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import Kind, Stage
 
+import interlock.asyncio
 from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
@@ -67,6 +69,43 @@ async def test_blocks_by_hand(stage: Stage) -> None:
     assert free(stage) == 2
     with pytest.raises(NotHeldError):
         await owner.do(stage.face.leave, limit)
+
+
+class Struck(BaseException):
+    """What strikes like a Ctrl-C."""
+
+
+def strike(*_: Any) -> Any:
+    """Strike."""
+    raise Struck
+
+
+@pytest.mark.parametrize("how", ["block", "call"])
+async def test_an_interruption_before_the_block_begins(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """If a Ctrl-C comes when the permit is there and its block not yet, the permit comes back."""
+    owner, limit = stage.owner(), stage.lock(stage.client())
+    await owner.do((await owner.do(limit.acquire)).release)
+    if how == "block":
+        monkeypatch.setattr(limit, "_by_hand", type("Hit", (list,), {"append": strike})())
+        enter = functools.partial(stage.face.enter, limit)
+    else:
+        kind = interlock.asyncio.Permit if stage.face.is_async else interlock.Permit
+        monkeypatch.setattr(kind, "__aenter__" if stage.face.is_async else "__enter__", strike)
+        enter = limit(_nothing_async if stage.face.is_async else _nothing)
+    # A task of its own would take no such exception to who waits for it.
+    with pytest.raises(Struck):
+        await (enter() if stage.face.is_async else owner.do(enter))
+    assert free(stage) == 2
+
+
+def _nothing() -> None:
+    pass
+
+
+async def _nothing_async() -> None:
+    pass
 
 
 async def test_at_most_n_calls_run(stage: Stage) -> None:

@@ -66,8 +66,15 @@ class Limited:
         @functools.wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
             permit = await make(name_of(args, kwargs)).acquire(1, self._timeout, self._lease)
-            async with permit:
-                return checked_result(await function(*args, **kwargs), function)
+            # A Ctrl-C may come before a block of the permit has begun.
+            try:
+                _ = await permit.__aenter__()
+                result = checked_result(await function(*args, **kwargs), function)
+            except BaseException as error:
+                await permit.__aexit__(type(error), error, None)
+                raise
+            await permit.__aexit__(None, None, None)
+            return result
 
         return call
 
@@ -112,11 +119,15 @@ class Limited:
     async def __aenter__(self) -> Permit:
         looked_up = entered(self)
         permit = await self.acquire()
-        block = None if looked_up is None else looked_up()
-        if block is None:
-            self._by_hand.append(permit)
-        else:
-            self._blocks[block] = permit
+        try:
+            block = None if looked_up is None else looked_up()
+            if block is None:
+                self._by_hand.append(permit)
+            else:
+                self._blocks[block] = permit
+        except BaseException as error:
+            await permit.__aexit__(type(error), error, None)
+            raise
         return permit
 
     if TYPE_CHECKING:

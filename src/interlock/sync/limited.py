@@ -65,8 +65,15 @@ class Limited:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             permit = make(name_of(args, kwargs)).acquire(1, self._timeout, self._lease)
-            with permit:
-                return checked_result(function(*args, **kwargs), function)
+            # A Ctrl-C may come before a block of the permit has begun.
+            try:
+                _ = permit.__enter__()
+                result = checked_result(function(*args, **kwargs), function)
+            except BaseException as error:
+                permit.__exit__(type(error), error, None)
+                raise
+            permit.__exit__(None, None, None)
+            return result
 
         return call
 
@@ -111,11 +118,15 @@ class Limited:
     def __enter__(self) -> Permit:
         looked_up = entered(self)
         permit = self.acquire()
-        block = None if looked_up is None else looked_up()
-        if block is None:
-            self._by_hand.append(permit)
-        else:
-            self._blocks[block] = permit
+        try:
+            block = None if looked_up is None else looked_up()
+            if block is None:
+                self._by_hand.append(permit)
+            else:
+                self._blocks[block] = permit
+        except BaseException as error:
+            permit.__exit__(type(error), error, None)
+            raise
         return permit
 
     if TYPE_CHECKING:
