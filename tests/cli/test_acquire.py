@@ -12,6 +12,7 @@ from tests.cli.cli_process import ENVIRON
 
 import interlock
 from interlock.cli import main
+from interlock.cli.ticket_file import NewFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +77,32 @@ def test_a_ticket_that_is_over(shell: Shell, redis_url: str) -> None:
             assert "not held by this ticket" in shell.err
             assert f"held by {hold.holder}" in shell.err
         assert hold.valid
+
+
+def test_a_death_before_the_ticket_is_written(
+    shell: Shell, tmp_path: Path, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the ticket is written, the lock has a client's short lease; then what was asked for."""
+    left: list[int] = []
+    write = NewFile.write
+
+    def look_and_write(self: NewFile, ticket: str) -> None:
+        left.append(redis_client.pttl("deploy"))
+        write(self, ticket)
+
+    monkeypatch.setattr(NewFile, "write", look_and_write)
+    assert shell.run("acquire", "deploy", "--lease", 900, "--ticket-file", tmp_path / "t") == 0
+    assert 0 < left[0] <= 30_000
+    assert 800_000 < redis_client.pttl("deploy") <= 900_000
+
+
+def test_a_lock_that_is_lost_before_the_ticket_is_written(
+    shell: Shell, tmp_path: Path, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the short lease ends before the ticket is written, acquire exits with 1 and says why."""
+    monkeypatch.setattr(NewFile, "write", lambda *_: redis_client.delete("deploy"))
+    assert shell.run("acquire", "deploy", "--ticket-file", tmp_path / "t") == 1
+    assert "not held by this ticket" in shell.err
 
 
 def test_a_ticket_that_cannot_be_written(

@@ -12,7 +12,7 @@ from interlock.cli.reading import add_url, credentials_of, url_of
 from interlock.cli.status import Status, say
 from interlock.cli.ticket_file import NewFile
 from interlock.cli.values import lease, seconds
-from interlock.errors import AcquireTimeoutError
+from interlock.errors import AcquireTimeoutError, NotHeldError
 from interlock.options import check_reason
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ can read, and nothing is printed.
 
 exit status:
     0   the lock is held, and the ticket written
-    1   somebody else holds it
+    1   somebody else holds it, or it was lost before the ticket was written
    64   usage: the command line, the URL or the file cannot work
    69   the server could not be asked, or refused
    74   the ticket could not be written; the lock is free again
@@ -92,11 +92,11 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     try:
         credentials = credentials_of(given, environ)
         with interlock.connect(url, credentials=credentials, card=False) as client:
-            # If this process dies before the ticket is written, the client's own lease ends it.
             lock = client.fenced_lock(str(given["name"]), timeout=float(str(given["wait"])))
             try:
                 with lock as hold:
-                    ticket = client.ticket(hold.hand_over(lease=wanted))
+                    # If this process dies before the ticket is written, this short lease ends it.
+                    ticket = client.ticket(hold.hand_over())
             except AcquireTimeoutError as error:
                 say(str(error))
                 return Status.CONFLICT
@@ -109,7 +109,10 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 def _deliver(
     client: Client, ticket: Ticket, file: NewFile | None, wanted: float, reason: str
 ) -> int:
-    """Write *ticket* where it is wanted. If that fails, free the lock: nobody could release it."""
+    """Write *ticket* where it is wanted, and only then let it be good for *wanted* seconds.
+
+    If that fails, free the lock: nobody could release it.
+    """
     try:
         ticket.announce(wanted, reason, who=_who())
         if file is not None:
@@ -117,6 +120,10 @@ def _deliver(
         else:
             print(ticket)
             sys.stdout.flush()
+        ticket.renew(wanted)
+    except NotHeldError as error:
+        say(str(error))
+        return Status.CONFLICT
     except BaseException as error:
         client.ticket(str(ticket)).release()
         if isinstance(error, OSError):
