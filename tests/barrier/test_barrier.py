@@ -448,6 +448,34 @@ async def test_a_party_that_dies_while_it_acts(stage: Stage) -> None:
         await asyncio.wait_for(other, 20)
 
 
+async def test_time_is_up_while_another_party_acts(stage: Stage) -> None:
+    """A party that comes while one acts gets BrokenBarrierError in time, and breaks nothing."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def act() -> None:
+        begun.set()
+        assert go_on.wait(20)
+
+    async def act_in_task() -> None:
+        begun.set()
+        await asyncio.to_thread(go_on.wait, 20)
+
+    client = stage.client(poll_cap=60)
+    action = act_in_task if stage.face.is_async else act
+    barrier = stage.lock(client, parties=1, action=action)
+    actor = asyncio.create_task(stage.owner().do(barrier.wait))
+    await asyncio.to_thread(begun.wait, 20)
+    try:
+        before = stage.redis.info()["total_commands_processed"]
+        late = stage.owner().do(barrier.wait, timeout=0.3)
+        with pytest.raises(BrokenBarrierError, match="another party still acts"):
+            await asyncio.wait_for(late, 5)
+        assert stage.redis.info()["total_commands_processed"] - before < 50
+    finally:
+        go_on.set()
+    assert await asyncio.wait_for(actor, 20) == 0
+
+
 def test_a_late_end_of_who_has_left(redis_client: redis.Redis) -> None:
     """A copy of the end that comes when its party has left ends nothing: another party acts."""
     place = scripts.Barrier("{b}", "{b}:waiting", "{b}:passed", "PUBLISH", "{b}:channel")

@@ -17,6 +17,7 @@ from interlock.testing.schedule import (
     Schedule,
     abandon,
     crash,
+    delay_reply,
     delay_request,
     pause,
     restart,
@@ -246,6 +247,26 @@ def test_a_late_arrival_of_who_has_left(delay: float) -> None:
         assert isinstance(world.played[f"p{number}"].result, BrokenBarrierError)
     world.check_generations()
     world.check_rest()
+
+
+def test_a_last_party_that_hears_too_late_does_not_act() -> None:
+    """If the reply comes after the lease of the last party, it breaks the barrier, and all know."""
+    late = {"lease": 1.0, "command_timeout": 5.0, "outage_timeout": 9.0}
+    world = World(Schedule({("p1", 1): delay_reply(2.0)}), **late)  # after its sleep
+
+    def party(later: float) -> Callable[[Process], Work]:
+        def program(me: Process) -> Work:
+            yield me.sleep(later)
+            core = Barrier(me.client.session, "name", 2)
+            return (yield core.wait(me.client.clock() + 20.0, acts=True))
+
+        return program
+
+    for number in range(2):
+        world.add(f"p{number}", party(number * 0.05))
+    world.simulator.run_for(10)
+    for number in range(2):
+        assert isinstance(world.played[f"p{number}"].error, BrokenBarrierError)
 
 
 @pytest.mark.parametrize("seed", range(20))

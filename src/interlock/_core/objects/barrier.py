@@ -28,7 +28,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from interlock._core.locks.lock_base import undo_acquire
 from interlock._core.model import names
-from interlock._core.model.effects import undoing
+from interlock._core.model.effects import NEVER, undoing
 from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.objects.meeting import MOST, Meeting
 from interlock._core.queue.waiters import section
@@ -105,6 +105,10 @@ class Barrier(Meeting):
                 return Acting(owner, party, arrival.generation, arrival.place)
             if arrival.place != _ACTING:
                 return arrival.place
+            if self.session.clock() >= deadline:
+                raise self.error(
+                    f"time is up at barrier {self.name!r}: another party still acts", name=self.name
+                )
 
     def finish(self, acting: Acting) -> Op[int]:
         """End the generation of *acting*, whose action is done; return its index.
@@ -128,8 +132,8 @@ class Barrier(Meeting):
     def fail(self, acting: Acting) -> Op[None]:
         """Break the generation of *acting*, whose action failed; one round trip."""
         party, session = acting.party, self.session
-        call = scripts.barrier_look(self._place(), acting.generation, self._kept, party.holder)
-        _ = yield from undoing(session.persist(call), undo_acquire, session, party, None)
+        leaving = self._give_up(party, acting.generation)
+        _ = yield from undoing(leaving, undo_acquire, session, party, None)
         party.gave_back()
         session.holds.end(party)
 
@@ -160,7 +164,11 @@ class Barrier(Meeting):
             session.watchdog.watch(party)
             if acts and arrival.place + 1 == self.parties:
                 return arrival
-        passed = yield from self._await_end(party, arrival, deadline)
+        if acts and arrival.place + 1 == self.parties:
+            # The reply came too late: its lease may be over, so it must not act.
+            passed = yield from self._give_up(party, arrival.generation)
+        else:
+            passed = yield from self._await_end(party, arrival, deadline)
         # However the wait ended, nothing is left to undo.
         party.gave_back()
         session.holds.end(party)
@@ -187,11 +195,15 @@ class Barrier(Meeting):
         )
         if not (yield from waiting):
             limit = session.clock() + max(GIVING_UP, session.options.command_timeout)
-            last = scripts.barrier_look(
-                self._place(), generation, self._kept, party.holder, deadline=limit
-            )
-            return (yield from session.persist(last)) is True
+            return (yield from self._give_up(party, generation, limit))
         return ends.passed(generation)
+
+    def _give_up(self, party: Hold, generation: str, limit: float = NEVER) -> Op[bool]:
+        """Break *generation*, if *party* is still in it; return whether it had passed before."""
+        call = scripts.barrier_look(
+            self._place(), generation, self._kept, party.holder, deadline=limit
+        )
+        return (yield from self.session.persist(call)) is True
 
     def _look(self, ends: _Ends, generation: str, deadline: float) -> Op[float | None]:
         """Look once; return the seconds until a party may be dead.
