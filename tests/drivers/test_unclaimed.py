@@ -8,22 +8,25 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import KINDS, Stage
+from tests.support.faults import swallow_reply
 
 import interlock
 import interlock.asyncio
-from interlock import MisuseWarning
+from interlock import MisuseWarning, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     import redis
     from tests.lock.lock_like import Face
+    from tests.support.proxy import FaultProxy
 
 LEASE = 0.9
 
@@ -164,14 +167,33 @@ def test_a_loop_costs_one_entry(redis_url: str) -> None:
             ((entry,),) = client._driver.unclaimed.entries.values()
             assert entry.count == 20
 
+        lock = client.lock("name")
+        lock.acquire()
         with pytest.warns(MisuseWarning, match="was not kept"):
             loop()
-        with (
-            pytest.warns(MisuseWarning, match="is released now") as told,
-            client.lock("name") as hold,
-        ):
-            assert hold.depth == 1
+        with pytest.warns(MisuseWarning, match="is released now") as told, lock as hold:
+            assert hold.depth == 2
         assert len(told) == 1
+        lock.release()
+        assert not lock.locked()
+
+
+def test_a_silent_server_does_not_hold_up_a_single_try(proxy: FaultProxy) -> None:
+    """The release before a single try waits for one reply at most, as the try itself does."""
+    silent = threading.Event()
+    proxy.on_request(lambda _: silent.is_set(), swallow_reply)
+    client = interlock.connect(proxy.url(), command_timeout=0.5)
+    with client, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _take(client)
+        silent.set()
+        began = time.monotonic()
+        with pytest.raises(ServerUnavailableError):
+            client.try_lock("name")
+        assert time.monotonic() - began < 5
+        silent.clear()
+        with client.lock("name", timeout=20) as hold:
+            assert hold.depth == 1
 
 
 def test_an_error_over_entries_does_not_stop_renewals(

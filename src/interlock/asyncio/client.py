@@ -508,7 +508,7 @@ class Client(metaclass=Suggesting):
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         core, owner = core_lock.Lock(driver.session, name), current_owner()
         if driver.unclaimed.entries:
-            await release_unclaimed(driver, core, owner)
+            await release_unclaimed(driver, core, owner, limit)
         hold = await driver.perform(
             core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         )

@@ -124,7 +124,7 @@ class Lock(metaclass=Suggesting):
         )
         driver, owner = self.driver, self._fixed_owner or current_owner()
         if driver.unclaimed.entries:
-            await self._release_unclaimed(owner)
+            await self._release_unclaimed(owner, limit)
         hold = await driver.perform(
             self.core.acquire(
                 owner,
@@ -166,7 +166,7 @@ class Lock(metaclass=Suggesting):
         if block is not None:
             block.owner = owner
         if driver.unclaimed.entries:
-            await self._release_unclaimed(owner)
+            await self._release_unclaimed(owner, limit)
         step = self.core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
@@ -229,7 +229,7 @@ class Lock(metaclass=Suggesting):
         """Acquire for a block, or return an empty hold."""
         driver, owner = self.driver, self._fixed_owner or current_owner()
         if driver.unclaimed.entries:
-            await self._release_unclaimed(owner)
+            await self._release_unclaimed(owner, limit)
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         step = self.core.acquire(owner, deadline, lease)
         hold = None
@@ -249,10 +249,10 @@ class Lock(metaclass=Suggesting):
         refusal = await driver.run(self.core.refusal(limit))
         return Hold(driver, NoHold(self.core.kind, self.name, owner.label, refusal.holder))
 
-    async def _release_unclaimed(self, owner: Owner) -> None:
+    async def _release_unclaimed(self, owner: Owner, limit: float) -> None:
         """Release what *owner* acquired of this lock and did not keep."""
         if isinstance(self.core, LockBase):
-            await release_unclaimed(self.driver, self.core, owner)
+            await release_unclaimed(self.driver, self.core, owner, limit)
 
     async def _give_back(self, release: Step[None]) -> None:
         """Perform *release*, whatever strikes meanwhile."""

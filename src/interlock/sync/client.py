@@ -494,7 +494,7 @@ class Client(metaclass=Suggesting):
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         core, owner = core_lock.Lock(driver.session, name), current_owner()
         if driver.unclaimed.entries:
-            release_unclaimed(driver, core, owner)
+            release_unclaimed(driver, core, owner, limit)
         hold = driver.perform(
             core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         )

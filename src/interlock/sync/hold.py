@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks import transfer
+from interlock._core.locks.lock_base import DelayingRelease
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.process.unclaimed import Claim
@@ -275,16 +276,20 @@ def kept(driver: ThreadDriver, hold: OneHold, caller: Owner, write: str) -> Hold
     return Hold(driver, hold, Claim(driver, hold, caller, write))
 
 
-def release_unclaimed(driver: ThreadDriver, core: LockBase | LeasedSemaphore, owner: Owner) -> None:
+def release_unclaimed(
+    driver: ThreadDriver, core: LockBase | LeasedSemaphore, owner: Owner, limit: float
+) -> None:
     """Release what *owner* acquired of *core*, did not keep, and cannot rely on any more.
 
-    A warning tells of each.
+    A warning tells of each. If the server does not answer within *limit* seconds, or the time of
+    one round trip, the background goes on.
     """
+    deadline = driver.session.clock() + limit
     for entry in driver.unclaimed.take(core.hold_key, owner):
         rest = "it is released now"
         try:
-            for _ in range(entry.count):
-                driver.perform(entry.hold.release())
+            step = DelayingRelease(driver.session, entry.hold, entry.count, deadline)
+            driver.perform(step)
         except InterlockError as error:
             rest = f"it cannot be released: {error}"
         warn(

@@ -143,7 +143,7 @@ class LeasedSemaphore(metaclass=Suggesting):
         """Return the request for *n* permits, and the function that makes what the user gets."""
         driver, caller = self._driver, current_owner()
         if driver.unclaimed.entries:
-            release_unclaimed(driver, self._recipe, caller)
+            release_unclaimed(driver, self._recipe, caller, limit)
 
         owner = Owner(caller.label)  # each permit is a hold of its own
 

@@ -118,7 +118,7 @@ class Lock(metaclass=Suggesting):
         )
         driver, owner = self.driver, self._fixed_owner or current_owner()
         if driver.unclaimed.entries:
-            self._release_unclaimed(owner)
+            self._release_unclaimed(owner, limit)
         hold = driver.perform(
             self.core.acquire(
                 owner,
@@ -160,7 +160,7 @@ class Lock(metaclass=Suggesting):
         if block is not None:
             block.owner = owner
         if driver.unclaimed.entries:
-            self._release_unclaimed(owner)
+            self._release_unclaimed(owner, limit)
         step = self.core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
@@ -219,7 +219,7 @@ class Lock(metaclass=Suggesting):
         """Acquire for a block, or return an empty hold."""
         driver, owner = self.driver, self._fixed_owner or current_owner()
         if driver.unclaimed.entries:
-            self._release_unclaimed(owner)
+            self._release_unclaimed(owner, limit)
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         step = self.core.acquire(owner, deadline, lease)
         hold = None
@@ -235,10 +235,10 @@ class Lock(metaclass=Suggesting):
         refusal = driver.run(self.core.refusal(limit))
         return Hold(driver, NoHold(self.core.kind, self.name, owner.label, refusal.holder))
 
-    def _release_unclaimed(self, owner: Owner) -> None:
+    def _release_unclaimed(self, owner: Owner, limit: float) -> None:
         """Release what *owner* acquired of this lock and did not keep."""
         if isinstance(self.core, LockBase):
-            release_unclaimed(self.driver, self.core, owner)
+            release_unclaimed(self.driver, self.core, owner, limit)
 
     def _give_back(self, release: Step[None]) -> None:
         """Perform *release*, whatever strikes meanwhile."""

@@ -1030,6 +1030,32 @@ class Release(Step[None]):
         return over or (self._begun and self._depth > 0)
 
 
+class DelayingRelease(Release):
+    """A release of *count* depths at once, before something else that ends at *deadline*.
+
+    One try has the time of a full round trip. The background does what is not done by then.
+    """
+
+    __slots__ = ("_count", "_deadline")
+
+    def __init__(self, session: Session, hold: Hold, count: int, deadline: float) -> None:
+        self._count, self._deadline = count, deadline
+        _ = self.of(session, hold)
+
+    def begin(self) -> Eval[int] | None:
+        """Begin as `Release` does, at the last of the depths."""
+        hold, count = self._hold, self._count
+        self._count = 1
+        if hold.state is HELD:
+            hold.found(hold.depth - count + 1)
+        if super().begin() is None:
+            return None
+        call = self._call = hold.core.release_script(hold, self._depth)
+        call.deadline = LockBase.answer_by(self._deadline, self._session.clock())
+        call.patient = True  # a full round trip, as for a single try
+        return call
+
+
 class Refused(Step[None]):
     """An operation that cannot begin, because of *error*."""
 
