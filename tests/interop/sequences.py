@@ -190,7 +190,6 @@ ON_PURPOSE: dict[str, dict[str, range]] = {
     "a-token-for-each-hold": {"fenced": range(1, 12)},
     "a-free-fair-lock-cannot-be-released": {"fair": range(8, 9)},
     "a-refused-release-is-silent": {"read": range(8, 9), "write": range(8, 9)},
-    "force-removes-all-keys": {"read": range(10, 12), "read-force": range(2, 3)},
     "writers-leases-do-not-add-up": {"write": range(1, 4)},
     "a-re-entry-never-shortens": {"lock-leases": range(2, 5)},
     "a-lock-goes-to-the-next-waiter": {
