@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.locks import lock_base
-from interlock._core.upkeep import session
+from interlock._core.upkeep import session, watchdog
 from interlock._drivers import aio, threads
 from interlock._embedded import EmbeddedServer
 from tests.extras import VERSIONS
@@ -56,6 +56,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     for module in (lock_base, session, threads):
         monkeypatch.setattr(module, "GRACE", PATIENCE)
+    monkeypatch.setattr(watchdog, "TELL_WITHIN", PATIENCE)
     monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (PATIENCE,))
 
 

@@ -329,7 +329,9 @@ async def test_a_cancelled_call_releases(redis_url: str, redis_client: redis.Red
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert keys(redis_client) == {"report"}
+        # One request is remembered for a while, so that no late copy cuts the lease again.
+        [request] = keys(redis_client) - {"report"}
+        assert request.startswith("interlock_request:{report}:")
 
 
 def test_names_come_from_the_arguments_of_the_call(
