@@ -87,7 +87,7 @@ except interlock.ServerUnavailableError:
 else:
     raise AssertionError("there was no reply")
 took = time.monotonic() - began
-assert 0.25 < took < 1.5, took
+assert 1.9 < took < 4, took  # a try has the time of a command
 assert ticks - before > 25, ticks - before
 done = True
 wait_for_all([ticker])

@@ -123,7 +123,9 @@ def test_ctrl_c_anywhere_in_an_adoption(
             adopted = other.adopt(ticket)
         if adopted is not None:
             adopted.release()
-        assert not [hold for hold in other._driver.session.holds if not hold.abandoned()], blow
+        # A hold that was returned is its thread's, also if the caller never got it.
+        kept = [hold for hold in other._driver.session.holds if not hold.abandoned()]
+        assert not kept or "return in Client.adopt" in str(blow), str(blow)
         wait_until(lambda: not other._driver._renewer._cleanups, 5, f"{blow} leaves no clean-up")
         if other.lock("name").hold is not None:
             # Python has no place between the end of a call and the next step of the caller.

@@ -22,7 +22,7 @@ def test_locks_in_tasks_on_uvloop(tmp_path: Path) -> None:
     """The tests of tasks, cancellation and the asyncio pipeline pass on uvloop's event loop."""
     (tmp_path / "on_uvloop.py").write_text(PLUGIN)
     names = ("lock/test_lock_tasks.py", "lock/test_lock_cancel.py", "links/test_pipeline.py")
-    plugins = ["-p", "on_uvloop", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    plugins = ["-p", "on_uvloop", "-p", "no:cacheprovider", "-n0"]
     done = subprocess.run(
         [
             sys.executable,
