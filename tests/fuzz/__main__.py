@@ -130,8 +130,10 @@ def argument(name: str, hint: object, chance: random.Random) -> object:
         base = chance.choice(TEXTS)
         keys = (names.condition_waiting(base), names.condition_leases(base))
         return Condition(*keys, "PUBLISH", chance.choice(TEXTS))
-    if name == "publish":
-        return chance.choice(("PUBLISH", ""))
+    if name in ("publish", "channel"):
+        # Most constructors take the queue's key from a channel.
+        channels = (names.lock_channel(chance.choice(TEXTS)), chance.choice(TEXTS))
+        return chance.choice(("PUBLISH", "") if name == "publish" else channels)
     pools: dict[object, tuple[object, ...]] = {
         "str": TEXTS,
         "bool": (False, True),
@@ -191,7 +193,7 @@ def fuzz_errors(chance: random.Random, inputs: int) -> None:
 class _Endpoint:
     """Gives a connection to the other end of a socket pair."""
 
-    where, moves, served = "fuzz", False, True
+    where, moves, served, login = "fuzz", False, True, None
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
