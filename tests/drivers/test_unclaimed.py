@@ -213,30 +213,6 @@ def test_an_error_over_entries_does_not_stop_renewals(
     assert reported
 
 
-def test_greenlets(redis_url: str) -> None:
-    """A greenlet of gevent that sleeps keeps what it did not keep, and its other holds."""
-    pytest.importorskip("gevent")
-    program = """if True:
-        from gevent import monkey; monkey.patch_all()
-        import sys, time, gevent, interlock
-        client = interlock.connect(sys.argv[1], lease=0.9)
-        def work():
-            other = client.lock("other")
-            other.acquire()
-            if client.try_lock("name"):
-                time.sleep(2)
-                print(other.owned())
-                with client.lock("name") as hold:
-                    print(hold.depth)
-            other.release()
-        gevent.spawn(work).get()
-        client.close()
-    """
-    command = [sys.executable, "-W", "ignore", "-c", program, redis_url]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout.split(), done.stderr) == (["True", "2"], "")
-
-
 async def test_a_task_that_asks_again_gives_up_first(redis_url: str) -> None:
     """A coroutine that has returned does not keep its lock from the next one of its task."""
     async with interlock.asyncio.connect(redis_url) as client:

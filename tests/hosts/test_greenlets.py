@@ -116,3 +116,26 @@ def test_greenlets_take_turns_over_a_slow_network(
         check=False,
     )
     assert (child.returncode, child.stdout) == (0, "well\n"), child.stderr
+
+
+def test_a_greenlet_that_sleeps_keeps_its_holds(redis_url: str) -> None:
+    """A greenlet of gevent that sleeps keeps what it did not keep, and its other holds."""
+    program = """if True:
+        from gevent import monkey; monkey.patch_all()
+        import sys, time, gevent, interlock
+        client = interlock.connect(sys.argv[1], lease=0.9)
+        def work():
+            other = client.lock("other")
+            other.acquire()
+            if client.try_lock("name"):
+                time.sleep(2)
+                print(other.owned())
+                with client.lock("name") as hold:
+                    print(hold.depth)
+            other.release()
+        gevent.spawn(work).get()
+        client.close()
+    """
+    command = [sys.executable, "-W", "ignore", "-c", program, redis_url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.split(), done.stderr) == (["True", "2"], "")
