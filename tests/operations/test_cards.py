@@ -12,10 +12,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.core.bench import Bench
 from tests.support.servers import wait_until
 
 from interlock import Options, connect
-from interlock._core.insight.card import CARD, INDEX, MOST
+from interlock._core.insight.card import CARD, INDEX, MOST, CardWriter
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
 from interlock.cli import main
@@ -440,3 +441,23 @@ def _check_rights(
         assert redis_client.execute_command("ACL", "LOG") == []
     finally:
         redis_client.execute_command("ACL", "DELUSER", "shop", "ops")
+
+
+def test_a_card_waits_for_the_reason_of_a_loss() -> None:
+    """While a client asks why its hold is gone, its card does not tell a reason yet."""
+    bench = Bench()
+    bench.hold("orders").since = bench.now
+    writer = CardWriter(bench.session, {})
+    bench.now += 2
+    card = writer.look(bench.now)
+    assert card is not None
+    writer.answered(card)
+    [hold] = bench.session.holds.snapshot()
+    tell = bench.session.begin_loss(hold, "server lost it")
+    bench.now += bench.session.watchdog.period
+    assert not any(str(each).startswith("x ") for each in writer.write(bench.now).args)
+    hold.hear("stuck since noon")
+    tell()
+    args = [str(each) for each in writer.write(bench.now).args]
+    [place] = [number for number, each in enumerate(args) if each.startswith("x ")]
+    assert json.loads(args[place + 1])["why"] == "stuck since noon"

@@ -53,6 +53,11 @@ def ends(url: str, name: str) -> list[EndInfo]:
         return reader.ends(name)
 
 
+def ended(url: str, name: str) -> bool:
+    """Return whether a card tells how a hold of *name* ended."""
+    return bool(ends(url, name))
+
+
 @pytest.fixture
 def holder(redis_url: str) -> Iterator[subprocess.Popen[bytes]]:
     """Give a process that holds ``stuck`` for 3000 s, as its card tells."""
@@ -121,24 +126,24 @@ def test_without_the_right_to_see_connections_only_long_silence_is_death(
 
 
 def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis) -> None:
-    """A released hold was released, and one whose key was deleted was lost."""
+    """A hold was released, broken for a reason, or lost with its key."""
     with connect(redis_url, lease=1.5) as client:
-        for name in ("kept", "taken"):
+        for name in ("kept", "broken", "taken"):
             assert client.lock(name).acquire()
-            wait_until(
-                partial(card_tells, redis_url, name),
-                GIVE_UP,
-                "a card tells",
-            )
+            wait_until(partial(card_tells, redis_url, name), GIVE_UP, "a card tells")
         client.lock("kept").release()
+        [broken] = described(redis_url, "broken").holders
+        command = ["release", "broken", "--holder", broken.holder, "--reason", "stuck"]
+        assert main([*command, "--url", redis_url]) == 0
         _ = redis_client.delete("taken")
-        wait_until(lambda: bool(ends(redis_url, "taken")), GIVE_UP, "the loss is told")
-        [loss] = ends(redis_url, "taken")
-        assert (loss.lost, loss.why, loss.client.client_id) == (
-            True,
-            "force-released",
-            client.client_id,
-        )
-        wait_until(lambda: bool(ends(redis_url, "kept")), GIVE_UP, "the release is told")
-        assert not ends(redis_url, "kept")[0].lost
+        found: dict[str, EndInfo] = {}
+        for name in ("kept", "broken", "taken"):
+            wait_until(partial(ended, redis_url, name), GIVE_UP, f"a card tells the end of {name}")
+            [found[name]] = ends(redis_url, name)
+        assert {end.client.client_id for end in found.values()} == {client.client_id}
+        assert {name: (end.lost, end.why) for name, end in found.items()} == {
+            "kept": (False, ""),
+            "broken": (True, "stuck"),
+            "taken": (True, "server lost it"),
+        }
     assert redis_client.keys() == []

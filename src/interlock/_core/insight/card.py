@@ -29,7 +29,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import Permit, State
+from interlock._core.model.holds import UNASKED, Permit, State
 from interlock._core.scripts.card import card_write
 
 if TYPE_CHECKING:
@@ -249,6 +249,9 @@ class CardWriter:
             # A hold that nobody renews ends with its lease, whether its owner looks or not.
             over = hold.state is State.HELD and hold.renewal is None and now >= hold.valid_until
             if not lost and not over and hold.state is not State.ENDED:
+                continue
+            # The server may just be asked why. Without an answer the lease ends the question.
+            if lost and hold.detail == UNASKED and now < hold.valid_until:
                 continue
             del self._told[hold]
             told: dict[str, object] = {"how": "lost" if lost or over else "released"}
