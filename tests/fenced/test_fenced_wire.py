@@ -20,9 +20,11 @@ JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
 
 
 def dump(redis_client: redis.Redis, name: str) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
-    """Return the hash of *name*, and every other key with its value."""
+    """Return the hash of *name*, and every other key with its value, but remembered requests."""
     others = {
-        key: redis_client.get(key) for key in redis_client.scan_iter() if key != name.encode()
+        key: redis_client.get(key)
+        for key in redis_client.scan_iter()
+        if key != name.encode() and not key.startswith(b"interlock_request:")
     }
     return redis_client.hgetall(name), others
 
@@ -73,6 +75,8 @@ async def test_each_step_leaves_redissons_bytes(
         await owner.do(lock.acquire)
         assert await owner.do(lock.force_release)
         assert dump(server, name) == ({}, {counter: b"2"})
+        [request] = server.scan_iter("interlock_request:*")
+        assert server.pttl(request) > 0
         told = ears.get_message(timeout=2)
         assert (told["channel"], told["data"]) == (channel, b"0")
         assert ears.get_message(timeout=0.1) is None

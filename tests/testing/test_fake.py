@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import subprocess
@@ -170,3 +171,15 @@ def test_fixture(tmp_path: Path) -> None:
         check=False,
     )
     assert "3 passed" in done.stdout, done.stdout
+
+
+def test_a_server_that_does_not_run_says_so() -> None:
+    """Before its block and after it, a server refuses at once, and has left no event loop."""
+    fake = FakeServer()
+    with pytest.raises(RuntimeError, match="does not run"):
+        fake.clear()
+    with fake:
+        assert fake.stored() == {}
+    with pytest.raises(RuntimeError, match="does not run"):
+        fake.stored()
+    gc.collect()  # an event loop left open would be told here

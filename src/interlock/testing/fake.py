@@ -52,10 +52,7 @@ class FakeServer:
 
     def __init__(self, *, strict: str | None = None) -> None:
         self.url = ""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="interlock-fake", daemon=True
-        )
+        self._loop: asyncio.AbstractEventLoop | None = None  # one that is never run would leak
         self._connections: set[_Connection] = set()
         self._ahead = 0.0
         rules = self._rules = None if strict is None else Rules(strict)
@@ -69,6 +66,10 @@ class FakeServer:
 
     def __enter__(self) -> Self:
         """Start listening."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="interlock-fake", daemon=True
+        )
         self._thread.start()
         listening = asyncio.run_coroutine_threadsafe(self._listen(), self._loop)
         self.url = f"redis://{_LOOPBACK}:{listening.result(_TIMEOUT)}/0?protocol=2"
@@ -81,10 +82,12 @@ class FakeServer:
         trace: TracebackType | None,
     ) -> None:
         """Hang up on everybody and end the thread."""
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_TIMEOUT)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        loop, self._loop = self._loop, None
+        assert loop is not None
+        asyncio.run_coroutine_threadsafe(self._close(), loop).result(_TIMEOUT)
+        loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
-        self._loop.close()
+        loop.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url or 'not started'}>"
@@ -112,7 +115,13 @@ class FakeServer:
         return {key.decode(): value for key, value in found.items()}
 
     def _call(self, work: Callable[[], object]) -> None:
-        """Do *work* in the server's thread, between two commands."""
+        """Do *work* in the server's thread, between two commands.
+
+        Raises:
+            RuntimeError: the server does not run.
+        """
+        if self._loop is None:
+            raise RuntimeError("this server does not run: use it as a context manager")
 
         async def call() -> None:
             work()
@@ -120,7 +129,7 @@ class FakeServer:
         asyncio.run_coroutine_threadsafe(call(), self._loop).result(_TIMEOUT)
 
     async def _listen(self) -> int:
-        self._server = await self._loop.create_server(
+        self._server = await asyncio.get_running_loop().create_server(
             lambda: _Connection(self._model, self._connections, self._rules), _LOOPBACK, 0
         )
         return cast("int", self._server.sockets[0].getsockname()[1])
