@@ -87,7 +87,7 @@ ELSEWHERE = (
     "interlock.cli.server",
     "interlock.cli.show",
     "interlock.cli.top",
-    "interlock.testing.simulator.__main__",
+    "tests.support.simulator.__main__",
     "interlock.console*",
     "interlock.exporter",
     "interlock.otel",

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.every_fault import FAULTS, OPTIONS
-
-from interlock._core.model.effects import NEVER
-from interlock._core.objects.barrier import Barrier
-from interlock.errors import BrokenBarrierError, InterlockError
-from interlock.testing.schedule import (
+from tests.support.simulator import Simulator
+from tests.support.simulator.schedule import (
     EFFECT_KINDS,
     Interrupted,
     Schedule,
@@ -22,16 +19,20 @@ from interlock.testing.schedule import (
     pause,
     restart,
 )
-from interlock.testing.simulator import Simulator
+
+from interlock._core.model.effects import NEVER
+from interlock._core.objects.barrier import Barrier
+from interlock.errors import BrokenBarrierError, InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+    from tests.support.simulator import Process
 
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
     from interlock._core.scripts.barrier import Arrival
     from interlock._core.upkeep.idempotency import IdempotentCall
-    from interlock.testing.simulator import Process
 
     Work = Generator[Any, Any, object]
 

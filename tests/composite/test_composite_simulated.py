@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.every_fault import FAULTS, OPTIONS
+from tests.support.simulator import Simulator
+from tests.support.simulator.schedule import EFFECT_KINDS, Interrupted, Schedule
 
 from interlock._core.locks.composite import depths
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.multi_lock import MultiLock
 from interlock._core.locks.red_lock import RedLock
 from interlock.errors import InterlockError
-from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
-from interlock.testing.simulator import Simulator
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from tests.support.simulator import Process, SimulatedClient
+
     from interlock._core.locks.composite import CompositeHold, CompositeLock
     from interlock._core.model.effects import Op
-    from interlock.testing.simulator import Process, SimulatedClient
 
 SERVERS = 3
 REST = 60.0

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.every_fault import FAULTS, OPTIONS
+from tests.support.simulator import Simulator
+from tests.support.simulator.schedule import Interrupted, Schedule, abandon, crash, pause, restart
 
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import State
 from interlock._core.objects.condition import Condition
 from interlock.errors import HoldLostError, InterlockError
-from interlock.testing.schedule import Interrupted, Schedule, abandon, crash, pause, restart
-from interlock.testing.simulator import Simulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    from tests.support.simulator import Process
+
     from interlock._core.model.effects import Op
-    from interlock.testing.simulator import Process
 
     Work = Generator[Op[Any], Any, object]
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+from tests.support.simulator import Process, Simulator
+from tests.support.simulator.schedule import Fault, Interrupted, Schedule, abandon, fail, interrupt
+from tests.support.simulator.workload import KINDS
 
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
@@ -26,9 +29,6 @@ from interlock.errors import (
     ServerUnavailableError,
 )
 from interlock.options import Options, ReplicaPolicy, required
-from interlock.testing._sim_workload import KINDS
-from interlock.testing.schedule import Fault, Interrupted, Schedule, abandon, fail, interrupt
-from interlock.testing.simulator import Process, Simulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.scripts import TEXTS
+from tests.support.simulator import Process, Schedule, Simulator, StepBudgetError, schedule
 
 from interlock._core.locks import lock, lock_base
 from interlock._core.model import holds
@@ -23,8 +24,6 @@ from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.source import MESSAGES, sent
 from interlock._core.upkeep import cleanup, session, watchdog
 from interlock.options import Options
-from interlock.testing import schedule
-from interlock.testing.simulator import Process, Schedule, Simulator, StepBudgetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

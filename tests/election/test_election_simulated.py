@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.core.bench import Bench, Play
 from tests.lock.every_fault import OPTIONS
+from tests.support.simulator import Simulator
+from tests.support.simulator.schedule import Schedule, crash, pause
 
 from interlock._core.model.effects import Cleanup
 from interlock._core.objects.election import Election
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import HoldLostError, ServerUnavailableError
-from interlock.testing.schedule import Schedule, crash, pause
-from interlock.testing.simulator import Simulator
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from interlock.testing.simulator import Process
+    from tests.support.simulator import Process
 
 LEASE: float = OPTIONS["lease"]
 DIED = 20.0

@@ -6,21 +6,22 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.simulator import Simulator, World
+from tests.support.simulator.invariants import defaults
+from tests.support.simulator.schedule import Interrupted, Schedule
 
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.model import names
 from interlock.errors import HoldLostError, ServerUnavailableError
-from interlock.testing._sim_invariants import defaults
-from interlock.testing.schedule import Interrupted, Schedule
-from interlock.testing.simulator import Simulator, World
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from tests.support.simulator import Process
+    from tests.support.simulator.invariants import Dumps
+
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
-    from interlock.testing._sim_invariants import Dumps
-    from interlock.testing.simulator import Process
 
 WAIT = 1.0
 OPTIONS: dict[str, Any] = {

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.every_fault import FAULTS, OPTIONS
+from tests.support.simulator import Simulator
+from tests.support.simulator.schedule import Interrupted, Schedule, drop_reply
 
 from interlock._core.model.effects import NEVER
 from interlock._core.objects.count_down_latch import CountDownLatch
 from interlock.errors import InterlockError, LatchDeletedError, ServerUnavailableError
-from interlock.testing.schedule import Interrupted, Schedule, drop_reply
-from interlock.testing.simulator import Simulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from tests.support.simulator import Process
+
     from interlock._core.model.effects import Op
-    from interlock.testing.simulator import Process
 
     Work = Generator[Op[Any], Any, object]
 

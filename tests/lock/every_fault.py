@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.testing.schedule import (
+from tests.support.simulator.schedule import (
     delay_reply,
     delay_request,
     drop_reply,

@@ -174,19 +174,6 @@ TESTED_BY = {
     "testing/_model_strings.py": "testing/test_redis_model.py",
     "testing/_model_zsets.py": "testing/test_redis_model.py",
     # The simulator's private parts.
-    "testing/_sim_client.py": "testing/test_simulator.py",
-    "testing/_sim_doubts.py": "testing/test_simulator.py",
-    "testing/_sim_faults.py": "testing/test_simulator.py",
-    "testing/_sim_invariants.py": "testing/test_simulator.py",
-    "testing/_sim_minding.py": "testing/test_simulator.py",
-    "testing/_sim_network.py": "testing/test_simulator.py",
-    "testing/_sim_pubsub.py": "testing/test_simulator.py",
-    "testing/_sim_queue.py": "core/test_mutations.py",
-    "testing/_sim_replicas.py": "testing/test_sim_workload.py",
-    "testing/_sim_rules.py": "testing/test_simulator.py",
-    "testing/_sim_runner.py": "testing/test_simulator.py",
-    "testing/_sim_world.py": "testing/test_simulator.py",
-    "testing/schedule.py": "testing/test_simulator.py",
 }
 """Source module -> the one test module that tests it, below `tests`."""
 

@@ -9,22 +9,23 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.simulator import Simulator
+from tests.support.simulator.schedule import Interrupted, Schedule, crash, lose_messages, pause
+from tests.support.simulator.workload import PROFILES
 
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.scripts import read_write_lock as scripts
 from interlock.errors import HoldLostError, ServerUnavailableError, UpgradeError
 from interlock.options import Options
-from interlock.testing._sim_workload import PROFILES
 from interlock.testing.redis_model import RedisModel
-from interlock.testing.schedule import Interrupted, Schedule, crash, lose_messages, pause
-from interlock.testing.simulator import Simulator
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from tests.support.simulator import Process
+
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Eval, Op
-    from interlock.testing.simulator import Process
 
     Work = Generator[Op[Any], Any, None]
 

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.every_fault import FAULTS, OPTIONS
+from tests.support.simulator import Simulator
+from tests.support.simulator.queue import PermitsInOrder
+from tests.support.simulator.schedule import EFFECT_KINDS, Interrupted, Schedule
 
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import Owner, State
 from interlock._core.objects.leased_semaphore import LeasedSemaphore, Request
 from interlock._core.objects.semaphore import Semaphore
 from interlock.errors import InterlockError, ServerUnavailableError
-from interlock.testing._sim_queue import PermitsInOrder
-from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
-from interlock.testing.simulator import Simulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from tests.support.simulator import Process, SimulatedClient
+
     from interlock._core.model.effects import Op
     from interlock._core.objects.permit import Permit
-    from interlock.testing.simulator import Process, SimulatedClient
 
     Work = Generator[Op[Any], Any, None]
 

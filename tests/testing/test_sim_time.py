@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from interlock.testing._sim_time import TRACE_LENGTH, Clock, Timeline
+from tests.support.simulator.timeline import TRACE_LENGTH, Clock, Timeline
 
 
 def test_things_happen_in_the_order_of_their_time() -> None:

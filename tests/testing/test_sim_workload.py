@@ -6,12 +6,11 @@ import subprocess
 import sys
 
 import pytest
-
-from interlock.testing._sim_workload import KINDS, PROFILES, play
+from tests.support.simulator.workload import KINDS, PROFILES, play
 
 SEEDS = {"lock": 60}
 OTHERS = 8
-"""Seeds for each profile; ``python -m interlock.testing.simulator --seeds N`` plays more."""
+"""Seeds for each profile; ``python -m tests.support.simulator --seeds N`` plays more."""
 
 
 @pytest.mark.parametrize("profile", range(len(PROFILES)))
@@ -32,7 +31,7 @@ def test_invariants_hold_with_replicas(kind: str, profile: int) -> None:
 
 def test_command_plays_seeds() -> None:
     """The simulator can be run from the command line, over any range of seeds."""
-    command = [sys.executable, "-m", "interlock.testing.simulator", "--seeds", "2", "--start", "7"]
+    command = [sys.executable, "-m", "tests.support.simulator", "--seeds", "2", "--start", "7"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     assert ended.returncode == 0, ended.stderr

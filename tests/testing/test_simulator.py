@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.model.effects import Cleanup
-from interlock._core.model.holds import State
-from interlock.errors import ServerUnavailableError, WrongTypeError
-from interlock.testing import schedule
-from interlock.testing._sim_workload import play
-from interlock.testing.redis_model import ModelError
-from interlock.testing.schedule import Schedule
-from interlock.testing.simulator import (
+from tests.support.simulator import (
     Interrupted,
     InvariantError,
     Process,
     Simulator,
     StepBudgetError,
+    schedule,
 )
+from tests.support.simulator.schedule import Schedule
+from tests.support.simulator.workload import play
+
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.model.effects import Cleanup
+from interlock._core.model.holds import State
+from interlock.errors import ServerUnavailableError, WrongTypeError
+from interlock.testing.redis_model import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -1,1 +1,1 @@
-"""What users may import in their own tests: a server, a simulator, a proxy that makes faults."""
+"""What users may import in their own tests: the imitated server, and its pytest fixture."""

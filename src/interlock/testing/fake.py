@@ -7,7 +7,7 @@ with FakeServer() as fake, interlock.connect(fake.url) as client, client.lock("o
 
 The client's own code runs: both faces, its connections, its Lua scripts, its messages. Only the
 server is imitated. It is for tests that want locks to work. The faults of a network or a server are
-for `interlock.testing.simulator`. It needs lupa: ``pip install interlock[testing]``.
+for `tests.support.simulator`. It needs lupa: ``pip install interlock[testing]``.
 """
 
 from __future__ import annotations

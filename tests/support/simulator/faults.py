@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from interlock.testing._sim_world import World
-    from interlock.testing.schedule import Fault
+    from tests.support.simulator.schedule import Fault
+    from tests.support.simulator.world import World
 
 
 def plan(simulator: World) -> None:

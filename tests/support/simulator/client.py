@@ -18,10 +18,10 @@ from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.cleanup import CleanupQueue
 from interlock._core.upkeep.session import Session
 from interlock._core.upkeep.watchdog import Round
-from interlock.testing._sim_network import DRIFT
-from interlock.testing._sim_pubsub import Subscriber
-from interlock.testing._sim_runner import Runner
-from interlock.testing._sim_time import IDLE, Clock, Idle
+from tests.support.simulator.network import DRIFT
+from tests.support.simulator.pubsub import Subscriber
+from tests.support.simulator.runner import Runner
+from tests.support.simulator.timeline import IDLE, Clock, Idle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from interlock._core.model.holds import Hold
     from interlock.errors import ServerUnavailableError
     from interlock.options import Options
-    from interlock.testing._sim_network import Doubted, Exchange, Network
-    from interlock.testing._sim_time import Action, Timeline
-    from interlock.testing.schedule import Fault
+    from tests.support.simulator.network import Doubted, Exchange, Network
+    from tests.support.simulator.schedule import Fault
+    from tests.support.simulator.timeline import Action, Timeline
 
 RESUMING_TAKES = 0.001
 """Seconds, at most, in which all that waited for a paused client reaches it."""
@@ -317,7 +317,7 @@ class SimulatedClient:
     def _call_user(self, callback: Callable[[], object]) -> None:
         try:
             _ = callback()
-        except Exception as error:  # noqa: BLE001 - the user's callback; the others come next
+        except Exception as error:
             self.reported.append(error)
 
     def _keep(self) -> Generator[Op[Any], Any, None]:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.model.holds import State
 from interlock._core.queue.policy import COURTESY
-from interlock.testing._sim_minding import EverythingMinded
-from interlock.testing._sim_queue import BoundedOvertaking
-from interlock.testing._sim_rules import RULES, Dumps
+from tests.support.simulator.minding import EverythingMinded
+from tests.support.simulator.queue import BoundedOvertaking
+from tests.support.simulator.rules import RULES, Dumps
 
 if TYPE_CHECKING:
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.holds import Hold
-    from interlock.testing._sim_client import SimulatedClient
-    from interlock.testing._sim_network import Network
-    from interlock.testing._sim_world import World
+    from tests.support.simulator.client import SimulatedClient
+    from tests.support.simulator.network import Network
+    from tests.support.simulator.world import World
 
 
 class Invariant(Protocol):

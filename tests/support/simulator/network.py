@@ -8,17 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
-from interlock.testing._sim_replicas import confirm, patience
-from interlock.testing._sim_time import IDLE, Clock, Idle
 from interlock.testing.redis_model import ModelError, RedisModel
+from tests.support.simulator.replicas import confirm, patience
+from tests.support.simulator.timeline import IDLE, Clock, Idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from interlock._core.model.effects import Eval
-    from interlock.testing._sim_time import Timeline
     from interlock.testing.redis_model import Stored
-    from interlock.testing.schedule import Fault
+    from tests.support.simulator.schedule import Fault
+    from tests.support.simulator.timeline import Timeline
 
 EPOCH = 1_700_000_000.0
 DRIFT = 0.0005

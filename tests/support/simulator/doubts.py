@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from interlock._core.model.holds import Hold
-    from interlock.testing._sim_client import SimulatedClient
-    from interlock.testing._sim_network import Network
-    from interlock.testing._sim_rules import Dumps
+    from tests.support.simulator.client import SimulatedClient
+    from tests.support.simulator.network import Network
+    from tests.support.simulator.rules import Dumps
 
 
 class Doubts:

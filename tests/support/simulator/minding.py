@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from interlock._core.model.holds import Hold
-    from interlock.testing._sim_client import SimulatedClient
-    from interlock.testing._sim_rules import Dumps
-    from interlock.testing._sim_world import World
+    from tests.support.simulator.client import SimulatedClient
+    from tests.support.simulator.rules import Dumps
+    from tests.support.simulator.world import World
 
 
 class EverythingMinded:

@@ -11,8 +11,8 @@ from interlock._core.model import names
 
 if TYPE_CHECKING:
     from interlock._core.locks.lock_base import LockBase
-    from interlock.testing._sim_rules import Dump, Dumps
-    from interlock.testing._sim_world import World
+    from tests.support.simulator.rules import Dump, Dumps
+    from tests.support.simulator.world import World
 
 _WRITES = names.writer("")
 LEFT_FREE_EVERY = 2.0

@@ -1,6 +1,6 @@
 """Random programs under random faults.
 
-``python -m interlock.testing.simulator`` plays them, and so do the tests of every change.
+``python -m tests.support.simulator`` plays them, and so do the tests of every change.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from interlock._core.objects.election import Election
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableError
 from interlock.options import Options, best_effort, required
-from interlock.testing.schedule import Interrupted, Kind, Schedule
-from interlock.testing.simulator import Simulator
+from tests.support.simulator import Simulator
+from tests.support.simulator.schedule import Interrupted, Kind, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from interlock._core.locks.lock_base import LockBase
-    from interlock.testing._sim_client import Process
+    from tests.support.simulator.client import Process
 
 
 def _read_or_write(me: Process, name: str) -> LockBase:
@@ -144,7 +144,7 @@ def _visit(me: Process, lock: LockBase) -> Generator[Any, Any, None]:
             if (yield me.acquire(lock, timeout, lease=lease)) is not None:
                 depth += 1
             yield me.sleep(random.random() ** 4)
-            if depth and random.random() < 0.2:  # noqa: PLR2004 - now and then
+            if depth and random.random() < 0.2:
                 yield me.extend(lock, random.choice((0.3, 2.5)))
         while depth:
             yield from _give_back(me, lock)
@@ -152,7 +152,7 @@ def _visit(me: Process, lock: LockBase) -> Generator[Any, Any, None]:
             yield me.sleep(random.random() ** 6)
     except (HoldLostError, ReplicationError, ServerUnavailableError, Interrupted):
         # A program that is hit goes on with something else, some day, or gives up what it holds.
-        while me.holds(lock) and random.random() < 0.9:  # noqa: PLR2004 - some forget it
+        while me.holds(lock) and random.random() < 0.9:
             try:
                 yield from _give_back(me, lock)
             except (HoldLostError, ServerUnavailableError, Interrupted):
@@ -194,9 +194,7 @@ def play_some(seeds: Sequence[int], kind: str, replicated: bool) -> tuple[int, f
                 steps += play(seed, kind, replicated=replicated).timeline.steps
         except Exception as error:
             options = f"--kind '{kind}'{' --replicated' if replicated else ''}"
-            error.add_note(
-                f"python -m interlock.testing.simulator {options} --start {seed} --seeds 1"
-            )
+            error.add_note(f"python -m tests.support.simulator {options} --start {seed} --seeds 1")
             raise
     return steps, time.process_time() - began
 
@@ -221,7 +219,7 @@ def _no_collections(*, now: bool) -> Generator[None]:
 
 def main() -> None:
     """Play the seeds that the command line asks for; the first that breaks an invariant ends it."""
-    parser = argparse.ArgumentParser("python -m interlock.testing.simulator", description=__doc__)
+    parser = argparse.ArgumentParser("python -m tests.support.simulator", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to play")
     parser.add_argument("--start", type=int, default=0, help="the first one")
     parser.add_argument("--kind", choices=[*sorted(KINDS), "all"], default="lock", help="of lock")

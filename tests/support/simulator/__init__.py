@@ -4,7 +4,7 @@ It is the fourth driver of the lock algorithms, beside threads, asyncio and trio
 unchanged, and so does the Lua text of their scripts. The simulator stands for the operating system
 and the network. The order of everything depends on nothing but the seed::
 
-    from interlock.testing.simulator import Process, Simulator
+    from tests.support.simulator import Process, Simulator
 
     def worker(me: Process):
         lock = me.lock("orders:42")
@@ -19,7 +19,7 @@ and the network. The order of everything depends on nothing but the seed::
 
 A process is a generator that yields operations and is sent their results. After every step the
 invariants are checked; a breach raises `InvariantError`. To play random programs under random
-faults: ``python -m interlock.testing.simulator --seeds 1000``.
+faults: ``python -m tests.support.simulator --seeds 1000``.
 
 Prior art: FoundationDB's simulation; TigerBeetle's VOPR (faults first, then everything is healed
 and must come to rest).
@@ -32,20 +32,20 @@ from random import Random
 from typing import TYPE_CHECKING, Unpack
 
 from interlock.options import Options
-from interlock.testing._sim_client import Process, Program, SimulatedClient
-from interlock.testing._sim_faults import plan, strike
-from interlock.testing._sim_invariants import Invariant, defaults
-from interlock.testing._sim_network import Network
-from interlock.testing._sim_rules import RULES, Dump, Dumps, Rules
-from interlock.testing._sim_time import Event, Timeline
-from interlock.testing._sim_world import InvariantError, World
-from interlock.testing.schedule import Interrupted, Schedule
+from tests.support.simulator.client import Process, Program, SimulatedClient
+from tests.support.simulator.faults import plan, strike
+from tests.support.simulator.invariants import Invariant, defaults
+from tests.support.simulator.network import Network
+from tests.support.simulator.rules import RULES, Dump, Dumps, Rules
+from tests.support.simulator.schedule import Interrupted, Schedule
+from tests.support.simulator.timeline import Event, Timeline
+from tests.support.simulator.world import InvariantError, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock.options import OptionChanges
-    from interlock.testing.schedule import Fault
+    from tests.support.simulator.schedule import Fault
 
 __all__ = [
     "RULES",
@@ -90,7 +90,7 @@ class Simulator(World):
         invariants: Sequence[Invariant] | None = None,
         steps: int = 200_000,
     ) -> None:
-        timeline = Timeline(Random(seed))  # noqa: S311 - reproducible on purpose
+        timeline = Timeline(Random(seed))
         super().__init__(seed, timeline, schedule or Schedule(), latency)
         self._invariants = defaults() if invariants is None else tuple(invariants)
         self._looks = [invariant.after_step for invariant in self._invariants]

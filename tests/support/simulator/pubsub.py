@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.queue.waiters import Waiters
-    from interlock.testing._sim_network import Network
+    from tests.support.simulator.network import Network
 
 RECONNECT_PAUSE = 0.05
 IDLE_INTERVAL = 0.5

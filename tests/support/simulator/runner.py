@@ -25,8 +25,8 @@ from interlock._core.model.effects import (
 )
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import InterlockError, ServerUnavailableError
-from interlock.testing._sim_time import IDLE, Idle
-from interlock.testing.schedule import Interrupted, delay_request
+from tests.support.simulator.schedule import Interrupted, delay_request
+from tests.support.simulator.timeline import IDLE, Idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Client
     from interlock._core.queue.waiter import Waiter
     from interlock._core.upkeep.session import Session
-    from interlock.testing._sim_network import Exchange
-    from interlock.testing._sim_time import Action, Clock
-    from interlock.testing.schedule import Fault
+    from tests.support.simulator.network import Exchange
+    from tests.support.simulator.schedule import Fault
+    from tests.support.simulator.timeline import Action, Clock
 
 WAKING_TAKES = 0.0002
 """Seconds, at most, from a wake-up to the woken thread's running."""
@@ -132,7 +132,7 @@ def close(running: Generator[Any, Any, Any]) -> None:
             running.close()
         except RuntimeError:
             continue  # it yielded again
-        except BaseException:  # noqa: BLE001 - what a dying process raises, nobody hears
+        except BaseException:
             return
         else:
             return
@@ -227,7 +227,7 @@ class Runner(Generic[H]):
                 asked = active.send(reply) if error is None else active.throw(error)
             except StopIteration as stop:
                 outcome = self._over(stop.value, None)
-            except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the program's
+            except BaseException as raised:
                 outcome = self._over(None, raised)
             else:
                 outcome = self._begin(asked, self.client) if frame is None else self._meet(asked)

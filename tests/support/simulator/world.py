@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import InterlockError
-from interlock.testing._sim_doubts import Doubts
-from interlock.testing._sim_rules import RULES
-from interlock.testing.schedule import Interrupted
+from tests.support.simulator.doubts import Doubts
+from tests.support.simulator.rules import RULES
+from tests.support.simulator.schedule import Interrupted
 
 if TYPE_CHECKING:
     from random import Random
 
     from interlock._core.locks.lock_base import LockBase
-    from interlock.testing._sim_client import SimulatedClient
-    from interlock.testing._sim_network import Network
-    from interlock.testing._sim_runner import Runner
-    from interlock.testing._sim_time import Timeline
-    from interlock.testing.schedule import Fault, Schedule
+    from tests.support.simulator.client import SimulatedClient
+    from tests.support.simulator.network import Network
+    from tests.support.simulator.runner import Runner
+    from tests.support.simulator.schedule import Fault, Schedule
+    from tests.support.simulator.timeline import Timeline
 
 SHOWN = 40
 """How many events an error tells of."""
