@@ -18,17 +18,29 @@ import os
 import threading
 import time
 import weakref
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import celery
+import celery.exceptions
 import redis
+from celery import states
 from celery.beat import Scheduler
+from celery.result import EagerResult
+from celery.utils import uuid
 from celery.utils.log import get_logger
+from celery.utils.time import maybe_iso8601, maybe_make_aware
 
 from interlock._naming import check_fields, naming
-from interlock.errors import AcquireTimeoutError, ConfigError, HoldLostError, InterlockError
-from interlock.options import Options, check_lease, check_timeout
+from interlock.errors import (
+    AcquireTimeoutError,
+    ConfigError,
+    HoldLostError,
+    InterlockError,
+    NotHeldError,
+    ReentryError,
+)
+from interlock.options import Options, check_holds, check_lease, check_timeout, lease_within
 
 # Not `interlock.connect`, which is loaded when it is first used: in each process of a pool, within
 # a task's time limit.
@@ -43,6 +55,9 @@ __all__ = ["Beat", "Single", "SingleBeat", "client"]
 _STANDBY = 2.0
 """Seconds that a beat waits for the lock before it looks whether it is to stop."""
 _RETRY = 1.0
+_TICKET = "interlock_ticket"
+"""The header of a message whose sender has locked the task's lock."""
+_MODES = {"if_locked": ("skip", "wait", "retry"), "if_queued": ("send", "skip", "raise")}
 _RECORD_TIMEOUT = 3.0
 _FORGET = 30 * 86400.0
 """Seconds after which the last run of a task that is in no schedule is forgotten."""
@@ -94,7 +109,16 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
             None for ever.
         lock_lease: seconds after which a hold ends by itself; None for a hold that is renewed until
             the task ends.
+        min_hold: seconds that the lock stays locked from the beginning of a task that ends earlier.
+        max_hold: seconds after which a task loses the lock, even if it still runs; None for never.
         otherwise: the result of a task that was skipped.
+        if_queued: what sending a task does if its lock is taken, because an equal task is in the
+            queue or runs. ``"send"``: it sends the task, and *if_locked* decides in the worker.
+            ``"skip"``: it sends nothing, and returns an `EagerResult` in the state REJECTED.
+            ``"raise"``: it raises AcquireTimeoutError. With the last two, a task that is sent
+            takes its lock at once.
+        queue_lease: seconds after which a task that was sent, and not begun by a worker, leaves its
+            lock. They count from its *countdown* or *eta*.
 
     A message that is delivered again, because a worker died, is not skipped at once. The dead
     worker's lock may still be there, so it waits for up to a lease.
@@ -108,34 +132,127 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
     if_locked: Literal["skip", "wait", "retry"] = "skip"
     lock_timeout: Duration | None = None
     lock_lease: Duration | None = None
+    min_hold: Duration = 0
+    max_hold: Duration | None = None
     otherwise: Any = None
+    if_queued: Literal["send", "skip", "raise"] = "send"
+    queue_lease: Duration = 3600.0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Check the settings of a task when it is defined."""
         super().__init_subclass__(**kwargs)
-        _check_mode(cls.if_locked)
+        _check_modes(cls)
         _ = check_timeout(blocking=True, timeout=cls.lock_timeout)
-        if cls.lock_lease is not None:
-            _ = check_lease(cls.lock_lease)
+        _ = check_holds(cls.min_hold, cls.max_hold)
+        for lease in (cls.lock_lease, cls.queue_lease):
+            if lease is not None:
+                _ = check_lease(lease)
         if cls.lock is not None:
             _ = naming(cls.lock, cls.run) if "run" in vars(cls) else check_fields(cls.lock)
 
+    @classmethod
+    def _check_modes(cls) -> None:
+        for name, modes in _MODES.items():
+            if (found := getattr(cls, name)) not in modes:
+                raise ConfigError(
+                    f"{name} is {', '.join(modes[:-1])} or {modes[-1]}, not {found!r}"
+                )
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task under its lock, in a worker or called as a function."""
+        _check_modes(self)  # they may have been set after the definition
         name, ours = self._lock_name(args, kwargs), client(self.app)
-        if self.if_locked == "wait":
-            with ours.lock(name, timeout=self.lock_timeout, lease=self.lock_lease):
-                return self.run(*args, **kwargs)
-        with ours.try_lock(name, timeout=self._patience(), lease=self.lock_lease) as hold:
+        least, most = check_holds(self.min_hold, self.max_hold)
+        lease = lease_within(most, self.lock_lease, _options(self.app))
+        with self._block(ours, name, lease) as hold:
             if hold:
-                return self.run(*args, **kwargs)
+                if most is not None:
+                    hold.end_within(most)
+                return self._run_under(hold, least, args, kwargs)
         if self.if_locked == "retry":
             raise self.retry(exc=AcquireTimeoutError(f"{name!r} is in use", name=name))
         _logger.info("%s was skipped: %r is in use", self.name, name)
         return self.otherwise
 
+    def _block(self, ours: Client, name: str, lease: Duration | None) -> Any:
+        """Return the block in which the task runs, whose hold is falsy if it must not."""
+        ticket = self.request.get(_TICKET)
+        if ticket is not None:
+            # The task was too long in the queue, or its first worker has died.
+            with contextlib.suppress(NotHeldError, ReentryError):
+                return ours.adopt(ticket, lease=lease)
+        if self.if_locked == "wait":
+            return ours.lock(name, timeout=self.lock_timeout, lease=lease)
+        return ours.try_lock(name, timeout=self._patience(), lease=lease)
+
+    def _run_under(
+        self, hold: Hold, least: float, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        began, self.request.interlock_hold = time.monotonic(), hold
+        try:
+            result = self.run(*args, **kwargs)
+        except celery.exceptions.Retry:
+            raise  # it must find the lock free, or has taken it along
+        except BaseException:
+            with contextlib.suppress(InterlockError):
+                _keep_locked(hold, began + least)
+            raise
+        _keep_locked(hold, began + least)
+        return result
+
+    def apply_async(  # pyright: ignore[reportIncompatibleMethodOverride]  # the rest by name
+        self, args: Any = None, kwargs: Any = None, task_id: str | None = None, **options: Any
+    ) -> Any:
+        """Send the task, unless *if_queued* forbids that; arguments as for Celery's tasks.
+
+        Raises:
+            AcquireTimeoutError: an equal task is in the queue or runs, and *if_queued* is
+                ``"raise"``.
+            InterlockError: as `interlock.Client.try_lock`. Nothing was sent.
+
+        Cost:
+            Two round trips, unless *if_queued* is ``"send"``.
+        """
+        _check_modes(self)
+        app, send = cast("Any", self._get_app()), super().apply_async
+        if self.if_queued == "send" or app.conf.task_always_eager:
+            return send(args, kwargs, task_id=task_id, **options)
+        name, lease = self._lock_name(tuple(args or ()), kwargs or {}), self._queue_time(options)
+        headers = dict(options.pop("headers", None) or {})
+        headers.pop(_TICKET, None)
+        if task_id is not None and task_id == self.request.id:
+            ticket = self._take_along(lease)
+        elif (ticket := _ticket_of(client(app), name, lease)) is None:
+            if self.if_queued == "raise":
+                raise AcquireTimeoutError(f"{name!r} is queued or runs already", name=name)
+            _logger.info("%s was not sent: %r is queued or runs already", self.name, name)
+            return EagerResult(task_id or uuid(), self.otherwise, states.REJECTED, name=self.name)
+        if ticket is not None:
+            headers[_TICKET] = ticket
+        try:
+            return send(args, kwargs, task_id=task_id, headers=headers, **options)
+        except BaseException:
+            if ticket is not None:
+                with contextlib.suppress(InterlockError):
+                    client(app).ticket(ticket).release()
+            raise
+
+    def _take_along(self, lease: float) -> str | None:
+        """Return a ticket for the lock of the running task, which is sent again; None without."""
+        hold = cast("Hold | None", self.request.get("interlock_hold"))
+        with contextlib.suppress(InterlockError):
+            return hold.hand_over(lease=lease) if hold else None
+        return None  # the task takes its lock when it runs
+
+    def _queue_time(self, options: dict[str, Any]) -> float:
+        """Return the seconds for which a task that is sent keeps its lock in the queue."""
+        wait, app = float(options.get("countdown") or 0), self._get_app()
+        if eta := options.get("eta"):
+            at = cast("Any", maybe_make_aware)(maybe_iso8601(eta), app.timezone)
+            wait = (at - datetime.now(UTC)).total_seconds()
+        return check_lease(self.queue_lease) + max(wait, 0.0)
+
     def _lock_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        _check_mode(self.if_locked)  # it may have been set after the definition
         if self.lock is None:
             return cast("str", self.name)
         return naming(self.lock, self.run)(args, kwargs)
@@ -149,9 +266,26 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         return check_lease(lease) + _RETRY
 
 
-def _check_mode(if_locked: object) -> None:
-    if if_locked not in ("skip", "wait", "retry"):
-        raise ConfigError(f"if_locked is skip, wait or retry, not {if_locked!r}")
+def _check_modes(task: Any) -> None:
+    for name, modes in _MODES.items():
+        if (found := getattr(task, name)) not in modes:
+            raise ConfigError(f"{name} is {', '.join(modes[:-1])} or {modes[-1]}, not {found!r}")
+
+
+def _keep_locked(hold: Hold, until: float) -> None:
+    """Leave the lock of *hold* locked until the time *until*, if that has not come."""
+    rest = until - time.monotonic()
+    if rest > 0:
+        hold.leave_locked(rest)
+
+
+def _ticket_of(ours: Client, name: str, lease: float) -> str | None:
+    """Lock *name* for a task that is sent, and return the ticket; None if it is locked."""
+    try:
+        with ours.lock(name, reentrant=False).trying() as hold:
+            return hold.hand_over(lease=lease) if hold else None
+    except ReentryError:
+        return None  # the running task sends one like itself
 
 
 class SingleBeat:

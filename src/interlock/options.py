@@ -258,16 +258,35 @@ def lease_of(lease: Duration | None, scope: object) -> float | None:
     return checked
 
 
-def check_min_hold(duration: Duration) -> float:
-    """Return for how many seconds a lock is to be kept at least.
+def check_holds(min_hold: Duration, max_hold: Duration | None = None) -> tuple[float, float | None]:
+    """Return for how many seconds a lock is to be kept at least and at most.
 
     Raises:
-        ConfigError: unless it is 0 to `MAX_LEASE` seconds.
+        ConfigError: unless they are 0 to `MAX_LEASE` seconds, the second at least as long as the
+            first.
     """
-    duration = seconds(duration)
-    if not _is_number(duration) or not 0 <= duration <= MAX_LEASE:
-        raise ConfigError(f"min_hold must be 0 to {MAX_LEASE:.0f} seconds, not {duration!r}")
-    return float(duration)
+    least = seconds(min_hold)
+    if not _is_number(least) or not 0 <= least <= MAX_LEASE:
+        raise ConfigError(f"min_hold must be 0 to {MAX_LEASE:.0f} seconds, not {min_hold!r}")
+    if max_hold is None:
+        return float(least), None
+    most, bound = seconds(max_hold), max(float(least), MIN_LEASE)
+    if not _is_number(most) or not bound <= most <= MAX_LEASE:
+        raise ConfigError(
+            f"max_hold must be {bound:g} to {MAX_LEASE:.0f} seconds, not {max_hold!r}"
+        )
+    return float(least), float(most)
+
+
+def lease_within(
+    max_hold: float | None, lease: Duration | None, options: Options
+) -> Duration | None:
+    """Return the lease of a hold that lasts *max_hold* seconds at most; None if it is renewed."""
+    if max_hold is None:
+        return lease
+    if lease is None:
+        return max_hold if max_hold <= options.lease else None
+    return min(check_lease(lease), max_hold)
 
 
 def check_flag(value: object, what: str) -> bool:

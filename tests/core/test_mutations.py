@@ -328,8 +328,8 @@ MUTATIONS = [
     Mutation(
         "watchdog-counts-from-the-answer",
         watchdog.Watchdog._note,
-        "hold.extend_validity(sent_at, self.lease)",
-        "hold.extend_validity(sent_at + 5, self.lease)",
+        "hold.extend_validity(sent_at, lease)",
+        "hold.extend_validity(sent_at + 5, lease)",
         outage,
     ),
     Mutation(

@@ -131,6 +131,29 @@ class TestRenewal:
         assert {hold.valid_until for hold in holds} == {valid_until(bench.now, 30.0)}
         assert rounds.watchdog.next_due(bench.now) == bench.now + rounds.watchdog.period
 
+    def test_a_hold_that_is_to_end(self, bench: Bench, play: type[Play]) -> None:
+        """A hold that ends at a certain time is renewed until then, and for no longer."""
+        ending, other = watched(bench, "a", "b")
+        ends_at = bench.now + 45.0
+        ending.end_by(ends_at)
+        leases: list[list[tuple[tuple[str, ...], object]]] = []
+        for _ in range(4):
+            later(bench)
+            played = play(one_round(bench))
+            assert isinstance(played.effect, Batch)
+            leases.append([(call.keys, call.args[0]) for call in played.effect.evals])
+            played.answer([[1] * len(call.keys) for call in played.effect.evals])
+
+        assert leases == [
+            [(("a", "b"), 30_000)],
+            [(("a",), 25_000), (("b",), 30_000)],
+            [(("b",), 30_000)],
+            [(("b",), 30_000)],
+        ]
+        assert ending.valid_until == valid_until(ends_at - 25.0, 25.0)
+        assert ending.expiry_reason() == "expired"
+        assert other.valid(bench.now)
+
     def test_validity_counts_from_sending(self, bench: Bench, play: type[Play]) -> None:
         """Validity counts from the sending, not from the answer."""
         [hold] = watched(bench, "a")

@@ -240,6 +240,10 @@ def test_durations_that_cannot_be(side: Side, given: dict[str, Any]) -> None:
         side.client.locked("name", **given)
     with pytest.raises(ConfigError):
         side.client.once("name", min_hold=-1)
+    with pytest.raises(ConfigError, match="max_hold must be 60 to"):
+        side.client.once("name", min_hold=60, max_hold=timedelta(seconds=30))
+    with pytest.raises(ConfigError, match=r"max_hold must be 0\.01 to"):
+        side.client.once("name", max_hold=0)
     with pytest.raises(ConfigError):
         side.client.once("name", lease=0)
 
@@ -309,6 +313,33 @@ async def test_once_keeps_the_lock_of_a_call_that_fails(
         )
     with pytest.raises(NotHeldError):
         await side.call(side.client.lock("report", owner="me").release)
+
+
+@pytest.mark.parametrize(
+    ("most", "lease", "first"), [(2.0, None, 0.6), (0.4, None, 0.4), (1.0, 30, 1.0)]
+)
+async def test_once_ends_with_max_hold(
+    side: Side, redis_client: redis.Redis, most: float, lease: float | None, first: float
+) -> None:
+    """A hold is renewed until `max_hold`, and no longer: then another call may run."""
+    client = side.face.module.connect(side.url, lease=0.6)
+    leases: list[float] = []
+    began = time.monotonic()
+
+    def outstay() -> None:
+        while (left := redis_client.pttl("report")) > 0:
+            leases.append(left / 1000)
+            time.sleep(0.01)
+
+    report = client.once("report", max_hold=most, lease=lease)(side.function(outstay))
+    with pytest.raises(interlock.HoldLostError) as caught:
+        await side.call(report)
+    assert time.monotonic() - began >= most - 0.01
+    assert caught.value.reason == "expired"
+    assert max(leases) <= first
+    assert len(leases) > 1
+    if inspect.isawaitable(closed := client.close()):
+        await closed
 
 
 async def test_a_cancelled_call_releases(redis_url: str, redis_client: redis.Redis) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
+from kombu.exceptions import EncodeError
 from tests.hosts.host_process import Hosts
 from tests.hosts.pages import write_programs
 from tests.support.patience import wait_until
@@ -21,7 +23,7 @@ import interlock.celery
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import redis
@@ -31,6 +33,7 @@ LEASE = 2.0
 
 WORK = """
 import os, time
+import interlock
 import redis
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
@@ -81,6 +84,21 @@ def late():
 def limited():
     until_open("never")
 
+@app.task(base=Single, lock="only:{name}", otherwise="skipped")
+def only(name, gate="open"):
+    until_open(gate)
+    return "done"
+
+@app.task(base=Single, bind=True, name="more", lock="more", if_queued="raise", max_retries=None)
+def more(self, gate="open"):
+    if self.request.retries < 2:
+        raise self.retry(countdown=0.1)
+    try:
+        more.delay()
+    except interlock.AcquireTimeoutError:
+        until_open(gate)
+        return self.request.retries
+
 app.conf.beat_schedule = {"often": {"task": "sent", "schedule": 0.5, "options": {"queue": "beat"}},
     "hourly": {"task": "sent", "schedule": 3600.0, "options": {"queue": "hourly"}},
     "daily": {"task": "sent", "schedule": 86400.0, "options": {"queue": "daily"}}}
@@ -129,7 +147,8 @@ def tasks(project: Hosts, broker: RedisServer) -> Iterator[Celery]:
 
 def send(app: Celery, name: str, *args: object, **options: object) -> Any:
     """Send a task to the worker."""
-    return app.send_task(name if name == "twice" else f"work.{name}", args, **options)
+    own = name in ("twice", "more")
+    return app.send_task(name if own else f"work.{name}", args, **options)
 
 
 def inside(store: redis.Redis) -> int:
@@ -195,19 +214,148 @@ def test_a_soft_time_limit(tasks: Celery, store: redis.Redis) -> None:
     assert not store.exists("limited")
 
 
+@pytest.fixture
+def only(tasks: Celery, broker: RedisServer) -> Iterator[Callable[..., Any]]:
+    """Give what makes the worker's task as a sender has it, which refuses to send it twice."""
+    with contextlib.ExitStack() as closing:
+
+        def make(name: str = "work.only", **settings: Any) -> Any:
+            app = closing.enter_context(Celery("here", broker=broker.url(), backend=broker.url()))
+            closing.callback(lambda: interlock.celery.client(app).close())
+            settings = {"if_queued": "raise", "otherwise": "not sent"} | settings
+            settings = {"lock": "only:{name}", "typing": False} | settings
+
+            @app.task(base=interlock.celery.Single, name=name, **settings)
+            def sent(name: str = "", gate: str = "open") -> None: ...
+
+            return sent
+
+        yield make
+
+
+def test_a_task_that_is_queued_is_not_sent_again(
+    tasks: Celery, store: redis.Redis, only: Callable[..., Any]
+) -> None:
+    """A task in the queue refuses one with its arguments; a lost one does so for its lease."""
+    refusing = only(queue_lease=60)
+    refusing.apply_async(["a"], queue="nobody")
+    assert 50_000 < store.pttl("only:a") <= 60_000
+    with pytest.raises(interlock.AcquireTimeoutError, match="is queued or runs already"):
+        refusing.delay("a")
+    refusing.if_queued = "skip"
+    result = refusing.delay(name="a")
+    assert (result.state, result.result, store.llen("nobody")) == ("REJECTED", "not sent", 1)
+    refusing.apply_async(["late"], queue="nobody", countdown=100)
+    assert 150_000 < store.pttl("only:late") <= 160_000
+    refusing.queue_lease = 0.3
+    refusing.apply_async(["b"], queue="nobody", eta=datetime.now(UTC))
+    wait_until(lambda: not store.exists("only:b"), SOON, "its lease ends")
+    refusing.apply_async(["b"], queue="nobody")
+    assert store.llen("nobody") == 4
+
+    refusing.if_queued = "send"
+    refusing.apply_async(["a"], queue="nobody")
+    assert store.llen("nobody") == 5
+
+
+def test_a_task_that_could_not_be_sent_is_sent_again(
+    tasks: Celery, store: redis.Redis, only: Callable[..., Any]
+) -> None:
+    """An error of the broker leaves no lock behind."""
+    with pytest.raises(EncodeError):
+        only().apply_async(["unsent", object()])
+    assert not store.exists("only:unsent")
+
+
+def test_a_task_that_runs_is_not_sent_again(
+    tasks: Celery, store: redis.Redis, only: Callable[..., Any]
+) -> None:
+    """The worker takes over the lock that the sender took, and frees it at the end."""
+    refusing = only()
+    result = refusing.delay("run", "gate run")
+    inside(store)
+    assert 0 < store.pttl("only:run") <= LEASE * 1000
+    with pytest.raises(interlock.AcquireTimeoutError):
+        refusing.delay("run", "gate run")
+    store.set("gate run", 1)
+    assert result.get(timeout=SOON) == "done"
+    assert refusing.delay("run", "gate run").get(timeout=SOON) == "done"
+    store.delete("inside")
+
+
+def test_a_task_that_was_too_long_in_the_queue_still_runs(
+    tasks: Celery, store: redis.Redis, only: Callable[..., Any]
+) -> None:
+    """A task whose lease has ended takes the lock as any other, or is skipped."""
+    store.set("open", 1)
+    refusing = only(queue_lease=0.1)
+    message = {"queue": "celery", "countdown": 0}
+    with interlock.connect(_url(store)) as other:
+        ticket = other.try_lock("only:old").hand_over(lease=0.01)
+        wait_until(lambda: not store.exists("only:old"), SOON, "its lease ends")
+        message["headers"] = {"interlock_ticket": ticket}
+        assert tasks.send_task("work.only", ["old"], **message).get(timeout=SOON) == "done"
+        with other.lock("only:old"):
+            result = tasks.send_task("work.only", ["old"], **message)
+            assert result.get(timeout=SOON) == "skipped"
+    assert refusing.delay("old").get(timeout=SOON) == "done"
+    store.delete("inside")
+
+
+def test_a_task_that_is_tried_again_keeps_its_lock(
+    tasks: Celery, store: redis.Redis, only: Callable[..., Any]
+) -> None:
+    """A retry takes the lock along, so an equal task is refused meanwhile, by its own task too."""
+    refusing = only("more", lock="more")
+    result = refusing.apply_async(kwargs={"gate": "gate more"})
+    inside(store)
+    with pytest.raises(interlock.AcquireTimeoutError):
+        refusing.delay()
+    store.set("gate more", 1)
+    assert result.get(timeout=SOON) == 2
+    wait_until(lambda: not store.exists("more"), SOON, "the lock is free")
+
+
+def test_at_least_and_at_most(redis_url: str, redis_client: redis.Redis) -> None:
+    """The lock stays for `min_hold`, also after an error, and ends with `max_hold`."""
+    app = Celery("here", broker=redis_url)
+
+    @app.task(base=interlock.celery.Single, min_hold=30, if_locked="wait", lock="{name}")
+    def short(name: str) -> None:
+        if name == "wrong":
+            raise KeyError(name)
+
+    @app.task(base=interlock.celery.Single, max_hold=0.3)
+    def long() -> None:
+        wait_until(lambda: not redis_client.exists(long.name), SOON, "the lock ends")
+
+    assert short("right") is None
+    with pytest.raises(KeyError):
+        short("wrong")
+    assert 20_000 < redis_client.pttl("right") <= 30_000
+    assert 20_000 < redis_client.pttl("wrong") <= 30_000
+    with pytest.raises(interlock.HoldLostError, match="expired"):
+        long()
+    interlock.celery.client(app).close()
+    app.close()
+
+
 def test_the_tasks_of_the_page(tasks: Celery, store: redis.Redis) -> None:
     """The tasks of the how-to run, by positional and by named arguments."""
     results = [
         tasks.send_task("tasks.report", kwargs={"month": "May"}, queue="pages"),
         tasks.send_task("tasks.ship", [42], queue="pages"),
+        tasks.send_task("tasks.sync", [42], queue="pages"),
         tasks.send_task("tasks.tidy", queue="pages"),
     ]
     assert [result.get(timeout=SOON) for result in results] == [
         "written for May",
         "shipped",
+        "in sync",
         "tidy",
     ]
     assert not store.exists("report:May", "orders:42", "tasks.tidy")
+    assert 0 < store.pttl("sync:42") <= 5000
 
 
 def test_settings_and_mistakes(redis_url: str) -> None:
@@ -369,6 +517,9 @@ def _url(store: redis.Redis) -> str:
         ({"if_locked": "perhaps"}, "skip, wait or retry"),
         ({"lock_timeout": -2}, "timeout must be None"),
         ({"lock_lease": 0}, "lease must be"),
+        ({"queue_lease": 0}, "lease must be"),
+        ({"if_queued": "perhaps"}, "if_queued is send, skip or raise"),
+        ({"min_hold": 2, "max_hold": 1}, "max_hold must be 2 to"),
     ],
 )
 def test_a_mistake_is_told_when_the_task_is_made(mistake: dict[str, Any], words: str) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from interlock._core.locks.transfer import leave_locked
 from interlock._misuse import wants_async_with
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock.asyncio.lock import Lock
 from interlock.errors import InterlockError
-from interlock.options import MIN_LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -103,11 +101,17 @@ class Once(Generic[T]):
     """Skips calls of a function while another one holds its lock; made by `Client.once`."""
 
     def __init__(
-        self, _template: str, _make: Callable[[str], Lock], _min_hold: float, _otherwise: T
+        self,
+        _template: str,
+        _make: Callable[[str], Lock],
+        _min_hold: float,
+        _max_hold: float | None,
+        _otherwise: T,
     ) -> None:
         self._template = _template
         self._make = _make
         self._min_hold = _min_hold
+        self._max_hold = _max_hold
         self._otherwise = _otherwise
 
     def __repr__(self) -> str:
@@ -131,26 +135,29 @@ class Once(Generic[T]):
             lock = self._make(name_of(args, kwargs))
             if not await lock.acquire(timeout=0):
                 return self._otherwise
-            until = lock.driver.session.clock() + self._min_hold
+            hold, began = lock.hold, lock.driver.session.clock()
+            if hold is not None and self._max_hold is not None:
+                hold.end_within(self._max_hold)
             try:
                 result = checked_result(await function(*args, **kwargs), function)
             except BaseException as error:
                 try:
-                    await self._end(lock, until)
+                    await self._end(lock, hold, began)
                 except InterlockError as trouble:
                     # The function's own exception goes on; it is told what else went wrong.
                     error.add_note(f"interlock: {trouble}")
                 raise
-            await self._end(lock, until)
+            await self._end(lock, hold, began)
             return result
 
         return call
 
-    @staticmethod
-    async def _end(lock: Lock, until: float) -> None:
-        """Release *lock*, or leave it locked until *until*."""
-        rest, hold = until - lock.driver.session.clock(), lock.core.hold_of(lock.caller())
-        if rest > 0 and hold is not None:
-            await lock.driver.run(leave_locked(hold, max(rest, MIN_LEASE)))
-        else:
+    async def _end(self, lock: Lock, hold: Hold | None, began: float) -> None:
+        """Release *hold*, or leave the lock locked until it was so for long enough."""
+        rest = began + self._min_hold - lock.driver.session.clock()
+        if hold is None:
             await lock.release()
+        elif rest > 0:
+            await hold.leave_locked(rest)
+        else:
+            await hold.release()

@@ -43,12 +43,13 @@ from interlock.backoff import ExponentialBackoff
 from interlock.errors import InterlockError
 from interlock.options import (
     Options,
-    check_min_hold,
+    check_holds,
     check_name,
     check_reason,
     check_text,
     check_timeout,
     lease_of,
+    lease_within,
 )
 from interlock.sync.barrier import Barrier
 from interlock.sync.composite_lock import MultiLock, RedLock
@@ -589,11 +590,22 @@ class Client(metaclass=Suggesting):
 
     @overload
     def once(
-        self, name: str, *, min_hold: Duration = 0, lease: Duration | None = None
+        self,
+        name: str,
+        *,
+        min_hold: Duration = 0,
+        max_hold: Duration | None = None,
+        lease: Duration | None = None,
     ) -> Once[None]: ...
     @overload
     def once(
-        self, name: str, *, otherwise: T, min_hold: Duration = 0, lease: Duration | None = None
+        self,
+        name: str,
+        *,
+        otherwise: T,
+        min_hold: Duration = 0,
+        max_hold: Duration | None = None,
+        lease: Duration | None = None,
     ) -> Once[T]: ...
     def once(
         self,
@@ -601,6 +613,7 @@ class Client(metaclass=Suggesting):
         *,
         otherwise: Any = None,
         min_hold: Duration = 0,
+        max_hold: Duration | None = None,
         lease: Duration | None = None,
     ) -> Once[Any]:
         """Return a decorator that skips a call while another call, in any process, holds the lock.
@@ -611,24 +624,28 @@ class Client(metaclass=Suggesting):
             min_hold: seconds (or a `timedelta`) that the lock stays locked from the beginning of a
                 call that ends earlier, by an exception too. Then the process may end as well.
                 Choose more than the clocks of schedulers differ by.
+            max_hold: seconds (or a `timedelta`) after which a call loses the lock, even if it still
+                runs. Then another call may run, and this one raises HoldLostError when it ends.
+                Until then the hold is renewed, so it ends sooner if the process dies.
             lease: as for `lock`.
 
         Raises:
-            ConfigError: as `locked`.
+            ConfigError: as `locked`; or *max_hold* is shorter than *min_hold*.
 
         Cost:
             One round trip for a call that is skipped, two for one that is not.
         """
-        shortest = check_min_hold(min_hold)
+        shortest, longest = check_holds(min_hold, max_hold)
+        own = lease_within(longest, lease, self._driver.session.options)
 
         def make(called: str) -> Lock:
             core = core_lock.Lock(self._driver.session, called, reentrant=False)
             caller = Owner(f"a call under {called!r}")
-            return Lock(self._driver, core, lease=lease, owner=caller)
+            return Lock(self._driver, core, lease=own, owner=caller)
 
         check_template(name)
         _ = make("check")
-        return Once(name, make, shortest, otherwise)
+        return Once(name, make, shortest, longest, otherwise)
 
     def semaphore(
         self, name: str, permits: int | None = None, *, timeout: Duration | None = None

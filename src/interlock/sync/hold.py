@@ -28,11 +28,11 @@ from interlock.errors import (
     MisuseWarning,
     NotHeldError,
 )
-from interlock.options import check_callback, check_lease, lease_of
+from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
 from interlock.sync.block import Block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from interlock._core.locks.lock_base import LockBase
@@ -231,11 +231,25 @@ class Hold(metaclass=Suggesting):
         """
         handles = transfer.transferable(self._hold)[0].handles
         ticket = self._driver.run(transfer.hand_over(self._hold, lease_of(lease, self._driver)))
+        self._give_away(handles)
+        return str(ticket)
+
+    def _give_away(self, handles: Sequence[Callable[[], object]]) -> None:
+        """Note that nothing here is to release it."""
         for handle in handles:
             if isinstance(block := handle(), Block):
                 block.given_away = True
         self._end()
-        return str(ticket)
+
+    def end_within(self, seconds: float) -> None:
+        """End it *seconds* after now, although it is renewed; not for users."""
+        transfer.transferable(self._hold)[0].end_by(self._driver.session.clock() + seconds)
+
+    def leave_locked(self, seconds: float) -> None:
+        """Be over, and leave the lock locked for *seconds*; not for users."""
+        handles = transfer.transferable(self._hold)[0].handles
+        self._driver.run(transfer.leave_locked(self._hold, max(seconds, MIN_LEASE)))
+        self._give_away(handles)
 
     def __enter__(self) -> Self:
         self._hold.hand(weakref.ref(self), alone=False)

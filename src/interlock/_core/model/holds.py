@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from interlock._core.model.effects import NEVER, Client
 from interlock.errors import ClosedError
+from interlock.options import MIN_LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -252,6 +253,7 @@ class Hold:
         owned: whether its owner may release it without any of these objects.
         line: a list that holds of one owner share when each has replaced the one before. It has
             the newest of them. Unset for most holds.
+        ends_at: when it ends although it is renewed. Unset for most holds.
     """
 
     __slots__ = (
@@ -260,6 +262,7 @@ class Hold:
         "core",
         "cut_at",
         "depth",
+        "ends_at",
         "handles",
         "holder",
         "label",
@@ -281,6 +284,7 @@ class Hold:
         "unanswered",
         "valid_until",
     )  # fmt: skip
+    ends_at: float
     line: list[Hold]
     recall: Eval[object]
 
@@ -420,6 +424,15 @@ class Hold:
     def end_renewal(self) -> None:
         """Stop its renewal: it ends with its lease."""
         self.renewal = None
+
+    def end_by(self, time: float) -> None:
+        """End it at *time* although it is renewed; its present lease must not last longer."""
+        self.ends_at = time
+
+    def next_lease(self, lease: float, now: float) -> float:
+        """Return the seconds of a renewal that is sent at *now*: *lease*, or less near its end."""
+        ends_at = getattr(self, "ends_at", NEVER)
+        return lease if ends_at - now >= lease else max(ends_at - now, MIN_LEASE)
 
     def keep_renewed(self, renewal: Renewal) -> None:
         """Renew it by *renewal* from now on."""

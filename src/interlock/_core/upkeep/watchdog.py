@@ -12,6 +12,8 @@ Rules:
 * One failing batch, hold or callback never stops the others.
 * A hold that the server no longer has is lost at once. Its listeners are told after the note of an
   operator was read, or after `TELL_WITHIN`.
+* A hold that is to end at a certain time (`Hold.end_by`) is renewed for less time near its end. No
+  renewal ends it sooner than the one before, so one that arrives late does no harm.
 * A hold whose owner or handle is gone is not renewed any more: it ends with its lease. A hold with
   a lease of its own was meant to end that way. An `owner=` name is gone when every thread and task
   that used it has ended.
@@ -178,17 +180,17 @@ class Watchdog:
             gone: list[Hold] = []
             # Read before the calls are made: a lease that is set meanwhile then counts.
             now = clock()
-            calls = self._calls(chunk, result)
+            calls = self._calls(chunk, now, result)
             for hold in chunk:
                 hold.renew_at = now + self.retry
-            replies = yield from Batch(tuple(call for call, _ in calls))
+            replies = yield from Batch(tuple(call for call, _, _ in calls))
             until = clock() + TELL_WITHIN
-            for (_, group), reply in zip(calls, replies, strict=True):
+            for (_, group, lease), reply in zip(calls, replies, strict=True):
                 if isinstance(reply, Exception):
                     result.failures.append(reply)
                     continue
                 try:
-                    gone += self._note(group, reply, (now, until), result)
+                    gone += self._note(group, reply, lease, (now, until), result)
                 except Exception as error:  # noqa: BLE001 - must not touch another renewal
                     result.failures.append(error)
             if gone:
@@ -228,19 +230,20 @@ class Watchdog:
             self._holds.end(hold)
 
     def _calls(
-        self, chunk: Sequence[Hold], result: Round
-    ) -> list[tuple[Eval[list[bool]], list[Hold]]]:
-        """Return the scripts that renew *chunk*, each with its holds."""
-        groups: dict[tuple[Renewal, object], list[Hold]] = {}
+        self, chunk: Sequence[Hold], now: float, result: Round
+    ) -> list[tuple[Eval[list[bool]], list[Hold], float]]:
+        """Return the scripts that renew *chunk*, each with its holds and their lease."""
+        groups: dict[tuple[Renewal, object, float], list[Hold]] = {}
         for hold in chunk:
             if hold.renewal is not None:
-                groups.setdefault((hold.renewal, self._apart(hold.key)), []).append(hold)
-        calls: list[tuple[Eval[list[bool]], list[Hold]]] = []
-        for (renewal, _), group in groups.items():
+                lease = hold.next_lease(self.lease, now)
+                groups.setdefault((hold.renewal, self._apart(hold.key), lease), []).append(hold)
+        calls: list[tuple[Eval[list[bool]], list[Hold], float]] = []
+        for (renewal, _, lease), group in groups.items():
             deadline = min(hold.valid_until for hold in group)
             keys, holders = [hold.key for hold in group], [hold.holder for hold in group]
             try:
-                calls.append((renewal(keys, self.lease, holders, deadline=deadline), group))
+                calls.append((renewal(keys, lease, holders, deadline=deadline), group, lease))
             except Exception as error:  # noqa: BLE001 - must not touch another renewal
                 result.failures.append(error)
         return calls
@@ -270,13 +273,19 @@ class Watchdog:
         self._untold.clear()
 
     def _note(
-        self, group: list[Hold], kept: list[bool], times: tuple[float, float], result: Round
+        self,
+        group: list[Hold],
+        kept: list[bool],
+        lease: float,
+        times: tuple[float, float],
+        result: Round,
     ) -> list[Hold]:
         """Note the outcome of a renewal of *group*; return the holds that it found lost.
 
         Args:
             group: the holds.
             kept: which of them were renewed.
+            lease: the seconds for which they were renewed.
             times: when the request was sent, and the deadline for telling of losses.
             result: counts the renewed holds.
         """
@@ -284,8 +293,10 @@ class Watchdog:
         gone: list[Hold] = []
         for hold, is_kept in zip(group, kept, strict=True):
             if is_kept:
-                hold.extend_validity(sent_at, self.lease)
+                hold.extend_validity(sent_at, lease)
                 hold.renew_at = self._round_at
+                if lease < self.lease:
+                    hold.end_renewal()  # it ends as it was asked to
                 result.renewed += 1
             elif hold.state is State.HELD:
                 self._untold[hold] = until, self._lose(hold, hold.gone_reason(until - TELL_WITHIN))
