@@ -12,6 +12,7 @@ import json
 import signal
 import subprocess
 import threading
+import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -137,10 +138,22 @@ class Agent:
     def ask(self, thread: str, do: str, **rest: Any) -> Any:
         """Send a command and return its value.
 
+        Ask again while Redisson has not yet learnt the new shape of a cluster. It has sent nothing
+        then.
+
         Raises:
             AgentError: what the command raised.
         """
-        return self.start(thread, do, **rest).result(PATIENCE + (rest.get("timeout") or 0)).value
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            asked = self.start(thread, do, **rest)
+            try:
+                return asked.result(PATIENCE + (rest.get("timeout") or 0)).value
+            except AgentError as error:
+                unknown = str(error).startswith("RedisNodeNotFoundException: entry for")
+                if not unknown or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
 
     def owner(self, thread: str, client: str = "main") -> str:
         """Return the owner's id that *thread* has in Redis."""
