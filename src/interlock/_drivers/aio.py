@@ -454,6 +454,8 @@ class AsyncDriver:
                 stack.callback(self._monitor.close)
             stack.callback(self.observers.close)
             stack.callback(self._subscriber.close)
+            # A release would give a lock to this very client, if others of it wait.
+            self._subscriber.close()
             self._renewer.close(self.session.releases_on_close(), timeout)
 
     def at_exit(self) -> None:

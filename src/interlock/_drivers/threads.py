@@ -467,6 +467,8 @@ class ThreadDriver:
                 stack.callback(self._monitor.close)
             stack.callback(self.observers.close)
             stack.callback(self._subscriber.close)
+            # A release would give a lock to this very client, if others of it wait.
+            self._subscriber.close()
             # Wait for running commands first: then all holds are known.
             self._pool.close(timeout)
             self._renewer.close(self.session.releases_on_close(), timeout)

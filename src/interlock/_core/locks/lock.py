@@ -18,6 +18,7 @@ from interlock._core.locks.lock_base import LockBase, Release
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, failing
 from interlock._core.model.holds import Hold, State
+from interlock._core.queue.waiters import line_of
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import GRANTED
@@ -50,7 +51,8 @@ class Lock(LockBase):
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
-        self.channel = self.queue = names.lock_channel(self.key)
+        self.channel = names.lock_channel(self.key)
+        self.queue = line_of(self.channel, self.key)
 
     @property
     def _publish(self) -> str:
@@ -85,7 +87,8 @@ class Lock(LockBase):
     def release_hold(self, hold: Hold) -> Release:
         """Go down by one depth in *hold*; at 0 the first local waiter may become the holder."""
         session = self.session
-        if self.queue in session.waiters.queues and self.hands_over and session.may_hand_over:
+        waits = self.queue in session.waiters.queues
+        if waits and self.hands_over and session.may_hand_over and self.stands_in_queue:
             return HandOver(self, hold)
         return Release().of(session, hold)
 
@@ -111,7 +114,7 @@ class Lock(LockBase):
         self._make_place(deadline)
         return wait_in_queue(
             self.session,
-            self.channel,
+            self.queue,
             deadline,
             hold.lease,
             self._try,
@@ -153,7 +156,7 @@ class HandOver(Release):
             return call
         lock, waiters = self._lock, self._lock.session.waiters
         now = self._sent_at = lock.session.clock()
-        waiter = waiters.offer(lock.channel, type(lock), now)
+        waiter = waiters.offer(lock.queue, type(lock), now)
         successor = None if waiter is None else waiter.candidate
         if waiter is None or not isinstance(successor, Hold):
             self._freeing = True
@@ -197,7 +200,7 @@ class HandOver(Release):
         elif self._freeing:
             self._freeing = False
             session = self._lock.session
-            session.waiters.freed(self._lock.channel, ours=self._found == NEXT_IS_OURS)
+            session.waiters.freed(self._lock.queue, ours=self._found == NEXT_IS_OURS)
 
 
 class _Offer:

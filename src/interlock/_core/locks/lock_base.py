@@ -49,6 +49,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from interlock._core.insight.events import tell_loss
 from interlock._core.insight.forced_note import ask_why, leave_note, leave_notes, take_note_back
 from interlock._core.locks.doubt import end_doubt
+from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Step, Wait, failing, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
 from interlock._core.model.replication import Replication
@@ -379,6 +380,15 @@ class LockBase(ABC):
         """Return what tells this lock from all others; multi locks take locks in this order."""
         return (self.session.database, self.key, self.kind)
 
+    @property
+    def stands_in_queue(self) -> bool:
+        """Return whether clients that wait for it stand in a queue on the server.
+
+        Not if another name has the same queue: a release would give it to a client that waits for
+        that name.
+        """
+        return self._session.has_queues and not names.shares_channels(self.key)
+
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold as known locally, even if it is lost."""
         hold = self._session.holds.table.get((self.hold_key, owner.identity))
@@ -614,13 +624,13 @@ class LockBase(ABC):
     def _make_place(self, deadline: float) -> None:
         """Prepare a place in the queue; a single try, whose *deadline* is now, has none."""
         session = self._session
-        if session.has_queues and session.clock() < deadline:
+        if self.stands_in_queue and session.clock() < deadline:
             session.waiters.place_for(self.queue, session.client_id)
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         """Try until *hold* is held or *deadline* passes, after a first try or without one."""
         return wait_in_queue(
-            self._session, self.channel, deadline, hold.lease, self._try, hold, deadline
+            self._session, self.queue, deadline, hold.lease, self._try, hold, deadline
         )
 
     def _try(self, hold: Hold, deadline: float) -> Op[float | None]:

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval
+from interlock._core.queue.waiters import line_of
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import lock as lock_scripts
 from interlock._core.scripts import read_write_lock as scripts
@@ -64,7 +65,8 @@ class _Side(LockBase):
     def __init__(self, session: Session, name: str) -> None:
         super().__init__(session, name)
         self.hold_key = (self.key, self.side)
-        self.channel = self.queue = names.read_write_channel(self.key)
+        self.channel = names.read_write_channel(self.key)
+        self.queue = line_of(self.channel, self.key)
         self._prefix = names.read_entries(self.key)
 
     def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
@@ -176,7 +178,7 @@ class ReadLock(_Side):
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         return wait_in_queue(
-            self.session, self.channel, deadline, None, self._try, hold, deadline, shares=True
+            self.session, self.queue, deadline, None, self._try, hold, deadline, shares=True
         )
 
 

@@ -214,4 +214,4 @@ def _queue(member: LockBase) -> str:
 
     Waiters for *member* alone use another section: they may have to wait while a quorum is free.
     """
-    return section(member.channel, 0)
+    return section(member.queue, 0)

@@ -62,6 +62,14 @@ def suffix_name(name: str, suffix: str) -> str:
     return f"{name}:{suffix}" if "{" in name else f"{{{name}}}:{suffix}"
 
 
+def shares_channels(name: str) -> bool:
+    """Return whether another name has the same channels, and would have the same queue.
+
+    `{a}` has those of `a`: Redisson's rule for braces makes them equal.
+    """
+    return name.startswith("{") and name.endswith("}") and "{" not in name[1:]
+
+
 def lock_channel(name: str) -> str:
     """Return the channel on which a release of the lock *name* is announced."""
     return prefix_name("redisson_lock__channel", name)

@@ -41,7 +41,7 @@ from interlock._core.objects.semaphore import (
     out_of_time,
     try_set_permits,
 )
-from interlock._core.queue.waiters import section
+from interlock._core.queue.waiters import line_of, section
 from interlock._core.queue.waiting import wait_for
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.script import Grant
@@ -197,7 +197,7 @@ class LeasedSemaphore:
     def _acquire(self, permit: Permit, request: Request) -> Op[bool]:
         session, deadline = self.session, request.deadline
         # Apart from the waiters for a plain semaphore, which stand in a queue on the server.
-        channel = section(self.channel, f"{request.permits} leased")
+        channel = section(line_of(self.channel, self.key), f"{request.permits} leased")
         try:
             session.holds.begin(permit)
             taken = yield from undoing(

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, cast
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, Whole, undoing
 from interlock._core.model.replication import Replication
-from interlock._core.queue.waiters import SHARED, section
+from interlock._core.queue.waiters import SHARED, line_of, section
 from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
 from interlock._core.scripts import semaphore as scripts
 from interlock._core.upkeep.idempotency import IdempotentCalls
@@ -103,8 +103,14 @@ class Semaphore:
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.channel = names.semaphore_channel(self.key)
+        self._line = line_of(self.channel, self.key)
         self._session = session
         self._requests = IdempotentCalls(session, self.key)
+
+    @property
+    def _stands_in_queue(self) -> bool:
+        """Return whether clients that wait for permits stand in a queue; as for locks."""
+        return self._session.has_queues and not names.shares_channels(self.key)
 
     @property
     def unset(self) -> bool:
@@ -163,7 +169,7 @@ class Semaphore:
         self, permits: int, deadline: float
     ) -> tuple[IdempotentCall, Callable[[BaseException], Op[None]]]:
         """Return a request for *permits*, and the function that undoes it."""
-        part = section(self.channel, check_permits(permits))
+        part = section(self._line, check_permits(permits))
         request = self._requests.begin(deadline)
         return request, partial(self._retract, part, request, permits)
 
@@ -174,7 +180,7 @@ class Semaphore:
         permits: int,
         deadline: float,
     ) -> Op[bool]:
-        part = section(self.channel, permits)
+        part = section(self._line, permits)
         taken = yield from undoing(self._wait(part, request, permits, deadline), undo)
         if taken:
             self._requests.end(request)
@@ -299,7 +305,7 @@ class Semaphore:
                     # A waiter that came meanwhile relies on a place in the queue: it must ask.
                     session.waiters.freed(part, ours=True)
                 return True
-        if session.has_queues and session.clock() < deadline:
+        if self._stands_in_queue and session.clock() < deadline:
             self._make_place(part, permits)
         taken = yield from wait_in_queue(
             session, part, deadline, SHARED, self._try, part, request, permits, deadline
@@ -372,7 +378,7 @@ class Semaphore:
         taken = yield from self._requests.send(request, call)
         if not taken:
             return NEVER
-        if taken == OVERTOOK and waits and session.has_queues:
+        if taken == OVERTOOK and waits and self._stands_in_queue:
             # From its next acquire on, the client stands in the queue.
             self._make_place(part, permits, waits=False)
         if place is not None and call.queued:

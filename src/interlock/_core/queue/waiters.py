@@ -71,6 +71,14 @@ def section(channel: str, wanted: object) -> str:
     return channel if wanted == 1 else f"{channel}{_SECTION}{wanted}"
 
 
+def line_of(channel: str, key: str) -> str:
+    """Return the section of *channel* for those who wait for *key*; most often *channel* itself.
+
+    Names that differ only in braces have one channel. Their waiters wait for different things.
+    """
+    return section(channel, key) if names.shares_channels(key) else channel
+
+
 def whole_of(channel: str) -> str:
     """Return the channel that *channel* is a section of, or *channel* itself."""
     return channel.partition(_SECTION)[0]
@@ -172,7 +180,9 @@ class Waiters:
         self.places: dict[str, Place] = {}
         self._rooms: dict[str, Room] = {}
         self.roomy = True
-        self._woken_by: dict[str, str] = {}
+        # The objects whose messages come on a wake channel: a lock and a read/write lock of one
+        # name have the same.
+        self._woken_by: dict[str, dict[str, None]] = {}
         self._policies: dict[str, HandOverPolicy] = {}
 
     def join(
@@ -347,9 +357,10 @@ class Waiters:
                 says how many milliseconds to wait first. A number behind a colon is the section.
         """
         with self._mutex:
-            whole = self._woken_by.get(channel)
-            if whole is not None:
-                self._called(whole, payload or b"")
+            woken = self._woken_by.get(channel)
+            if woken is not None:
+                for whole in woken:
+                    self._called(whole, payload or b"")
                 return
             for part in self._sections.get(channel, ()):
                 front = next(iter(self.queues[part]))
@@ -408,7 +419,7 @@ class Waiters:
                 parts = self._sections.get(whole, ())
                 counted = all(part in self.places or part == channel for part in parts)
                 room = self._rooms[whole] = Room(whole, client, counted=counted)
-                self._woken_by[room.wake] = whole
+                self._woken_by.setdefault(room.wake, {})[whole] = None
                 if parts or not waits:
                     # Earlier waiters need no place, and only subscribed to the channel. If nobody
                     # waits, the subscriber looks until it is time to forget the room.
@@ -459,8 +470,10 @@ class Waiters:
                     if room.heard:
                         self._subscriptions.unsubscribe(whole)
                     del self._rooms[whole]
-                    # Another kind of lock of the same name has the same wake channel.
-                    _ = self._woken_by.pop(room.wake, None)
+                    woken = self._woken_by[room.wake]
+                    del woken[whole]
+                    if not woken:
+                        del self._woken_by[room.wake]
                     for part in room.parts:
                         del self.places[part]
 

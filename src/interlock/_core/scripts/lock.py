@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.names import waiting_queue
+from interlock._core.model.names import shares_channels, waiting_queue
 from interlock._core.scripts.script import (
     Grant,
     ReplyShapeError,
@@ -119,7 +119,7 @@ def lock_release(
     *leaving* has the id of the client if it leaves the queue.
     """
     args: tuple[str | int, ...] = (holder, depth, channel, *leaving)
-    if depth == 0 and publish:
+    if depth == 0 and publish and not shares_channels(lock):
         keys = (lock, waiting_queue(channel))
         return Eval(_LOCK_RELEASE[publish], keys, args, deadline, spare=True)
     return Eval(_LOCK_RELEASE[publish], (lock,), args, deadline)

@@ -101,7 +101,7 @@ def _with_queue(
     keys: tuple[str, ...], depth: int, publish: str, channel: str
 ) -> tuple[tuple[str, ...], bool]:
     """Return the keys of a release to *depth*, and whether the queue is the last of them."""
-    if depth > 0 or not publish:
+    if depth > 0 or not publish or names.shares_channels(keys[0]):
         return keys, False
     return (*keys, names.waiting_queue(channel)), True
 

@@ -8,7 +8,7 @@ call's latch, which is removed.
 from __future__ import annotations
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.names import waiting_queue
+from interlock._core.model.names import shares_channels, waiting_queue
 from interlock._core.scripts.script import done, load, load_variants, milliseconds, number, released
 
 
@@ -46,7 +46,9 @@ def semaphore_acquire(
 
 def _with_queue(keys: tuple[str, ...], publish: str, channel: str) -> tuple[tuple[str, ...], bool]:
     """Return the keys of a call, and whether the queue is the last of them."""
-    return ((*keys, waiting_queue(channel)), True) if publish else (keys, False)
+    if not publish or shares_channels(keys[0]):
+        return keys, False
+    return (*keys, waiting_queue(channel)), True
 
 
 def stand_in_queue(call: Eval[int], me: str, channel: str, *, more: bool, keep: float) -> None:

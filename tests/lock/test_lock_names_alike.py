@@ -1,0 +1,147 @@
+"""Names and kinds that have channels in common do not mix up their waiters."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.children import Child
+from tests.support.servers import wait_until
+
+import interlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import redis
+
+PROMPT = 1.5
+"""Seconds: far below the poll cap of these clients."""
+LOCK_CHANNEL = "redisson_lock__channel:{a}"
+MAKERS: dict[str, Callable[[interlock.Client, str], Any]] = {
+    "lock": lambda client, name: client.lock(name),
+    "fenced lock": lambda client, name: client.fenced_lock(name),
+    "write lock": lambda client, name: client.read_write_lock(name).write,
+}
+
+
+@pytest.fixture(params=MAKERS)
+def make(request: pytest.FixtureRequest) -> Callable[[interlock.Client, str], Any]:
+    """Give what makes a lock of each kind that has a queue."""
+    return MAKERS[request.param]
+
+
+@pytest.fixture
+def two(redis_url: str) -> Iterator[tuple[interlock.Client, interlock.Client]]:
+    """Give two clients that hardly ever look by themselves."""
+    with (
+        interlock.connect(redis_url, poll_cap=30) as one,
+        interlock.connect(redis_url, poll_cap=30) as other,
+    ):
+        yield one, other
+
+
+def listening(server: redis.Redis, channel: str, count: int) -> bool:
+    """Return whether *count* clients hear *channel*."""
+    return server.pubsub_numsub(channel)[0][1] == count
+
+
+def test_a_name_in_braces_is_another_lock(
+    two: tuple[interlock.Client, interlock.Client],
+    redis_client: redis.Redis,
+    make: Callable[[interlock.Client, str], Any],
+) -> None:
+    """A release of `a` makes no waiter for `{a}` the holder, and none of them is stuck."""
+    one, other = two
+    bare, taken = make(one, "a"), make(other, "{a}")
+    with ThreadPoolExecutor(2) as pool:
+        bare.acquire()
+        taken.acquire()
+        braced = pool.submit(make(one, "{a}").acquire, timeout=30)
+        channel = "redisson_rwlock:{a}" if make is MAKERS["write lock"] else LOCK_CHANNEL
+        wait_until(lambda: listening(redis_client, channel, 1), 10, "one waits for {a}")
+        rival = pool.submit(make(other, "a").acquire, timeout=30)
+        wait_until(lambda: listening(redis_client, channel, 2), 10, "one waits for a")
+        bare.release()
+        assert rival.result(PROMPT)
+        assert not braced.done()
+        taken.release()
+        assert braced.result(PROMPT)
+
+
+def test_permits_of_a_name_in_braces_are_others(
+    two: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
+) -> None:
+    """A permit of `a` is given to no waiter for `{a}`, and wakes who waits for `a` behind it."""
+    one, other = two
+    bare, braced = one.semaphore("a"), one.semaphore("{a}")
+    assert bare.try_set_permits(1)
+    assert braced.try_set_permits(1)
+    bare.acquire()
+    braced.acquire()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(one.semaphore("{a}").acquire)
+        wait_until(lambda: listening(redis_client, "redisson_sc:{a}", 1), 10, "one waits for {a}")
+        second = pool.submit(other.semaphore("a").acquire)
+        wait_until(lambda: listening(redis_client, "redisson_sc:{a}", 2), 10, "one waits for a")
+        bare.release()
+        second.result(PROMPT)
+        assert not first.done()
+        braced.release()
+        first.result(PROMPT)
+
+
+def test_a_lock_and_a_read_write_lock_of_one_name_are_woken(
+    two: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
+) -> None:
+    """Waiters for either kind hear that they are next, though the two have one wake channel."""
+    one, other = two
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(2):
+            for make in (MAKERS["lock"], MAKERS["write lock"], MAKERS["lock"]):
+                held = make(other, "name")
+                held.acquire()
+                mine = make(one, "name")
+
+                def turn(mine: Any = mine) -> None:
+                    mine.acquire()
+                    mine.release()
+
+                waiting = pool.submit(turn)
+                wait_until(lambda: redis_client.zcard("interlock_queue:{name}") == 1, 10, "waits")
+                held.release()
+                waiting.result(PROMPT)
+
+
+LAST = """
+client = interlock.connect(url, poll_cap=30)
+lock = client.lock("name")
+lock.acquire()
+threading.Thread(target=client.lock("name").acquire, daemon=True).start()
+say("held")
+sys.stdin.readline()
+"""
+
+
+def test_a_process_that_exits_gives_itself_no_lock(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """If daemon threads of it wait first in the queue, the next process has the lock at once."""
+    queue = "interlock_queue:{name}"
+    with (
+        interlock.connect(redis_url, poll_cap=30) as client,
+        ThreadPoolExecutor(1) as pool,
+        Child(LAST, redis_url) as child,
+    ):
+        assert child.hear() == "held"
+        wait_until(lambda: redis_client.zcard(queue) == 1, 10, "its thread waits")
+        lock = client.lock("name", owner="it")
+        waiting = pool.submit(lock.acquire)
+        wait_until(lambda: redis_client.zcard(queue) == 2, 10, "another process waits")
+        child.tell()
+        try:
+            assert waiting.result(10 * PROMPT)
+            lock.release()
+        finally:
+            client.close()
