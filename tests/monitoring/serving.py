@@ -31,6 +31,10 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A name of somebody else that leads here, as after a change of his DNS.
+    "--host-resolver-rules=MAP rebound.example 127.0.0.1",
+    # Not every browser protects this machine from pages elsewhere.
+    "--disable-features=LocalNetworkAccessChecks",
 ]
 LEASE = 6.0
 """Seconds; short, but a loaded machine renews it in time."""
@@ -106,13 +110,17 @@ class Answer:
 
 
 def ask(url: str, path: str = "/", *, form: dict[str, str] | None = None, **given: str) -> Answer:
-    """Send one request; *given* are headers, with ``_`` for ``-``."""
+    """Send one request; *given* are headers, with ``_`` for ``-``.
+
+    A form is sent as by a page of the console, unless *given* has another Origin.
+    """
     host, port = url.removeprefix("http://").strip("/").rsplit(":", 1)
     connection = http.client.HTTPConnection(host, int(port), timeout=GIVE_UP)
     headers = {key.replace("_", "-"): value for key, value in given.items()}
     if form is None:
         connection.request("GET", path, headers=headers)
     else:
+        headers.setdefault("Origin", url.rstrip("/"))
         headers["Content-Type"] = "application/x-www-form-urlencoded"
         connection.request("POST", path, urlencode(form), headers)
     try:

@@ -124,6 +124,59 @@ def test_a_hold_is_broken_after_a_question(
     page.get_by_text("on call: stuck").wait_for()
 
 
+ATTACK = """<!doctype html><title>working</title><script>
+const user = {"X-User": "admin"};
+async function attack() {
+  const place = new URLSearchParams({name: "stuck:2", holder: HOLDER});
+  const asked = await fetch("/release?" + place, {headers: user});
+  const form = /name="form" value="(.+?)"/.exec(await asked.text());
+  const fields = {...Object.fromEntries(place), reason: "rebound", form: form ? form[1] : ""};
+  const done = await fetch(
+    "/release", {method: "POST", headers: user, body: new URLSearchParams(fields)});
+  document.title = `${asked.status} ${done.status} ${done.url.includes("done=")}`;
+}
+attack().catch((error) => { document.title = error; });
+</script>"""
+
+
+def test_a_page_elsewhere_breaks_no_hold(page: Page, client: Client, redis_url: str) -> None:
+    """A page whose name was led here sends the user's header itself, and still breaks nothing."""
+    with (
+        served(redis_url, "--user-header", "X-User", allow_release=True) as url,
+        interlock.connect(redis_url) as other,
+    ):
+        hold = client.try_lock("stuck:2")
+        attack = ATTACK.replace("HOLDER", json.dumps(hold.holder))
+        # The page comes from elsewhere. All else that it asks for goes to the console.
+        page.route("**/attack", lambda route: route.fulfill(body=attack, content_type="text/html"))
+        page.goto(f"{url.replace('127.0.0.1', 'rebound.example')}attack")
+        page.wait_for_function("document.title != 'working'")
+        assert page.title() == "403 403 false"
+        assert other.lock("stuck:2").locked()
+        # From a page of the console, the same attack breaks the hold: so it is a good one.
+        page.goto(f"{url}attack")
+        page.wait_for_function("document.title != 'working'")
+        assert page.title() == "200 200 true"
+        assert not other.lock("stuck:2").locked()
+        assert hold.lost.wait(GIVE_UP)
+
+
+def test_a_name_of_the_console_is_given(page: Page, client: Client, redis_url: str) -> None:
+    """Under a name of --host, browsers see the console and break holds."""
+    hold = client.try_lock("stuck:3")
+    host = "--host", "Rebound.Example"
+    with served(redis_url, *host, token="0123456789abcdef", allow_release=True) as url:
+        page.goto(url.replace("127.0.0.1", "rebound.example"))
+        page.get_by_label("Token").fill("0123456789abcdef")
+        page.keyboard.press("Enter")
+        page.get_by_role("link", name="stuck:3").click()
+        page.get_by_role("link", name="Break this hold").click()
+        page.get_by_label("Reason").fill("on call: stuck")
+        page.get_by_role("button", name="Break the hold of").click()
+        page.get_by_text("The hold was broken.").wait_for()
+        assert hold.lost.wait(GIVE_UP)
+
+
 def test_a_holder_is_asked_for_its_stack(
     console: str, page: Page, client: Client, redis_url: str
 ) -> None:

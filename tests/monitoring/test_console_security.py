@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -74,11 +75,52 @@ def test_the_default_is_loopback() -> None:
     assert "default: 127.0.0.1:8700" in ran.stdout
 
 
-def test_foreign_names_of_this_machine_are_refused(console: str) -> None:
-    """Without a token a request under another host name is refused (DNS rebinding)."""
-    assert ask(console).status == 200
-    assert ask(console, Host="evil.example").status == 403
-    assert ask(console, "/lock?name=a", Host="evil.example:8700").status == 403
+FOREIGN = ("evil.example", "evil.example:8700", "localhost.evil.example", "x/static/", "")
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+@pytest.mark.parametrize("secret", ["nothing", "token", "header"])
+def test_a_foreign_name_of_this_machine_is_refused(
+    redis_url: str, console: str, host: str, secret: str
+) -> None:
+    """A request under another host name is refused, with a token or a user header too."""
+    with ExitStack() as stack:
+        if secret == "token":
+            url = stack.enter_context(served(redis_url, token=TOKEN))
+        elif secret == "header":
+            url = stack.enter_context(served(redis_url, "--user-header", "X-Remote-User"))
+        else:
+            url = console
+        shown = {"X_Remote_User": "ann", "Authorization": f"Bearer {TOKEN}"}
+        assert ask(url, **shown).status == 200
+        for path in ("/", "/lock?name=a", "/static/console.js"):
+            assert ask(url, path, Host=host, **shown).status in (400, 403)
+        assert ask(url, "/login", form={"token": TOKEN}, Host=host).status in (400, 403)
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "named"),
+    [
+        ("127.0.0.1:8700", "http://127.0.0.1:8700", True),
+        ("LocalHost:8700", "http://localhost:8700", True),
+        ("[::1]:8700", "http://[::1]:8700", True),
+        ("10.0.0.5:8700", "http://10.0.0.5:8700", True),
+        ("locks.example", "https://locks.example", True),
+        ("127.0.0.1:8700", "https://locks.example", True),
+        ("localhost:8700", "http://localhost:3000", False),
+        ("localhost:8700", "http://127.0.0.1:8700", False),
+        ("127.0.0.1:8700", "https://locks.example.evil.example", False),
+        ("127.0.0.1:8700", "null", False),
+        ("127.0.0.1:8700", "", False),
+        ("0x7f.1:8700", "http://0x7f.1:8700", False),
+    ],
+)
+def test_a_post_comes_from_a_page_of_the_console(host: str, origin: str, named: bool) -> None:
+    """The Origin of a POST is the console's, under the name of the request or a given one."""
+    access = Access(hosts=("locks.example",))
+    headers = [(b"host", host.encode()), (b"origin", origin.encode())]
+    request = Request({"type": "http", "method": "POST", "headers": headers})
+    assert access.is_named(request) is named
 
 
 def test_the_token_is_needed_once(redis_url: str, tmp_path: Path) -> None:
@@ -173,6 +215,9 @@ def test_a_form_must_be_the_consoles_own(console: str, client: Client) -> None:
             ask(console, "/release", form=form),
             ask(console, "/release", form=form, Cookie=other.cookie),
             ask(console, "/release", form=form, Cookie=first.cookie, Sec_Fetch_Site="cross-site"),
+            ask(
+                console, "/release", form=form, Cookie=first.cookie, Origin="http://localhost:3000"
+            ),
             ask(console, "/release", form={**form, "x": "y" * 20_000}, Cookie=first.cookie),
         ):
             assert refused.status == 403
@@ -225,7 +270,7 @@ def test_every_answer_has_the_headers(console: str, path: str) -> None:
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert headers["cache-control"] == "no-store"
     assert "server" not in headers
 
@@ -307,7 +352,7 @@ def test_a_forged_host_opens_no_page(redis_url: str) -> None:
     """The path that the router serves decides what is free, whatever the Host header says."""
     with served(redis_url, token=TOKEN) as url:
         for host in ("x/static/", "x/static/?", "127.0.0.1/static/x"):
-            assert ask(url, Host=host).status in (400, 401), host
+            assert ask(url, Host=host).status in (400, 403), host
 
 
 def test_a_token_is_asked_for_beside_a_user_header(redis_url: str) -> None:

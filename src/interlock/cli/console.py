@@ -30,6 +30,9 @@ Anything but a loopback address needs a secret: a token, which readers type in o
 by which a reverse proxy names its user. That proxy must remove the header from requests. The header
 is believed from --proxy alone: without it, from this machine.
 
+It answers under local names and addresses only. Name others with --host, and the name that browsers
+use if a proxy stands in between. So no page can reach it by a name that leads here.
+
 exit status:
     0   it was ended by a signal
    64   usage: the command line or the URL is wrong, or the extra is not installed
@@ -37,7 +40,7 @@ exit status:
 examples:
   interlock console --url redis://db.example:6379/0
   INTERLOCK_CONSOLE_TOKEN=... interlock console --listen :8700 --allow-release
-  interlock console --listen 10.0.0.5:8700 --user-header X-Forwarded-User --proxy 10.0.0.2
+  interlock console --listen 10.0.0.5:8700 --host locks.example --user-header X-User --proxy 10.0.0.2
 """
 
 LEAST_TOKEN = 16
@@ -68,6 +71,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(default: this machine)",
     )
     parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which browsers reach it, without a port; repeatable",
+    )
+    parser.add_argument(
         "--allow-release", action="store_true", help="let readers break holds, after a question"
     )
 
@@ -95,7 +105,11 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     if proxies and not header:
         raise UsageError("--proxy means nothing without --user-header")
     access = Access(
-        token, header, proxies or THIS_MACHINE, allow_release=bool(given["allow_release"])
+        token,
+        header,
+        proxies or THIS_MACHINE,
+        tuple(name.lower() for name in cast("list[str]", given["host"])),
+        allow_release=bool(given["allow_release"]),
     )
     # Its own records name the user.
     options = Options(log=False)

@@ -3,10 +3,11 @@
 Rules:
 
 * The header that names a user is believed from a proxy's address alone: a client could send it too.
-* Without a token or a user header only this machine may connect, under a name of its own. So a
-  page elsewhere cannot reach the console by a name that leads here (DNS rebinding).
-* A change is a POST with the token of its form. That token belongs to the browser's cookie, and
-  browsers send the cookie with requests of the console's own pages only.
+* Each request names the console: by a local name, by an address, or by a name that was given. So a
+  page elsewhere cannot reach it by a name that leads here (DNS rebinding), whatever it sends.
+* Without a token or a user header only this machine may connect.
+* A change is a POST from a page of the console (its Origin), with the token of its form. That token
+  belongs to the browser's cookie, and browsers send the cookie with the console's own pages only.
 * Secrets are compared in constant time, and are in no URL.
 """
 
@@ -19,6 +20,7 @@ import secrets
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +32,7 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 COOKIE = "interlock_console"
 """The cookie: a random text, and its signature if the browser has shown the token."""
 LOCAL = ("localhost", "127.0.0.1", "::1")
-"""Names of this machine that are believed without a token."""
+"""Names of this machine."""
 _HOST = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(?::[0-9]+)?")
 THIS_MACHINE: Sequence[Network] = (
     ipaddress.IPv4Network("127.0.0.0/8"),
@@ -44,7 +46,8 @@ HEADERS = {
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    # With "no-referrer", browsers send "Origin: null" with the console's own forms.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -60,12 +63,15 @@ class Access:
         token: the secret that a reader must show once; empty for none.
         user_header: the header by which a reverse proxy names its user; empty for none.
         proxies: the addresses from which that header is believed.
+        hosts: the names, in small letters, by which browsers reach the console beside the local
+            ones and its addresses.
         allow_release: whether the console may break holds.
     """
 
     token: str = ""
     user_header: str = ""
     proxies: Sequence[Network] = THIS_MACHINE
+    hosts: Sequence[str] = ()
     allow_release: bool = False
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
@@ -74,8 +80,25 @@ class Access:
         """Return whether everybody on this machine may see it."""
         return not self.token and not self.user_header
 
+    def is_named(self, request: Request) -> bool:
+        """Return whether *request* names the console, and comes from none but its own pages.
+
+        No name that leads here by DNS is an address. So addresses need not be given.
+        """
+        host = request.headers.get("host", "")
+        if not self._is_own(_host_of(host)):
+            return False
+        if request.method in ("GET", "HEAD"):
+            return True
+        origin = urlsplit(request.headers.get("origin", ""))
+        # Behind a proxy, the two may differ. Then the browser's name of the console was given.
+        return origin.netloc.lower() == host.lower() or _host_of(origin.netloc) in self.hosts
+
+    def _is_own(self, host: str) -> bool:
+        return host in LOCAL or host in self.hosts or _is_address(host)
+
     def admits(self, request: Request) -> bool:
-        """Return whether *request* may be answered."""
+        """Return whether *request*, which names the console, may be answered."""
         if self.user_header:
             named = bool(request.headers.get(self.user_header))
             return (
@@ -83,7 +106,7 @@ class Access:
             )
         if self.token:
             return self._knows_token(request)
-        return self.open and _host_of(request) in LOCAL
+        return self.open and _host_of(request.headers.get("host", "")) in LOCAL
 
     def _is_proxy(self, request: Request) -> bool:
         """Return whether *request* was sent by a proxy that may name users."""
@@ -137,7 +160,16 @@ class Access:
         return hmac.new(self._secret, f"{purpose}:{text}".encode(), sha256).hexdigest()
 
 
-def _host_of(request: Request) -> str:
-    """Return the name in the Host header without its port; empty if it is not ``name[:port]``."""
-    found = _HOST.fullmatch(request.headers.get("host", ""))
+def _host_of(text: str) -> str:
+    """Return the name in *text* without its port; empty if it is not ``name[:port]``."""
+    found = _HOST.fullmatch(text)
     return found[1].strip("[]").lower() if found else ""
+
+
+def _is_address(host: str) -> bool:
+    """Return whether *host* is an address as browsers write it, and no name."""
+    try:
+        _ = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -45,6 +45,10 @@ HEARTBEAT = 10.0
 """Seconds after which a browser is told that the console is there, though nothing has changed."""
 LONGEST_BODY = 10_000
 """Bytes of a form."""
+NOT_NAMED = (
+    "The console does not answer under this name, or to a page of another one. "
+    "Start it with --host NAME if browsers reach it by that name."
+)
 
 
 def seconds(value: float | None) -> str:
@@ -398,6 +402,10 @@ class Gate:
                 ]
             await send(message)
 
+        if not self._console.access.is_named(request):
+            refused = self._console.refused(request, 403, NOT_NAMED)
+            await refused(scope, receive, send_with_headers)
+            return
         # The path that the router sees. The one of `request.url` may be forged by a Host header.
         path = str(scope["path"])
         free = path.startswith("/static/") or (
