@@ -327,9 +327,24 @@ def test_a_card_with_half_a_character_breaks_no_page(
         def shown(path: str = path) -> bool:
             answer = ask(console, path)
             assert answer.status == 200
-            return "caf?.py" in answer.text
+            return r"caf\udce9.py" in answer.text
 
         wait_until(shown, GIVE_UP, "the page shows the forged card")
+
+
+def test_a_name_turns_no_text_around(console: str, client: Client) -> None:
+    """Control characters of a name are shown as escapes, and the name can still be broken."""
+    name = "pay\N{RIGHT-TO-LEFT OVERRIDE}\x1b\tevil"
+    hold = client.try_lock(name)
+    place = {"name": name, "holder": hold.holder or ""}
+    page = ask(console, f"/release?{urlencode(place)}")
+    assert r"pay\u202e\x1b\tevil" in page.text
+    lines = [line for line in page.text.splitlines() if not line.isprintable()]
+    assert len(lines) == 1
+    assert 'type="hidden" name="name"' in lines[0]
+    form = {**place, "reason": "a test", "form": page.form}
+    done = ask(console, "/release", form=form, Cookie=page.cookie)
+    assert done.headers["location"].endswith("done=released")
 
 
 @pytest.mark.parametrize(

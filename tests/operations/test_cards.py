@@ -189,7 +189,7 @@ def test_values_of_a_card_that_do_not_fit_are_left_out(
     holder = described(client, "forged").holders[0]
 
     assert (holder.client.pid, holder.client.host) == (None, "")
-    assert holder.client.program == "\x1b[31mred"
+    assert holder.client.program == r"\x1b[31mred"
     assert holder.client.answering is False
     assert holder.held_for is not None
     assert holder.held_for > 1e6
@@ -199,11 +199,11 @@ def test_values_of_a_card_that_do_not_fit_are_left_out(
     assert "doubt " in command("show", "forged").stdout
 
 
-def test_halves_of_characters_are_replaced(
+def test_halves_of_characters_are_escaped(
     client: Client, redis_url: str, redis_client: redis.Redis
 ) -> None:
-    """What a card tells can be written as UTF-8: half a character becomes a question mark."""
-    half, whole = "caf\udce9.py", "caf?.py"
+    """What a card tells can be written as UTF-8: half a character is escaped."""
+    half, whole = "caf\udce9.py", r"caf\udce9.py"
     told = {**GOOD, "host": half, "program": half, "version": half}
     redis_client.hset("forged", f"{FORGER}:1", 1)
     written = {

@@ -19,6 +19,7 @@ from redis.exceptions import (
     ResponseError,
 )
 
+from interlock._core.model.foreign_text import safe
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def left(error: object) -> bool:
 
 def _unavailable(text: str, where: str) -> ServerUnavailableError:
     code = error_code(text)
+    text = safe(text)
     what, transient = _MEANING.get(code, (f"answered by an error: {text}", False))
     return ServerUnavailableError(
         f"the server at {where} {what}" + (f" ({text})" if code in _MEANING else ""),
@@ -216,13 +218,14 @@ _IN_TIME = "no answer in time"
 
 
 def _not_connected(where: str, why: str, *, seen: bool) -> ServerUnavailableError:
-    return ServerUnavailableError(f"cannot connect to {where}: {why}", transient=seen)
+    return ServerUnavailableError(f"cannot connect to {where}: {safe(why)}", transient=seen)
 
 
 def _no_tls(where: str, why: str) -> ServerUnavailableError:
     return ServerUnavailableError(
-        f"no TLS connection to {where}: {why}; check whether this port speaks TLS, its certificate,"
-        " ssl_ca_certs, and whether it wants a certificate of yours (ssl_certfile, ssl_keyfile)",
+        f"no TLS connection to {where}: {safe(why)}; check whether this port speaks TLS, its"
+        " certificate, ssl_ca_certs, and whether it wants a certificate of yours (ssl_certfile,"
+        " ssl_keyfile)",
         code="TLS",
     )
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
+from interlock._core.model.foreign_text import safe
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -34,7 +36,10 @@ _NUMBER = re.compile(rb"-?[0-9]{1,19}")
 
 
 class ReplyError(Exception):
-    """An error that the server sent."""
+    """An error that the server sent; its text is safe to show."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(safe(text))
 
 
 class ParserError(Exception):

@@ -23,6 +23,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
+from interlock._core.model.foreign_text import safe
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class Sentinels:
         For a while, a Sentinel that performs a failover tells the next epoch together with the
         former address. The former primary must not draw tokens of that epoch.
         """
-        fields = [field.decode() for field in cast("list[bytes]", reply)]
+        fields = [safe(field.decode(errors="replace")) for field in cast("list[bytes]", reply)]
         state = dict(zip(fields[::2], fields[1::2], strict=True))
         flags = state["flags"].split(",")
         is_up = "master" in flags and not {"s_down", "o_down", "failover_in_progress"} & set(flags)

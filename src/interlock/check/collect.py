@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
+from interlock._core.model.foreign_text import safe
 from interlock._links.redis_client import redis_client
 from interlock._links.replies import understood
 from interlock.check.acl_probe import try_rights
@@ -84,7 +85,7 @@ def collect(
 
 
 def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return safe(value.decode(errors="replace") if isinstance(value, bytes) else str(value))
 
 
 class _Inquiry:

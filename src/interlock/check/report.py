@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlock._core.scripts.script import safe
+from interlock._core.model.foreign_text import safe
 
 if TYPE_CHECKING:
     from interlock.check.requirements import Requirements

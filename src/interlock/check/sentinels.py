@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from interlock._core.model.foreign_text import safe
 from interlock.check.report import Finding, ServerReport, Severity
 from interlock.errors import ServerUnavailableError
 
@@ -164,7 +165,7 @@ def _failover(told: Sequence[SentinelFacts], lease: float) -> Iterator[Finding]:
 def _ask(node: Endpoint, service: str, timeout: float) -> SentinelFacts:
     connection = node.connect(timeout)
     reply = cast("list[bytes]", node.ask(connection, "SENTINEL", "MASTER", service))
-    words = [word.decode() for word in reply]
+    words = [safe(word.decode(errors="replace")) for word in reply]
     state = dict(zip(words[::2], words[1::2], strict=True))
     return SentinelFacts(
         where=node.where,

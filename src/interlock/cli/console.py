@@ -40,7 +40,8 @@ exit status:
 examples:
   interlock console --url redis://db.example:6379/0
   INTERLOCK_CONSOLE_TOKEN=... interlock console --listen :8700 --allow-release
-  interlock console --listen 10.0.0.5:8700 --host locks.example --user-header X-User --proxy 10.0.0.2
+  interlock console --listen 10.0.0.5:8700 --host locks.example --allow-release \\
+      --user-header X-Forwarded-User --proxy 10.0.0.2
 """
 
 LEAST_TOKEN = 16

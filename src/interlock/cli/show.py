@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from interlock._core.scripts.script import safe
+from interlock._core.model.foreign_text import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
 from interlock.cli.table import clock_time, kind_of, renewed_of, waiting_of

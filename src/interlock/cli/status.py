@@ -48,7 +48,7 @@ def log_to_stderr() -> None:
 def one_line(message: str) -> str:
     """Return *message* as one line that a terminal shows and does not act on."""
     # The import takes longer than all of what a command says of itself.
-    from interlock._core.scripts.script import safe  # noqa: PLC0415
+    from interlock._core.model.foreign_text import safe  # noqa: PLC0415
 
     return safe(" ".join(message.split()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock._core.scripts.script import safe
+from interlock._core.model.foreign_text import safe
 from interlock.inspection.words import client_of, counted, duration
 
 if TYPE_CHECKING:

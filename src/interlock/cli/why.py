@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from interlock._core.scripts.script import safe
+from interlock._core.model.foreign_text import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
 from interlock.inspection.face import account_of

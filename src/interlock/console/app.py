@@ -19,6 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import interlock.asyncio
+from interlock._core.model.foreign_text import safe
 from interlock._drivers.background.log import log_break
 from interlock.console.access import COOKIE, HEADERS
 from interlock.console.changes import Happening, who
@@ -84,6 +85,8 @@ def templates() -> Environment:
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        # Names too are shown without control characters. Hidden fields keep them by `| e`.
+        finalize=lambda value: safe(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from interlock._core.insight.card import CARD, INDEX
 from interlock._core.insight.connection_name import client_in_names, client_part
+from interlock._core.model.foreign_text import safe
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.errors import ServerUnavailableError
@@ -232,7 +233,7 @@ class CardReader:
                     again.append(call)
                 elif not isinstance(reply, ReplyError):
                     client_id = call[0].removeprefix(_CARD_BEGIN).removesuffix(_CARD_END)
-                    card = cards.read_card(client_id, reply)
+                    card = cards.read_card(safe(client_id), reply)
                     if card is not None:
                         yield self._with_connection(card)
             calls = again

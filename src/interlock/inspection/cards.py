@@ -1,8 +1,8 @@
 """Read the cards of clients: what they say of themselves, their holds and their waits.
 
 Theory. Anybody who may write to the server can forge a card, and other versions write other
-fields. So each value has a type and a bound. A value that does not fit is left out, and its client
-is marked as doubtful. No lock algorithm reads a card.
+fields. So each value has a type and a bound, and each text is made safe. A value that does not fit
+is left out, and its client is marked as doubtful. No lock algorithm reads a card.
 
 The format is that of `interlock._core.insight.card`, which writes it.
 """
@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.insight.card import CARD, FORMAT
+from interlock._core.model.foreign_text import safe
 from interlock.inspection.info import ClientInfo
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
             return _doubtful(client_id, f"its format is {str(version)[:20]!r}, not {FORMAT}")
         period = _bounded(told.get("period"), 0.01, LONGEST_TIME)
     except (DoubtError, TypeError, ValueError) as error:
-        return _doubtful(client_id, str(error)[:100] or "it cannot be read")
+        return _doubtful(client_id, safe(str(error)[:100]) or "it cannot be read")
     holds: dict[tuple[str, str], Entry] = {}
     waits: dict[tuple[str, str], Entry] = {}
     stacks: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -139,7 +140,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
         if value is None:
             continue  # the card is older than this hold, or the hold was short
         try:
-            mark, holder, key = name.split(" ", 2)
+            mark, holder, key = _place(name)
             if ":" in holder and not holder.startswith(begin):
                 doubt = "it tells of another client's hold"
                 continue
@@ -152,7 +153,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
                 continue
             entry = _entry(holder, key, content, silent)
         except (DoubtError, TypeError, ValueError) as error:
-            doubt = str(error)[:100]
+            doubt = safe(str(error)[:100])
             continue
         (holds if mark == "h" else waits)[holder, key] = entry
     client = ClientInfo(
@@ -172,6 +173,12 @@ def read_card(client_id: str, reply: object) -> Card | None:
     )
     permits = _whole(told.get("permits")) or 0
     return Card(client, _whole(told.get("number")) or 0, holds, waits, permits, stacks, ends)
+
+
+def _place(name: str) -> tuple[str, str, str]:
+    """Return the mark, the holder and the key of a field; the key stays as it is."""
+    mark, holder, key = name.split(" ", 2)
+    return mark, safe(holder), key
 
 
 def _silent(now: int, written: float) -> float:
@@ -211,7 +218,7 @@ def _stack(told: dict[str, Any]) -> tuple[str, ...]:
         raise DoubtError("a stack is no list")
     # The end of a call has the line and the function.
     texts = [call if isinstance(call, str) else "" for call in cast("list[object]", calls)]
-    return tuple([_sendable(text[-LONGEST_TEXT:]) for text in texts])
+    return tuple([safe(text[-LONGEST_TEXT:]) for text in texts])
 
 
 def _together(values: Iterable[object]) -> list[dict[str, Any] | None]:
@@ -268,15 +275,7 @@ def _whole(value: object) -> int | None:
 
 
 def _short(value: object) -> str:
-    return _sendable(value[:LONGEST_TEXT]) if isinstance(value, str) else ""
-
-
-def _sendable(text: str) -> str:
-    """Return *text* with a question mark for each half of a character, as of a name not in UTF-8.
-
-    JSON can tell such halves, but no page, log or terminal can show them.
-    """
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return safe(value[:LONGEST_TEXT]) if isinstance(value, str) else ""
 
 
 def _text(value: object) -> str:

@@ -20,7 +20,7 @@ from interlock.inspection.lock_reply import (
     semaphore_of,
 )
 from interlock.inspection.pattern import glob
-from interlock.inspection.service import code_of, text_of
+from interlock.inspection.service import code_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def _waited_numbers(service: Service, node: Endpoint, pattern: str) -> list[str]
     matches, found = glob(pattern), dict[str, None]()
     for begin, reply in zip(begins, service.ask(node, commands), strict=True):
         for channel in () if isinstance(reply, ReplyError) else cast("list[bytes]", reply):
-            name = text_of(channel).removeprefix(begin).removeprefix(":")
+            name = channel.decode(errors="replace").removeprefix(begin).removeprefix(":")
             inner = name[1:-1] if name.startswith("{") and name.endswith("}") else name
             if matches(inner):
                 found[inner] = None

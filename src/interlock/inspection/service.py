@@ -6,6 +6,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.model.effects import Script
+from interlock._core.model.foreign_text import safe
 from interlock._core.scripts.source import sent
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
@@ -35,7 +36,7 @@ def load(stem: str) -> Script[object]:
 
 def text_of(value: object) -> str:
     """Return the text of a reply; bytes that are none become question marks."""
-    return cast("bytes", value).decode("utf-8", "replace")
+    return safe(cast("bytes", value).decode("utf-8", "replace"))
 
 
 def code_of(reply: object) -> str:

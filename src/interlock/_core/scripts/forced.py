@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.scripts.script import done, load, load_variants, milliseconds, safe, text
+from interlock._core.scripts.script import done, load, load_variants, milliseconds, text
 
 
 def _note(reply: object) -> str | None:
-    """Read a text that will be shown and logged, or nil."""
-    return None if reply is None else safe(text(reply))
+    """Read a text, or nil."""
+    return None if reply is None else text(reply)
 
 
 _FORCED_NOTE_WRITE = load("forced_note_write", done)

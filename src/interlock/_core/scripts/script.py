@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.model.effects import NEVER, Script
+from interlock._core.model.foreign_text import safe
 from interlock._core.scripts.source import sent
 from interlock.errors import ServerUnavailableError
 
@@ -147,15 +148,6 @@ def kept(reply: object) -> list[bool]:
     return [done(item) for item in many(reply)]
 
 
-def safe(text: str) -> str:
-    """Return *text* with unprintable characters escaped, such as line feeds and terminal codes."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
-
-
 def number(reply: object) -> int:
     """Read a whole number."""
     if isinstance(reply, int):
@@ -164,7 +156,7 @@ def number(reply: object) -> int:
 
 
 def text(reply: object) -> str:
-    """Read a string."""
+    """Read a string, which is safe to show."""
     if isinstance(reply, bytes):
-        return reply.decode(errors="replace")
+        return safe(reply.decode(errors="replace"))
     raise ReplyShapeError(f"expected a string, got {reply!r}")

@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.events import Observer, tell_loss
-from interlock._core.scripts.script import safe
+from interlock._core.model.foreign_text import safe
 
 if TYPE_CHECKING:
     from interlock._core.insight import events
@@ -43,7 +43,7 @@ class Log(Observer):
         """Log that this client broke a lock."""
         text = "%s %r, held by %s, was released by force: %s"
         held_by = event.holder or "anybody"
-        args = event.kind, event.name, held_by, event.reason or "no reason given"
+        args = event.kind, event.name, held_by, safe(event.reason) or "no reason given"
         _log(logging.WARNING, "lock.force_released", event, text, *args)
 
     def slow_acquire(self, event: events.SlowAcquire) -> None:

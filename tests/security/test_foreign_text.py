@@ -1,0 +1,177 @@
+"""Text of others writes no second line, and gives no terminal or page an order."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.faces.face_calls import call, told
+from tests.security.test_hostile_server import answering, ask, listening
+
+import interlock
+from interlock._core.insight.card import CARD
+from interlock._core.model.foreign_text import safe
+from interlock._links.resp import ReplyError, parse_in_python
+from interlock._links.urls import open_url
+from interlock.errors import InterlockError
+from interlock.inspection import Reader
+from interlock.inspection.deadlocks import Look
+from interlock.options import Options
+
+if TYPE_CHECKING:
+    import redis
+    from tests.lock.lock_like import Face
+
+SOURCE = Path(interlock.__file__).parent
+EVIL = "\x1b]0;owned\x07\r\nERROR root forged \N{RIGHT-TO-LEFT OVERRIDE}\N{ZERO WIDTH SPACE}\x9b2J"
+TRIES = 30
+HOLDER = f"{EVIL}:1"
+FORGER = "00000000-0000-0000-0000-00000000f00d"
+
+
+def test_what_is_not_printable_is_escaped() -> None:
+    """Controls, marks of direction, characters without a width and halves are escaped, once."""
+    assert safe("caf\u00e9 \U0001f512") == "caf\u00e9 \U0001f512"
+    assert safe("a\n\x1b[2J") == r"a\n\x1b[2J"
+    assert safe("\u202e\u200b\u2028\ud800") == r"\u202e\u200b\u2028\ud800"
+    assert safe(safe(EVIL)) == safe(EVIL)
+    assert safe(EVIL).isprintable()
+
+
+async def test_a_forged_holder_is_told_in_one_line(
+    face: Face, redis_url: str, redis_client: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Errors and the log show a forged holder id without its orders."""
+    redis_client.hset("stuck", HOLDER, 1)
+    redis_client.pexpire("stuck", 60_000)
+    client = face.module.connect(redis_url, slow_acquire=0.01, lease=0.9)
+    with caplog.at_level(logging.WARNING, "interlock"):
+        for _ in range(TRIES):
+            assert not await call(face, client.lock("stuck", owner="me").acquire, timeout=1)
+            if caplog.records:
+                break
+    with pytest.raises(interlock.NotHeldError) as not_held:
+        await call(face, client.lock("stuck", owner="me").release)
+    # No holder id looks like this. So for operators it is no lock.
+    assert await call(face, client.describe, "stuck") is None
+    await told(client.close())
+    logged = [each.getMessage() for each in caplog.records]
+    assert any(safe(HOLDER) in line for line in logged)
+    assert safe(HOLDER) in str(not_held.value)
+    assert all(text.isprintable() for text in (*logged, str(not_held.value)))
+
+
+def test_a_forged_card_is_told_in_one_line(redis_url: str, redis_client: redis.Redis) -> None:
+    """What a card tells of its client, holds, waits, ends and stacks has no orders in it."""
+    client = {"format": 1, "period": 10.0, "host": EVIL, "program": EVIL, "version": EVIL}
+    entry = {"age": 5.0, "owner": 1, "lease": 30.0, "thread": EVIL, "trace": EVIL, "kind": EVIL}
+    fields = {
+        "client": json.dumps(client),
+        "written": "1",
+        f"h {FORGER}:1 mine": json.dumps(entry),
+        f"w {FORGER}:{EVIL} stuck": json.dumps(entry),
+        f"x {FORGER}:2 mine": json.dumps({"age": 1.0, "how": "lost", "why": EVIL}),
+        f"s {FORGER}:1 mine": json.dumps({"stack": [EVIL]}),
+    }
+    redis_client.hset(CARD.format(FORGER), mapping=fields)
+    with Reader(open_url(redis_url), Options()) as reader:
+        card = reader.card(FORGER)
+        seen = Look(reader).told(FORGER)
+    assert card is not None
+    assert seen is not None
+    told = [card.client.host, card.client.program, card.client.version]
+    for entries in (card.holds, card.waits):
+        assert len(entries) == 1
+        for entry_of in entries.values():
+            told += [entry_of.holder, entry_of.thread, entry_of.trace_id, entry_of.kind]
+    told += [each.why for each in card.ends.values()]
+    told += [line for each in card.stacks.values() for line in each]
+    told += [wait.label for waits in seen.waits.values() for wait in waits]
+    assert len(told) == 14
+    assert all(text and text.isprintable() for text in told)
+
+
+async def test_an_error_of_the_server_is_told_in_one_line(face: Face) -> None:
+    """What a server sends as an error comes without orders, whichever part parses it."""
+    line = b"-" + EVIL.replace("\r\n", "\n").encode() + b"\r\n"
+    with listening(answering(line)) as port:
+        outcome = await ask(face, port)
+    assert isinstance(outcome, InterlockError)
+    assert "forged" in str(outcome)
+    assert str(outcome).isprintable()
+    found = parse_in_python(line, 0, ReplyError)
+    assert isinstance(found, tuple)
+    assert str(found[0]).isprintable()
+
+
+async def test_a_forged_reason_is_told_in_one_line(
+    face: Face, redis_url: str, redis_client: redis.Redis
+) -> None:
+    """A note of a forced release that somebody forged tells its holder no orders."""
+    client = face.module.connect(redis_url, lease=1.0)
+    lock = client.lock("stuck", owner="me")
+    await call(face, lock.acquire)
+    hold = lock.hold
+    redis_client.set(f"interlock_forced:{{stuck}}:{hold.holder}", EVIL)
+    redis_client.delete("stuck")
+    with pytest.raises(interlock.HoldLostError) as lost:
+        await call(face, lock.release)
+    await told(client.close())
+    assert str(lost.value).isprintable()
+
+
+READ_EXACTLY = {
+    "_core/insight/card.py": "a question is compared, and not shown",
+    "_core/insight/connection_name.py": "a pattern lets only ids through",
+    "_core/model/highway_hash.py": "base64",
+    "_drivers/background/sentinel_monitor.py": "an address, which is compared",
+    "_drivers/background/subscriber.py": "channels, which are compared",
+    "_embedded/supervisor.py": "the embedded server's own answer",
+    "_links/login.py": "words of a command",
+    "asyncio/redis_py.py": "what the caller gave",
+    "celery.py": "names of tasks and times, which are compared",
+    "conformance/kit.py": "a test of the user",
+    "console/app.py": "a form, whose fields are used",
+    "inspection/cards.py": "fields of a card; what they tell is made safe piece by piece",
+    "inspection/lock_reply.py": "a kind, and the question whether a name is text",
+    "inspection/search.py": "names of locks, and a cursor",
+    "inspection/card_reader.py": "a cursor",
+    "inspection/server_facts.py": "a pattern lets only hex digits through",
+    "sync/redis_py.py": "what the caller gave",
+}
+"""Files that decode bytes without `safe`, and why they may."""
+
+
+def decodes_as_it_is(path: Path) -> bool:
+    """Return whether *path* decodes bytes outside of `safe`."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    made_safe = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "safe"
+        for inner in ast.walk(node)
+    }
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "decode"
+        and "script" not in ast.unparse(node.func.value).lower()
+        and "_TYPES" not in ast.unparse(node.func.value)
+        and node not in made_safe
+        for node in ast.walk(tree)
+    )
+
+
+def test_bytes_are_made_safe_where_they_are_read() -> None:
+    """Each file that decodes bytes makes the text safe, or is listed with the reason."""
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if "testing" not in path.parts and decodes_as_it_is(path)
+    }
+    # Its errors are made safe by their class, and a parser decodes nothing else.
+    assert found - {"_links/resp.py", "_core/model/foreign_text.py"} == set(READ_EXACTLY)
