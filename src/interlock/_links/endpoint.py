@@ -266,9 +266,8 @@ class Endpoint:
         if unknown := sorted(set(options) - known):
             raise ConfigError(f"{module.__name__} cannot do {unknown[0]!r}")
         if answered is not None:
-            answer, version = answered
             del options["credential_provider"]
-            options.update(zip(("password", "username"), reversed(answer), strict=False))
+            options.update(zip(("password", "username"), reversed(answered[0]), strict=False))
         connection = connection_class(
             **options,
             protocol=2,
@@ -279,7 +278,7 @@ class Endpoint:
             **anonymous(),
         )
         if answered is not None:
-            connection.login_version = version
+            connection.login_version = answered[1]
         return connection
 
     def connect(self, timeout: float) -> Any:
