@@ -102,7 +102,7 @@ async def test_a_lost_hold_says_so(stage: Stage) -> None:
 
     The next renewal tells of the loss. After the release, the name is free for a new hold.
     """
-    lock, owner = stage.lock(stage.client(lease=1.5)), stage.owner()
+    lock, owner = stage.lock(stage.client(lease=4.5)), stage.owner()
     hold = await _lost_hold(stage, lock, owner)
     assert (bool(hold), hold.depth, hold.remaining) == (False, 0, 0.0)
     assert "lost" in repr(hold)

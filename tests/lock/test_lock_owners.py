@@ -235,7 +235,7 @@ async def test_force_release_frees_it_for_the_next(stage: Stage) -> None:
 
     The former holder cannot release it any more.
     """
-    lock, theirs = stage.lock(stage.client(lease=1.5)), stage.lock(stage.client(poll_cap=30))
+    lock, theirs = stage.lock(stage.client(lease=4.5)), stage.lock(stage.client(poll_cap=30))
     a, b, c = stage.owner(), stage.owner(), stage.owner()
     await a.do(lock.acquire)
     hold = await a.do(lambda: lock.hold)
