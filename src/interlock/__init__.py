@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         UpgradeError,
         WrongTypeError,
     )
+    from interlock.inspection.watching import Change
     from interlock.options import Options, best_effort, required
     from interlock.sync import (
         Barrier,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         RedLock,
         Semaphore,
         Ticket,
+        Watch,
         connect,
     )
 
@@ -69,11 +71,12 @@ _HOMES = {
         "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError",
         "WrongTypeError",
     ),
+    "interlock.inspection.watching": ("Change",),
     "interlock.options": ("Options", "best_effort", "required"),
     "interlock.sync": (
         "Barrier", "Client", "Condition", "CountDownLatch", "Election", "Event", "Hold",
         "LeaderInfo", "Limited", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock",
-        "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "Ticket", "connect",
+        "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "Ticket", "Watch", "connect",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -83,6 +86,7 @@ __all__ = [
     "Backoff",
     "Barrier",
     "BrokenBarrierError",
+    "Change",
     "Client",
     "ClosedError",
     "Condition",
@@ -120,6 +124,7 @@ __all__ = [
     "ServerUnavailableError",
     "Ticket",
     "UpgradeError",
+    "Watch",
     "WrongTypeError",
     "__version__",
     "asyncio",

@@ -23,7 +23,7 @@ INTERNAL = re.compile(
 )
 """What is no business of a user's."""
 
-INSIDE = {"leave", "named", "caller", "cancel_on_lost"}
+INSIDE = {"leave", "leave_locked", "end_within", "named", "caller", "cancel_on_lost"}
 """Methods for other classes of the same face, and what one face alone has."""
 
 

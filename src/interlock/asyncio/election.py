@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.aio_change_watchers import Watching
-from interlock._misuse import NOT_GIVEN, wants_async_with
+from interlock._misuse import NOT_GIVEN
 from interlock.asyncio.lock import Lock
+from interlock.asyncio.watch import Observation
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
 
     from interlock._core.objects.election import Election as CoreElection
     from interlock._core.objects.election import LeaderInfo
@@ -22,34 +22,6 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 T = TypeVar("T")
-
-__all__ = ["Election", "Observation"]
-
-
-@wants_async_with
-class Observation:
-    """Tells of every change of a leader until it is closed; made by `Election.observe`."""
-
-    def __init__(self, watching: Watching) -> None:
-        self._watching = watching
-
-    async def close(self) -> None:
-        """Tell of no more changes; wait for a callback that runs, unless that calls this.
-
-        During an outage it also waits for a look that is under way, at most the outage time-out.
-        """
-        await self._watching.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 class Election(Lock):
@@ -117,7 +89,8 @@ class Election(Lock):
         core, watch = self._core, Watch()
         watching = Watching(
             self.driver,
-            lambda: core.next_leader(watch),
+            "an election",
+            lambda: self.driver.run(core.next_leader(watch)),
             lambda: callback(watch.leader),
             lambda: core.stop(watch),
         )

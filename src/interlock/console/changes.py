@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from interlock.inspection import HolderInfo, LockInfo
     from interlock.inspection.cards import Card, End
-    from interlock.inspection.server_facts import ServerFacts
 
 PATIENCE = 45.0
 """Seconds after which a card that tells nothing will not tell."""
@@ -159,17 +158,6 @@ def _verdict(each: _Open, end: End) -> tuple[str, bool]:
     if each.server:
         return each.happening.what, True
     return f"lost by {who(each.each)}: {LOSSES.get(end.why, end.why or 'unknown why')}", True
-
-
-def story_of(before: ServerFacts, after: ServerFacts) -> str:
-    """Return why keys may be missing since the reading before; an empty text for no reason."""
-    if before.runs and after.runs and not after.runs <= before.runs:
-        return "a server was restarted or replaced, and has not got it"
-    if after.flushes > before.flushes:
-        return "all data was deleted (FLUSHDB or FLUSHALL)"
-    if after.evicted > before.evicted:
-        return f"the server was full and evicted {after.evicted - before.evicted} keys"
-    return ""
 
 
 def who(each: HolderInfo) -> str:

@@ -10,12 +10,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from interlock._drivers.background.log import LOGGER
-from interlock.console.changes import Changes, Happening, story_of
+from interlock.console.changes import Changes, Happening
 from interlock.console.graph import Graph, graph_of
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
 from interlock.inspection.deadlocks import DeadlockSearch
-from interlock.inspection.server_facts import ServerFacts
+from interlock.inspection.server_facts import ServerFacts, story_of
 from interlock.inspection.why import explain
 from interlock.inspection.words import trouble
 

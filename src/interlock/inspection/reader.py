@@ -193,17 +193,57 @@ class Reader:
         self._service.find_nodes()
         node = self._service.owner(key)
         forbidden = self.forbidden
-        # The number of a leased semaphore looks like that of a plain one.
-        permits = self._look(node, [names.permit_leases(key)], ALL, leases=True)
-        # The queue of a fair lock may be found under that name too.
-        found = [info for info in permits if info.kind == "leased_semaphore"]
-        found = found or self._look(node, [key], ALL)
-        found = found or self._look(node, [names.election_key(key)], ALL)
+        found = self._found(node, key)
         if not found:
             return None
         self.forbidden = forbidden  # of what is not this lock
         self._cards.forget()
         return self._finish(node, found[:1], key_of(found[0]))[0]
+
+    def glance(self, key: str) -> LockInfo | None:
+        """Return who holds the lock *key*, and how many clients listen, without any cards.
+
+        Raises:
+            ConfigError: *key* is empty, or cannot be written as UTF-8.
+            ServerUnavailableError: a server cannot be reached, or did not answer.
+
+        Cost:
+            Two to four round trips.
+        """
+        key = check_name(key)
+        with self._service.understood():
+            self._service.find_nodes()
+            node, forbidden = self._service.owner(key), self.forbidden
+            found = self._found(node, key)[:1]
+            if not found and self.forbidden > forbidden:
+                raise ServerUnavailableError(
+                    f"the user has no right to read {key!r}", code="NOPERM"
+                )
+            if not found:
+                return None
+            listening, _ = self._listening(node, found) or ({}, set[str]())
+            waiting = max([found[0].waiting, *listening.values()])
+            return replace(found[0], waiting=waiting)
+
+    def forced(self, key: str, holder: str) -> str | None:
+        """Return the note that says why the hold of *holder* was broken; None if there is none.
+
+        Its client removes the note when it reads it.
+        """
+        with self._service.understood():
+            self._service.find_nodes()
+            note = names.forced_note(key, holder)
+            [reply] = self._service.ask(self._service.owner(note), [("GET", note)])
+            return text_of(reply) if isinstance(reply, bytes) else None
+
+    def _found(self, node: Endpoint, key: str) -> list[LockInfo]:
+        """Return the lock *key*, if there is one, without what cards tell."""
+        # The number of a leased semaphore looks like that of a plain one.
+        permits = self._look(node, [names.permit_leases(key)], ALL, leases=True)
+        # The queue of a fair lock may be found under that name too.
+        found = [info for info in permits if info.kind == "leased_semaphore"]
+        found = found or self._look(node, [key], ALL)
+        return found or self._look(node, [names.election_key(key)], ALL)
 
     def card(self, client_id: str) -> cards.Card | None:
         """Return the whole card of a client; None if there is none, or if it may not be read."""

@@ -46,3 +46,14 @@ def read_facts(service: Service) -> ServerFacts:
             flushes += sum(map(int, _FLUSHES.findall(text)))
             evicted += sum(map(int, _EVICTED.findall(text)))
     return ServerFacts(frozenset(runs), flushes, evicted)
+
+
+def story_of(before: ServerFacts, after: ServerFacts) -> str:
+    """Return why keys may be missing since the reading before; an empty text for no reason."""
+    if before.runs and after.runs and not after.runs <= before.runs:
+        return "a server was restarted or replaced, and has not got it"
+    if after.flushes > before.flushes:
+        return "all data was deleted (FLUSHDB or FLUSHALL)"
+    if after.evicted > before.evicted:
+        return f"the server was full and evicted {after.evicted - before.evicted} keys"
+    return ""

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.change_watchers import Watching
-from interlock._misuse import NOT_GIVEN, wants_with
+from interlock._misuse import NOT_GIVEN
 from interlock.sync.lock import Lock
+from interlock.sync.watch import Observation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from interlock._core.objects.election import Election as CoreElection
     from interlock._core.objects.election import LeaderInfo
@@ -21,34 +21,6 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 T = TypeVar("T")
-
-__all__ = ["Election", "Observation"]
-
-
-@wants_with
-class Observation:
-    """Tells of every change of a leader until it is closed; made by `Election.observe`."""
-
-    def __init__(self, watching: Watching) -> None:
-        self._watching = watching
-
-    def close(self) -> None:
-        """Tell of no more changes; wait for a callback that runs, unless that calls this.
-
-        During an outage it also waits for a look that is under way, at most the outage time-out.
-        """
-        self._watching.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Election(Lock):
@@ -112,7 +84,8 @@ class Election(Lock):
         core, watch = self._core, Watch()
         watching = Watching(
             self.driver,
-            lambda: core.next_leader(watch),
+            "an election",
+            lambda: self.driver.run(core.next_leader(watch)),
             lambda: callback(watch.leader),
             lambda: core.stop(watch),
         )

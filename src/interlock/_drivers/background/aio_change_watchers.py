@@ -13,9 +13,8 @@ from interlock._drivers.process.lifecycle import report
 from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from interlock._core.model.effects import Op
     from interlock._drivers.aio import AsyncDriver
 
 
@@ -24,19 +23,22 @@ class Watching:
 
     Args:
         driver: the client's.
-        changed: makes the operation that waits for a change. It returns False when it is stopped.
+        what: is observed, in words.
+        changed: waits for a change. It returns False when it is stopped.
         tell: calls the user, in the event loop. An awaitable result is awaited.
-        stop: ends the operation.
+        stop: ends *changed*.
     """
 
     def __init__(
         self,
         driver: AsyncDriver,
-        changed: Callable[[], Op[bool]],
+        what: str,
+        changed: Callable[[], Awaitable[bool]],
         tell: Callable[[], object],
         stop: Callable[[], None],
     ) -> None:
         self._driver = driver
+        self._what = what
         self._changed = changed
         self._tell = tell
         self._stop = stop
@@ -45,12 +47,12 @@ class Watching:
     async def _run(self) -> None:
         while True:
             try:
-                if not await self._driver.run(self._changed()):
+                if not await self._changed():
                     return
             except ClosedError:
                 return
             except Exception as error:  # noqa: BLE001 - it is reported; the next look may succeed
-                report("an observer of an election", error)
+                report(f"an observer of {self._what}", error)
                 if not await self._pause():
                     return
                 continue
@@ -70,12 +72,12 @@ class Watching:
             if inspect.isawaitable(told):
                 await told
         except Exception as error:  # noqa: BLE001 - the user's code; the next change is told too
-            report("a callback of an election", error)
+            report(f"a callback of {self._what}", error)
         except asyncio.CancelledError as error:
             # Something that the callback awaited was cancelled, or this task is.
             if _is_being_cancelled():
                 raise
-            report("a callback of an election", error)
+            report(f"a callback of {self._what}", error)
 
     async def close(self) -> None:
         """End the observer; wait for a callback that runs, unless the callback calls this."""

@@ -17,7 +17,6 @@ from interlock.errors import ClosedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.effects import Op
     from interlock._drivers.threads import ThreadDriver
 
 T = TypeVar("T")
@@ -31,19 +30,22 @@ class Watching:
 
     Args:
         driver: the client's.
-        changed: makes the operation that waits for a change. It returns False when it is stopped.
+        what: is observed, in words.
+        changed: waits for a change. It returns False when it is stopped.
         tell: calls the user; it runs in the thread.
-        stop: ends the operation.
+        stop: ends *changed*.
     """
 
     def __init__(
         self,
         driver: ThreadDriver,
-        changed: Callable[[], Op[bool]],
+        what: str,
+        changed: Callable[[], bool],
         tell: Callable[[], object],
         stop: Callable[[], None],
     ) -> None:
-        self._driver = driver
+        del driver
+        self._what = what
         self._changed = changed
         self._tell = tell
         self._stop = stop
@@ -68,12 +70,12 @@ class Watching:
     def _watch(self) -> None:
         while not self._stopped.is_set():
             try:
-                if not self._driver.run(self._changed()):
+                if not self._changed():
                     return
             except ClosedError:
                 return
             except Exception as error:  # noqa: BLE001 - it is reported; the next look may succeed
-                report("an observer of an election", error)
+                report(f"an observer of {self._what}", error)
                 _ = self._stopped.wait(RETRY)
                 continue
             self._call()
@@ -85,9 +87,9 @@ class Watching:
             # Exception hooks of threads would ignore SystemExit.
             exiting = RuntimeError("sys.exit() ended this callback only, not the process")
             exiting.__cause__ = error
-            report("a callback of an election", exiting)
+            report(f"a callback of {self._what}", exiting)
         except BaseException as error:  # noqa: BLE001 - user code; the next change is told too
-            report("a callback of an election", error)
+            report(f"a callback of {self._what}", error)
 
     def close(self) -> None:
         """End the observer; wait for a callback that runs, unless the callback calls this."""
@@ -106,7 +108,7 @@ def _after_fork() -> None:
         try:
             watching.after_fork()
         except Exception as error:  # noqa: BLE001 - one observer's error must not affect the others
-            report("an observer of an election, after a fork", error)
+            report("an observer, after a fork", error)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
