@@ -69,6 +69,8 @@ TESTED_BY = {
     # Drivers, whose work is seen in the locks that they perform.
     "_drivers/aio.py": "lock/test_lock_tasks.py",
     "_drivers/aio_fan_out.py": "composite/test_composite_crowds.py",
+    "_core/upkeep/backup.py": "drivers/test_native_renewal.py",
+    "_drivers/background/backups.py": "drivers/test_native_renewal.py",
     "_drivers/background/deadlocks.py": "operations/test_deadlocks.py",
     "_drivers/fan_out.py": "composite/test_composite_crowds.py",
     "_drivers/background/change_watchers.py": "election/test_election.py",

@@ -30,6 +30,7 @@ from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.session import GRACE, Session
 from interlock._drivers import wrong_type
 from interlock._drivers.aio_fan_out import ask
+from interlock._drivers.background.backups import backup_of
 from interlock._drivers.background.callbacks import notify_loss
 from interlock._drivers.background.event_delivery import Observers
 from interlock._drivers.background.renewer import Renewer
@@ -96,6 +97,7 @@ class AsyncDriver:
             epoch=servers.epoch,
             home=weakref.ref(self),
             clustered=topology.only is None,
+            backup=backup_of(topology, options, self._timeout),
         )
         self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)

@@ -33,6 +33,7 @@ from interlock._core.model.holds import State
 from interlock._core.queue.waiters import Waiters, whole_of
 from interlock._core.upkeep.session import GRACE, Session
 from interlock._drivers import wrong_type
+from interlock._drivers.background.backups import backup_of
 from interlock._drivers.background.callbacks import call_user, notify_loss
 from interlock._drivers.background.event_delivery import Observers
 from interlock._drivers.background.renewer import Renewer
@@ -163,6 +164,7 @@ class ThreadDriver:
             epoch=servers.epoch,
             home=weakref.ref(self),
             clustered=topology.only is None,
+            backup=backup_of(topology, options, self._timeout),
         )
         self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)

@@ -18,6 +18,7 @@ from redis.retry import Retry
 from interlock._links.login import Login
 from interlock._links.options import anonymous, parameters, read_options, read_pool, read_url
 from interlock._links.replies import unconnected
+from interlock._links.resp import pack
 from interlock._links.tls import SettledTLS
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 
@@ -170,6 +171,28 @@ class Endpoint:
                 f"{self.where} has credentials twice: in the URL, and by credentials="
             )
         self._kwargs["credential_provider"] = login
+
+    @property
+    def path(self) -> str | None:
+        """The path of its Unix socket, or None."""
+        path: str | None = self._kwargs.get("path")
+        return path
+
+    def login_commands(self) -> list[bytes]:
+        """Return the commands after which a new connection can be used; each answers OK."""
+        login, given = self.login, (self._kwargs.get("username"), self._kwargs.get("password"))
+        commands: list[bytes] = []
+        if login is not None:
+            commands.append(login.command())
+        elif given[1]:
+            commands.append(pack(("AUTH", *[part for part in given if part])))
+        if self.db:
+            commands.append(pack(("SELECT", self.db)))
+        return commands
+
+    def present(self) -> Endpoint | None:
+        """Return the server that it leads to now; None if that is not known yet."""
+        return self
 
     @property
     def address(self) -> tuple[str, int]:

@@ -428,6 +428,11 @@ class Hold:
     def end_by(self, time: float) -> None:
         """End it at *time* although it is renewed; its present lease must not last longer."""
         self.ends_at = time
+        self.core.session.holds.leave_to_watchdog(self)
+
+    def ends_alone(self) -> bool:
+        """Return whether it ends at a certain time, renewed or not."""
+        return self.renewal is None or hasattr(self, "ends_at")
 
     def next_lease(self, lease: float, now: float) -> float:
         """Return the seconds of a renewal that is sent at *now*: *lease*, or less near its end."""
@@ -633,13 +638,19 @@ class Hold:
 
     def valid(self, now: float) -> bool:
         """Return whether nobody else can hold the lock at *now*."""
-        return self.state is HELD and now < self.valid_until
+        return self.state is HELD and (now < self.valid_until or self._renewed_meanwhile(now))
 
     def lost(self, now: float) -> bool:
         """Return whether the hold ended without being released."""
         if self.state is LOST:
             return True
-        return self.state in (HELD, ENDING) and now >= self.valid_until
+        over = self.state in (HELD, ENDING) and now >= self.valid_until
+        return over and not self._renewed_meanwhile(now)
+
+    def _renewed_meanwhile(self, now: float) -> bool:
+        """Return whether another than the watchdog has renewed it, so that it is valid at *now*."""
+        self.core.session.holds.catch_up(self)
+        return now < self.valid_until
 
     def expiry_reason(self) -> LossReason:
         """Return why the hold is lost, if its validity has run out.
@@ -831,6 +842,12 @@ class Holds:
                 del self.table[hold.table_key]
         except KeyError:
             return
+
+    def catch_up(self, hold: Hold) -> None:
+        """Note the renewals of *hold* that are not noted yet; see `BackedHolds`."""
+
+    def leave_to_watchdog(self, hold: Hold) -> None:
+        """Let nothing but the watchdog renew *hold*; see `BackedHolds`."""
 
     def of_key(self, key: str) -> list[Hold]:
         """Return all of this client's holds of *key*."""

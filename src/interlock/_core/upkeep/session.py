@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.observing import Observing
 from interlock._core.model.effects import NEVER, Cleanup, Eval, R, Wait, undoing
 from interlock._core.model.holds import Holds, State
 from interlock._core.model.names import check_one_slot
+from interlock._core.upkeep.backup import BackedHolds, BackedWatchdog
 from interlock._core.upkeep.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import check_name
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Op
     from interlock._core.model.holds import Hold, Owner
     from interlock._core.queue.waiters import Waiters
+    from interlock._core.upkeep.backup import Backup
     from interlock.errors import LossReason
     from interlock.options import Options
 
@@ -49,6 +52,7 @@ class Session:
             decided before the first operation.
         replicas: the policy for replicas; None if they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
+        backup: renews what the watchdog leaves undone; None without `Options.renew_in`.
         call_user: calls a listener of a loss, and reports what it raises.
         events: what observers are told.
     """
@@ -68,6 +72,7 @@ class Session:
         home: object = None,
         epoch: Callable[[], int] = lambda: 0,
         clustered: bool = False,
+        backup: Backup | None = None,
     ) -> None:
         self.where = where
         self.database = database or where
@@ -83,12 +88,14 @@ class Session:
         self.replicas = None if policy == "off" or policy.mode == "off" else policy
         self.clustered = clustered
         self.call_user = call_user
-        self.holds = Holds()
+        self.backup = backup
+        self.holds = Holds() if backup is None else BackedHolds(backup)
         self.deadlocked: dict[Hold, InterlockError] = {}
         self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
         self.events.client_id, self.events.server = client_id, where
         self._releases_on_close: Sequence[Eval[int]] | None = None
-        self.watchdog = Watchdog(
+        watchdog = Watchdog if backup is None else partial(BackedWatchdog, backup)
+        self.watchdog: Watchdog = watchdog(
             self.holds,
             lease=options.lease,
             batch=options.renew_batch,
@@ -178,6 +185,8 @@ class Session:
         """Note that *hold* is lost; return the function that tells of it, to be called once."""
         held = hold.state in (State.HELD, State.ENDING)
         listeners = hold.lose(reason)
+        if self.backup is not None:
+            self.backup.forget(hold)
         if held:
             hold.leave_open()
 

@@ -275,7 +275,7 @@ class Watchdog:
     def _note(
         self,
         group: list[Hold],
-        kept: list[bool],
+        kept: Sequence[bool],
         lease: float,
         times: tuple[float, float],
         result: Round,

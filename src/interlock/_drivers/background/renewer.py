@@ -180,6 +180,8 @@ class Renewer:
                     raise reply
         finally:
             self._connection.drop()
+            if self._session.backup is not None:
+                self._session.backup.close()
             self._deadlocks.close(GRACE)
             for lane in self._lanes.values():
                 lane.end()
@@ -224,6 +226,8 @@ class Renewer:
     def after_fork(self) -> None:
         """Reset everything in a forked child."""
         self._reset()
+        if self._session.backup is not None:
+            self._session.backup.after_fork()
         self._connection.drop()
         lanes, self._lanes = self._lanes, {}
         for lane in lanes.values():

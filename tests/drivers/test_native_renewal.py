@@ -1,0 +1,275 @@
+"""Renewals that need no interpreter lock (`renew_in="process"`): nobody can hold them up.
+
+Each holder is a process of its own. `hog` keeps the interpreter lock in C, so no other thread of
+that process runs any code in Python.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.lock.children import Child
+from tests.support.servers import RedisServer, wait_until
+
+import interlock
+from interlock._drivers.background import native_renewal
+
+if TYPE_CHECKING:
+    import redis
+
+pytestmark = pytest.mark.needs("gcc")
+
+HOLDER = """
+import ctypes, re
+LEASE = 1.0
+def hog(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:  # usleep takes less than a second at a time
+        ctypes.PyDLL(None).usleep(900_000)
+client = interlock.connect(url, renew_in="process", lease=LEASE)
+"""
+
+BODIES = {
+    "a call in C": """
+        hog(2.5 * LEASE)
+    """,
+    "a regular expression": """
+        for length in range(18, 60):
+            began = time.monotonic()
+            re.match(r"(a+)+$", "a" * length + "b")
+            if time.monotonic() > began + 1.5 * LEASE:
+                break
+    """,
+    "busy threads": """
+        sys.setswitchinterval(100)  # who has the interpreter lock keeps it
+        def work():
+            end = time.monotonic() + 3 * LEASE
+            while time.monotonic() < end:
+                pass
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(0.005)
+    """,
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_a_thread_that_keeps_the_interpreter_lock_loses_nothing(body: str, redis_url: str) -> None:
+    """A hold is valid after a call that kept the interpreter lock for longer than the lease."""
+    program = (
+        HOLDER
+        + f"""
+with client.lock("name") as hold:
+    if True: {body}
+    assert hold.valid and hold.remaining > 0 and not hold.lost.is_set(), hold.lost.reason
+    hold.ensure()
+    say(hold.valid, client.lock("name").locked())
+client.close()
+"""
+    )
+    with Child(program, redis_url) as child:
+        assert child.hear(90) == "True True"
+        assert child.end() == (0, "")
+
+
+KINDS = {
+    "fair": 'client.fair_lock("a")',
+    "fenced": 'client.fenced_lock("b")',
+    "group": 'client.group_lock("g", ["1", "2"])',
+    "multi": 'client.multi_lock(client.lock("c"), client.lock("d"))',
+    "permit": "permits.acquire()",
+    "read": 'client.read_write_lock("e").read',
+    "write": 'client.read_write_lock("f").write',
+}
+
+
+def test_every_kind_of_lock_is_renewed(redis_url: str) -> None:
+    """Holds of every kind outlast the call, and a shorter lease of one's own is left as it is."""
+    program = (
+        HOLDER
+        + f"""
+permits = client.leased_semaphore("permits")
+permits.try_set_permits(2)
+from contextlib import ExitStack
+with ExitStack() as stack:
+    holds = [stack.enter_context(each) for each in [{", ".join(KINDS.values())}]]
+    own = client.lock("own").__enter__()
+    own.set_lease(2 * LEASE)
+    hog(2.5 * LEASE)
+    print([hold for hold in holds if not hold.valid], own.valid, flush=True)
+"""
+    )
+    with Child(program, redis_url) as child:
+        assert child.hear(90) == "[] False"
+
+
+def test_asyncio_holds_are_renewed(redis_url: str) -> None:
+    """A task that keeps the interpreter lock does not lose its lock either."""
+    program = (
+        HOLDER
+        + """
+async def main():
+    async with interlock.asyncio.connect(url, renew_in="process", lease=LEASE) as client:
+        async with client.lock("name") as hold:
+            hog(2.5 * LEASE)
+            say(hold.valid)
+asyncio.run(main())
+client.close()
+"""
+    )
+    with Child(program, redis_url) as child:
+        assert child.hear(90) == "True"
+        assert child.end() == (0, "")
+
+
+def test_a_stopped_process_does_not_renew(redis_url: str) -> None:
+    """A holder that is stopped loses the lock after the lease, and knows it when it goes on."""
+    program = (
+        HOLDER
+        + """
+try:
+    with client.lock("name") as hold:
+        say("in")
+        sys.stdin.readline()
+        assert not hold.valid
+except interlock.HoldLostError:
+    say("lost")
+"""
+    )
+    with (
+        Child(program, redis_url) as child,
+        interlock.connect(redis_url) as other,
+    ):
+        assert child.hear() == "in"
+        child.signal(signal.SIGSTOP)
+        with other.lock("name", timeout=30):
+            child.signal(signal.SIGCONT)
+            child.tell()
+            assert child.hear() == "lost"
+
+
+def test_a_killed_process_does_not_renew(redis_url: str) -> None:
+    """The lock of a holder that was killed in such a call is free after the lease."""
+    program = (
+        HOLDER
+        + """
+client.lock("name").acquire()
+say("in")
+hog(100)
+"""
+    )
+    with Child(program, redis_url) as child, interlock.connect(redis_url) as other:
+        assert child.hear() == "in"
+        assert other.try_lock("name", timeout=2.5).holder is not None
+        child.kill()
+        with other.lock("name", timeout=30):
+            pass
+
+
+def test_a_forked_child_does_not_renew_for_its_parent(redis_url: str) -> None:
+    """When the parent is killed, its lock ends, although its child lives and uses the client."""
+    program = (
+        HOLDER
+        + """
+lock = client.lock("name")
+lock.acquire()
+if os.fork() == 0:
+    with client.lock("own of the child") as hold:
+        hog(2 * LEASE)
+        say("child", hold.valid)
+        sys.stdin.readline()
+    os._exit(0)
+say("parent")
+hog(100)
+"""
+    )
+    with Child(program, redis_url) as child, interlock.connect(redis_url) as other:
+        said = {child.hear(), child.hear(90)}
+        assert said == {"parent", "child True"}
+        assert not other.try_lock("name")
+        child.kill()
+        with other.lock("name", timeout=30):
+            pass  # the end of its standard input ends the child of the child
+
+
+def test_a_hold_that_is_gone_is_not_made_again(redis_url: str) -> None:
+    """A hold that an operator released during the call is lost, and no renewal makes it again."""
+    program = (
+        HOLDER
+        + """
+hold = client.lock("name").__enter__()
+say("in")
+hog(2.5 * LEASE)
+say(hold.lost.wait(30))
+"""
+    )
+    with Child(program, redis_url) as child, interlock.connect(redis_url) as other:
+        assert child.hear() == "in"
+        assert other.lock("name").force_release()
+        with other.lock("name", timeout=30):
+            assert child.hear(90) == "True"
+
+
+def test_a_released_lock_is_not_renewed(redis_client: redis.Redis, redis_url: str) -> None:
+    """Nothing is kept of released holds, and the next hold of the owner may end sooner."""
+    client = interlock.connect(redis_url, renew_in="process", lease=0.3)
+    with client:
+        for _ in range(100):
+            with client.lock("name"):
+                pass
+        backup = client._driver.session.backup
+        assert isinstance(backup, native_renewal.NativeRenewal)
+        assert not backup._kept
+        with client.lock("name") as hold:
+            assert backup._kept
+            hold.end_within(100)
+            assert not backup._kept  # the watchdog alone knows how to end it
+        assert client.lock("name", lease=0.5).acquire()
+        wait_until(lambda: not redis_client.exists("name"), 20, "the end of the lease")
+
+
+def test_the_thread_in_c_logs_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knows the password, the user, the database, and Unix sockets; no thread of ours helps."""
+    users = ("app on >secret ~* &* +@all",)
+    with RedisServer(password="default", users=users) as server:
+        for url in (server.url(db=3), server.url(2, "app", "secret"), server.unix_url(db=1)):
+            client = interlock.connect(url, renew_in="process", lease=0.6)
+            watchdog = client._driver.session.watchdog
+            # As if it had no turn.
+            monkeypatch.setattr(watchdog, "due", lambda *_: [])
+            backup = client._driver.session.backup
+            assert isinstance(backup, native_renewal.NativeRenewal)
+            with client.lock("name") as hold:
+                wait_until(lambda: backup.renewals() > 5, 30, "renewals in C")  # noqa: B023
+                assert hold.valid
+            client.close()
+
+
+def test_the_thread_in_c_outlives_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It connects again after an outage, and renews a hold that the server still has."""
+    with RedisServer(config={"appendonly": "yes", "appendfsync": "always"}) as server:
+        client = interlock.connect(server.url(), renew_in="process", lease=10)
+        monkeypatch.setattr(client._driver.session.watchdog, "due", lambda *_: [])
+        backup = client._driver.session.backup
+        assert isinstance(backup, native_renewal.NativeRenewal)
+        with client.lock("name") as hold:
+            server.restart(empty=False)
+            wait_until(lambda: backup.renewals() > 0, 60, "a renewal in C")
+            assert hold.valid
+        client.close()
+
+
+def test_what_is_not_possible_is_refused(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
+    """TLS, a missing part in C and an unknown word raise ConfigError."""
+    with pytest.raises(interlock.ConfigError, match="cannot do TLS"):
+        interlock.connect("rediss://127.0.0.1:1", renew_in="process")
+    with pytest.raises(interlock.ConfigError, match="thread or process"):
+        interlock.connect(redis_url, renew_in="task")  # type: ignore[arg-type]
+    monkeypatch.setattr(native_renewal.native, "now", lambda: 0.0)  # another clock
+    with pytest.raises(interlock.ConfigError, match="needs the part in C"):
+        interlock.connect(redis_url, renew_in="process")
