@@ -67,6 +67,16 @@ _making = threading.Lock()
 _clients: weakref.WeakKeyDictionary[Any, Client] = weakref.WeakKeyDictionary()
 
 
+def _after_fork() -> None:
+    """Let the child make clients, although a thread of its parent was about to make one."""
+    global _making  # noqa: PLW0603 - no thread of this process has it
+    _making = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def client(app: Any) -> Client:
     """Return the client of *app* in this process; connections are made when they are needed.
 

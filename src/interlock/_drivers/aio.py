@@ -485,6 +485,7 @@ class AsyncDriver:
 
     def after_fork(self) -> None:
         """Become another client, which holds nothing, in a forked child."""
+        self.ending.after_fork()
         self._renewer.after_fork()
         self.observers.after_fork()
         self.named.after_fork()

@@ -477,6 +477,7 @@ class ThreadDriver:
 
     def after_fork(self) -> None:
         """Become another client, which holds nothing, in a forked child."""
+        self.ending.after_fork()
         self._pool.forget()
         self._renewer.after_fork()
         self.observers.after_fork()

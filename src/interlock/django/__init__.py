@@ -15,6 +15,7 @@ Without the setting, ``INTERLOCK_URL`` and ``REDIS_URL`` count, as for `interloc
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,6 +34,16 @@ __all__ = ["client", "lock", "read_settings", "try_lock"]
 
 _making = threading.Lock()
 _client: Client | None = None
+
+
+def _after_fork() -> None:
+    """Let the child make a client, although a thread of its parent was about to make one."""
+    global _making  # noqa: PLW0603 - no thread of this process has it
+    _making = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def lock(

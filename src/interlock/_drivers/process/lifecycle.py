@@ -77,10 +77,14 @@ class Ending:
     """
 
     def __init__(self) -> None:
-        self._mutex = threading.RLock()
-        self._under_way = False
         self.over = False
         self.warns = True
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Forget the thread that performs the end: it is one of the parent process."""
+        self._mutex = threading.RLock()
+        self._under_way = False
 
     def run(self, step: Callable[[], None], timeout: float) -> None:
         """Perform *step*, unless the end is complete.

@@ -1,0 +1,167 @@
+"""A fork while any thread has any lock of the package leaves a child that works."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import interlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE = Path(interlock.__file__).parent
+LOCKS = {"Lock", "RLock", "Condition", "Event", "Semaphore", "Queue", "Mutex", "allocate_lock"}
+PATIENCE = 120.0
+
+
+def called(node: ast.AST) -> set[str]:
+    """Return the names of what *node* calls."""
+    calls = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)]
+    return {getattr(each, "attr", getattr(each, "id", "")) for each in calls}
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    """Yield each module with its source."""
+    for path in SOURCE.rglob("*.py"):
+        yield (
+            path.relative_to(SOURCE.parent).with_suffix("").as_posix().replace("/", "."),
+            ast.parse(path.read_text(encoding="utf-8")),
+        )
+
+
+def locks_of_modules() -> set[tuple[str, str]]:
+    """Return the module and the name of all that has a lock and lives as long as its module."""
+    holders = {
+        each.name
+        for _, tree in trees()
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ClassDef) and called(each) & LOCKS
+    }
+    found: set[tuple[str, str]] = set()
+    for module, tree in trees():
+        classes = [each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)]
+        for statement in (*tree.body, *(line for each in classes for line in each.body)):
+            if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+                continue
+            if called(statement.value) & (LOCKS | holders):
+                target = (
+                    statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+                )
+                found.add((module.removesuffix(".__init__"), ast.unparse(target)))
+    return found
+
+
+OF_MODULES = {
+    ("interlock._drivers.background.callbacks", "_callbacks"),
+    ("interlock._drivers.background.callbacks", "_observers"),
+    ("interlock.celery", "_making"),
+    ("interlock.django", "_making"),
+}
+"""Each has an after-fork hook, as `test_a_fork_in_the_middle_of_anything` shows."""
+
+
+def test_locks_of_modules_are_known() -> None:
+    """The source has no lock of a module but these, which a fork is tried with."""
+    assert locks_of_modules() == OF_MODULES
+
+
+CHILD = """
+import gc, os, signal, sys, threading, types
+from importlib import import_module
+import celery, django.conf
+import interlock
+
+url, names = sys.argv[1], [name.split("=") for name in sys.argv[2:]]
+django.conf.settings.configure(INTERLOCK=url)
+modules = {module: import_module(module) for module, _ in names}
+app = celery.Celery(broker=url)
+kinds = type(threading.Lock()), type(threading.RLock())
+
+
+def locks(root):
+    "Return the locks that *root* leads to through objects of the package and containers."
+    seen, found, stack = set(), [], [root]
+    while stack:
+        each = stack.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, kinds):
+            found.append(each)
+        elif isinstance(each, (dict, list, tuple, set, frozenset)) or type(each).__module__.startswith(
+            ("interlock", "threading", "collections")
+        ) and not isinstance(each, threading.Thread):
+            stack += gc.get_referents(each)
+    return found
+
+
+client = interlock.connect(url, lease=1.0)
+with client.lock("before"):
+    heard = client.lock("heard").acquire()
+roots = [client, *(getattr(modules[module], name) for module, name in names)]
+taken, let_go, held = threading.Event(), threading.Event(), []
+
+
+def hold():
+    for root in roots:
+        for lock in locks(root):
+            if lock.acquire(timeout=0.1):
+                held.append(lock)
+    taken.set()
+    let_go.wait()
+    for lock in reversed(held):
+        lock.release()
+
+
+thread = threading.Thread(target=hold)
+thread.start()
+taken.wait()
+assert len(held) >= LEAST, len(held)
+child = os.fork()
+if not child:
+    import interlock.celery, interlock.django
+    done = threading.Event()
+    assert interlock.django.client().lock("django").acquire(timeout=5)
+    assert interlock.celery.client(app).lock("celery").acquire(timeout=5)
+    hold = client.try_lock("child", timeout=5)
+    hold.on_lost(done.set)
+    assert client.force_release("child", holder=hold.holder)
+    assert done.wait(), "a callback"
+    client.close()
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+let_go.set()
+thread.join()
+heard and client.lock("heard").release()
+client.close()
+print("child:", os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_fork_in_the_middle_of_anything(redis_url: str) -> None:
+    """While a thread has every lock of the package, the child of a fork acquires and is told."""
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-W", "ignore::DeprecationWarning", "-c"),
+            textwrap.dedent(CHILD).replace("LEAST", "6"),
+            redis_url,
+            *("=".join(each) for each in sorted(OF_MODULES)),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            told = process.communicate(timeout=PATIENCE)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGABRT)
+            told = process.communicate()[0]
+    assert told.endswith("child: 0\n"), told
