@@ -63,6 +63,27 @@ async def test_a_lost_number_is_set_again(plain: Stage) -> None:
     assert not await owner.do(semaphore.acquire, timeout=0)
 
 
+@pytest.mark.parametrize("permits", [None, 2])
+async def test_a_release_makes_no_lost_semaphore(
+    plain: Stage, permits: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A permit that comes back after a loss makes up no number, and the log tells that."""
+    owner, client = plain.owner(), plain.client()
+    semaphore = plain.lock(client, permits=permits)
+    await owner.do(plain.lock(client).try_set_permits, 2)
+    await owner.do(semaphore.acquire, 2)
+    plain.redis.flushdb()
+    await owner.do(semaphore.release, 2)
+    assert plain.redis.get("name") is None
+    (told,) = [each for each in caplog.records if each.name == "interlock"]
+    assert "semaphore 'name' is gone from the server" in told.getMessage()
+    assert "2 permits were not given back" in told.getMessage()
+    assert await owner.do(plain.lock(client).try_set_permits, 2)
+    await owner.do(semaphore.acquire)
+    await owner.do(semaphore.release)
+    assert await owner.do(semaphore.available_permits) == 2
+
+
 async def test_a_waiter_sets_a_lost_number(plain: Stage) -> None:
     """A waiter that looks again finds the semaphore missing, sets the number and gets a permit."""
     owner, semaphore = plain.owner(), plain.lock(plain.client(poll_cap=0.3), permits=1)

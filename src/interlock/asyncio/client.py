@@ -26,7 +26,7 @@ from interlock._core.objects import limited as core_limited
 from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.limits import Limits
 from interlock._drivers.aio import AsyncDriver
-from interlock._drivers.background.log import log_limit
+from interlock._drivers.background.log import log_gone, log_limit
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.tasks import current_owner
 from interlock._links.urls import open_url, servers_of
@@ -130,7 +130,7 @@ class Client(metaclass=Suggesting):
         self._servers = servers
         self._where = servers.where
         self._limits = Limits(log_limit)
-        self._permits = Limits(warn_other_permits, warn_no_permits)
+        self._permits = Limits(warn_other_permits, warn_no_permits, log_gone)
 
     def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> AsyncDriver:
         return AsyncDriver(servers, options)

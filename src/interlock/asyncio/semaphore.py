@@ -157,6 +157,9 @@ class Semaphore(metaclass=Suggesting):
         Nobody asks where they come from: to release more than was acquired adds permits. A release
         that is interrupted is carried through.
 
+        If this client has acquired permits, or names their number, and the semaphore is gone, then
+        the server has lost it. It is not made again, and the log tells so.
+
         Raises:
             TypeError: *n* is not an int.
             ValueError: *n* is less than 1.
@@ -170,7 +173,8 @@ class Semaphore(metaclass=Suggesting):
         """
         if self._recipe.unset:
             await self._set_up()
-        await self._driver.perform(self._recipe.release(n))
+        if not await self._driver.perform(self._recipe.release(n)):
+            self._recipe.tell_gone(n)
 
     async def release_if_exists(self, n: int = 1) -> bool:
         """Give *n* permits back if the semaphore exists. Raises as `release`.
@@ -247,8 +251,8 @@ class Semaphore(metaclass=Suggesting):
     async def delete(self) -> bool:
         """Remove the semaphore; return whether there was one; one round trip.
 
-        Waiters go on waiting. A release of a permit that was taken before makes the semaphore
-        again, unless the number is named by ``permits=``.
+        Waiters go on waiting. A release of a permit that another client took before makes the
+        semaphore again, unless the number is named by ``permits=``.
 
         Raises:
             WrongTypeError: the name is in use by something else.

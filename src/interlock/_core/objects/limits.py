@@ -17,17 +17,32 @@ class Limits:
     Attributes:
         differs: is told a name, the number on the server and the number in the code.
         missing: is told the kind and name of a semaphore without permits that is waited for.
+        gone: is told the name of a semaphore that is gone, and how many permits came back for it.
     """
 
     def __init__(
         self,
         differs: Callable[[str, int, int], None],
         missing: Callable[[str, str], None] = lambda _kind, _name: None,
+        gone: Callable[[str, int], None] = lambda _name, _permits: None,
     ) -> None:
+        self._taken: set[str] = set()
         self._known: dict[str, int] = {}
         self._waited: set[str] = set()
         self.differs = differs
         self.missing = missing
+        self.gone = gone
+
+    def note_taken(self, key: str) -> None:
+        """Note that this client has taken permits of *key*: so it exists, or is lost."""
+        if key not in self._taken:
+            if len(self._taken) >= REMEMBERED:
+                self._taken.clear()
+            self._taken.add(key)
+
+    def was_there(self, key: str) -> bool:
+        """Return whether this client has taken permits of *key*."""
+        return key in self._taken
 
     def known(self, key: str, permits: int) -> bool:
         """Return whether this client has set *permits* for *key*."""

@@ -16,9 +16,12 @@ is passed over for 8 s. Then permits are kept for it for 2 s. Several such clien
 
 If the user's code names the number of permits, each client sets it before its first call, unless
 the semaphore exists. A refusal may mean that the server has lost the semaphore. So the client looks
-for that, and sets the number again. A release does not create a semaphore that the client has seen:
-the next acquire sets the whole number. Without a number, the first wait of a client looks whether
+for that, and sets the number again. Without a number, the first wait of a client looks whether
 the semaphore exists, and warns.
+
+A release does not create a semaphore whose number is named, or that the client has taken permits
+of: the server has lost it. To create it from the permits that come back would set a wrong number.
+So the client says that it is gone. The next acquire sets the number that the code names.
 
 Rejected: always keeping permits for the first client. One request for too many would stop all.
 
@@ -184,6 +187,8 @@ class Semaphore:
         taken = yield from undoing(self._wait(part, request, permits, deadline), undo)
         if taken:
             self._requests.end(request)
+            if self._limits is not None:
+                self._limits.note_taken(self.key)
         elif request.unanswered:
             yield from self._session.clean_up_later(
                 self._undo_script(request),
@@ -208,8 +213,14 @@ class Semaphore:
         Source:
             RSemaphore.release.
         """
-        # If the semaphore is gone, the next acquire sets the whole number.
-        return self._release(check_permits(permits), create=0 if self._permits else 1)
+        lost = self._limits is not None and self._limits.was_there(self.key)
+        create = 0 if self._permits or lost else 1
+        return self._release(check_permits(permits), create)
+
+    def tell_gone(self, permits: int) -> None:
+        """Tell that *permits* came back to a semaphore that the server does not have."""
+        if self._limits is not None:
+            self._limits.gone(self.name, permits)
 
     def release_if_exists(self, permits: int) -> Step[bool]:
         """Release as `release` does, if the semaphore exists; return whether it does.

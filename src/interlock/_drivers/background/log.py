@@ -106,6 +106,17 @@ def log_limit(name: str, before: int, now: int) -> None:
     )
 
 
+def log_gone(name: str, permits: int) -> None:
+    """Log, at once, that *permits* came back to the semaphore *name*, which the server lost."""
+    LOGGER.warning(
+        "semaphore %r is gone from the server (deleted, evicted, or the server restarted without "
+        "its data): %d permits were not given back; set its number again",
+        name,
+        permits,
+        extra={"event": "semaphore.gone", "lock_name": name, "permits": permits},
+    )
+
+
 def _log(level: int, name: str, event: events.Event, text: str, *args: object) -> None:
     extra = {
         _RENAMED.get(field.name, field.name): getattr(event, field.name) for field in fields(event)
