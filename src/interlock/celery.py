@@ -68,7 +68,7 @@ _clients: weakref.WeakKeyDictionary[Any, Client] = weakref.WeakKeyDictionary()
 
 
 def _after_fork() -> None:
-    """Let the child make clients, although a thread of its parent was about to make one."""
+    """Let the child make clients, whatever a thread of its parent just did."""
     global _making  # noqa: PLW0603 - no thread of this process has it
     _making = threading.Lock()
 

@@ -82,6 +82,7 @@ url, names = sys.argv[1], [name.split("=") for name in sys.argv[2:]]
 django.conf.settings.configure(INTERLOCK=url)
 modules = {module: import_module(module) for module, _ in names}
 app = celery.Celery(broker=url)
+CONTAINERS = dict, list, tuple, set, frozenset
 kinds = type(threading.Lock()), type(threading.RLock())
 
 
@@ -95,9 +96,10 @@ def locks(root):
         seen.add(id(each))
         if isinstance(each, kinds):
             found.append(each)
-        elif isinstance(each, (dict, list, tuple, set, frozenset)) or type(each).__module__.startswith(
-            ("interlock", "threading", "collections")
-        ) and not isinstance(each, threading.Thread):
+        elif isinstance(each, CONTAINERS) or (
+            type(each).__module__.startswith(("interlock", "threading", "collections"))
+            and not isinstance(each, threading.Thread)
+        ):
             stack += gc.get_referents(each)
     return found
 

@@ -37,7 +37,7 @@ _client: Client | None = None
 
 
 def _after_fork() -> None:
-    """Let the child make a client, although a thread of its parent was about to make one."""
+    """Let the child make a client, whatever a thread of its parent just did."""
     global _making  # noqa: PLW0603 - no thread of this process has it
     _making = threading.Lock()
 
