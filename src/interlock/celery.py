@@ -68,7 +68,7 @@ _clients: weakref.WeakKeyDictionary[Any, Client] = weakref.WeakKeyDictionary()
 
 
 def _after_fork() -> None:
-    """Let the child make clients, whatever a thread of its parent just did."""
+    """Unlock the lock in the child: a thread of the parent may have it."""
     global _making  # noqa: PLW0603 - no thread of this process has it
     _making = threading.Lock()
 

@@ -37,7 +37,7 @@ _client: Client | None = None
 
 
 def _after_fork() -> None:
-    """Let the child make a client, whatever a thread of its parent just did."""
+    """Unlock the lock in the child: a thread of the parent may have it."""
     global _making  # noqa: PLW0603 - no thread of this process has it
     _making = threading.Lock()
 
