@@ -40,7 +40,7 @@ def take(first, second):
         with client.lock(second):
             pass
 if job == "long":
-    client.lock("lock", lease=3000).acquire()
+    client.lock("lock", lease=500).acquire()
 elif job == "renewed":
     client.lock("lock").acquire()
 elif job == "typo":
@@ -48,7 +48,7 @@ elif job == "typo":
 elif job == "permits":
     semaphore = client.leased_semaphore("lock")
     semaphore.try_set_permits(2)
-    permits = semaphore.acquire(2, lease=3000)
+    permits = semaphore.acquire(2, lease=500)
 elif job == "deadlock2":
     threading.Thread(target=take, args=("lock", "b"), daemon=True).start()
     threading.Thread(target=take, args=("b", "lock"), daemon=True).start()

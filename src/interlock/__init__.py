@@ -8,6 +8,7 @@ it this module. It must not pay for redis-py there.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,18 @@ _HOMES = {
         "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "Ticket", "Watch", "connect",
     ),
 }  # fmt: skip
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("Redis", "StrictRedis", "Redisson", "create", "from_url"), "interlock.connect(url)"
+    ),
+    **dict.fromkeys(("RLock", "FileLock", "Redlock", "Mutex"), "interlock.connect(url).lock(name)"),
+    "lock": "interlock.connect(url).lock(name)",
+    "BoundedSemaphore": "interlock.connect(url).semaphore(name, permits=n)",
+    "LockError": "InterlockError, or those below it in interlock.errors",
+    "LockNotOwnedError": "NotHeldError or HoldLostError of interlock.errors",
+    "Timeout": "AcquireTimeoutError of interlock.errors",
+}
+"""Names of other libraries, and ours."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -142,7 +155,10 @@ def __getattr__(name: str) -> object:
     if name in ("asyncio", "check", "errors", "fencing", "observe"):
         return import_module(f"interlock.{name}")
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'interlock' has no attribute {name!r}")
+        text = f"module 'interlock' has no attribute {name!r}"
+        if name not in _ELSEWHERE:
+            raise AttributeError(text, name=name, obj=sys.modules[__name__])
+        raise AttributeError(f"{text}: use {_ELSEWHERE[name]}")
     value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

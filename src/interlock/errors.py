@@ -84,12 +84,6 @@ class NotHeldError(InterlockError, RuntimeError):
         self.owner = owner
         self.holder = holder
 
-    def name_holder(self, holder: str | None) -> None:
-        """Name the present *holder*; None changes nothing."""
-        if holder is not None:
-            self.holder = holder
-            self.args = (f"{self.args[0]}; held by {holder}",)
-
 
 class HoldLostError(InterlockError, RuntimeError):
     """A hold ended before its owner released it.

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
-from interlock._misuse import LONG_LEASE, check_long_lease
+from interlock._hints import did_you_mean
+from interlock._misuse import LONG, check_long_lease, check_long_timeout
 from interlock.credentials import Answer, CredentialProvider
 from interlock.errors import ConfigError
 
@@ -218,14 +219,30 @@ class Options:
         """
         known = {each.name for each in dataclasses.fields(self)}
         if unknown := sorted(set(changes) - known):
-            raise ConfigError(
-                f"unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}"
-            )
+            raise ConfigError(f"unknown option {unknown[0]!r}: {_instead(unknown[0], known)}")
         fields: dict[str, Any] = dict(changes)
-        if self.lease > LONG_LEASE:
+        if self.lease >= LONG:
             # It was warned of when it was first given.
             fields.setdefault("lease", timedelta(seconds=self.lease))
         return dataclasses.replace(self, **fields) if changes else self
+
+
+_OF_THE_SERVER = ("host", "port", "db", "username", "password", "ssl", "path", "unix_socket_path")
+_OF_REDIS_PY = {
+    "decode_responses": "it is not needed",
+    "socket_timeout": "use command_timeout=seconds, or socket_timeout in the URL",
+    "socket_connect_timeout": "give it in the URL, as ?socket_connect_timeout=3",
+    "retry_on_timeout": "it is not needed: outage_timeout=seconds limits the attempts",
+}
+
+
+def _instead(unknown: str, known: Iterable[str]) -> str:
+    """Return what to write in place of an option that does not exist."""
+    if unknown in _OF_THE_SERVER:
+        return "give it in the URL, as redis://user:password@host:6379/0"
+    if unknown in _OF_REDIS_PY:
+        return _OF_REDIS_PY[unknown]
+    return did_you_mean(unknown, known)
 
 
 def seconds(duration: Duration) -> float:
@@ -454,7 +471,7 @@ def check_timeout(blocking: bool, timeout: Duration | None) -> float:
         raise TypeError(f"blocking must be a bool, not {blocking!r}: use timeout=seconds to wait")
     if timeout is None or timeout == -1:
         return math.inf if blocking else 0.0
-    timeout = seconds(timeout)
+    given, timeout = timeout, seconds(timeout)
     if not _is_number(timeout):
         raise TypeError(f"timeout must be a number of seconds, not {type(timeout).__name__}")
     if not blocking:
@@ -463,4 +480,6 @@ def check_timeout(blocking: bool, timeout: Duration | None) -> float:
         raise ConfigError(f"timeout must be None, -1 (for ever) or seconds from 0, not {timeout!r}")
     if timeout > TIMEOUT_MAX:
         raise OverflowError(f"timeout must be at most {TIMEOUT_MAX:.0f} seconds, not {timeout!r}")
+    if timeout >= LONG:
+        check_long_timeout(given)
     return float(timeout)

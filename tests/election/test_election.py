@@ -314,7 +314,7 @@ async def test_a_counter_that_was_lost_stops_no_term(stage: Stage) -> None:
 
 async def test_an_observer_hears_of_a_term_that_is_ended_by_force(stage: Stage) -> None:
     """An observer is told at once, not at the end of the lease or of the poll cap."""
-    owner, election = stage.owner(), stage.lock(stage.client(lease=600))
+    owner, election = stage.owner(), stage.lock(stage.client(lease=590))
     seen: list[Any] = []
     watcher = stage.lock(stage.client(poll_cap=600))
     observation = await owner.do(watcher.observe, lambda info: seen.append(info and info.holder))
@@ -342,7 +342,7 @@ async def test_a_term_cannot_be_handed_over(stage: Stage) -> None:
 async def test_many_candidates_cost_no_more_than_ten(stage: Stage, proxy: FaultProxy) -> None:
     """A hundred clients that wait soon cost the server no more commands a second than ten may."""
     poll_cap = 0.5
-    owner, election = stage.owner(), stage.lock(stage.client(lease=600), lease=600)
+    owner, election = stage.owner(), stage.lock(stage.client(lease=590), lease=590)
     await owner.do(stage.face.enter, election)
     clients = [interlock.asyncio.connect(proxy.url(), poll_cap=poll_cap) for _ in range(100)]
     waiting = [asyncio.create_task(client.election("name").acquire()) for client in clients]

@@ -6,7 +6,6 @@ import traceback
 from typing import TYPE_CHECKING
 
 import pytest
-import redis
 from tests.support.address import free_port
 from tests.support.servers import RedisServer, main_binary
 
@@ -34,13 +33,12 @@ async def _refused(stage: Stage, url: str) -> ServerUnavailableError:
 
 
 async def test_a_refused_connection_has_a_short_story(stage: Stage) -> None:
-    """An error of a connection has redis-py's error as its cause, and nothing else above it."""
+    """An error of a connection has nothing above it: its message says why."""
     error = await _refused(stage, f"redis://127.0.0.1:{free_port()}/0")
-    assert isinstance(error.__cause__, redis.ConnectionError)
-    assert list(_chain(error)) == [error, error.__cause__]
-    assert error.__context__ is error.__cause__
+    assert list(_chain(error)) == [error]
+    assert "Connection refused" in str(error)
     first, *_ = traceback.format_exception(error)
-    assert first.startswith("redis.exceptions.ConnectionError: ")
+    assert first.startswith("Traceback ")
 
 
 def test_a_busy_pool_has_no_story(redis_url: str) -> None:

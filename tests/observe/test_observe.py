@@ -235,11 +235,11 @@ def test_nothing_more_is_sent(
         return moved() - before
 
     # Nothing is renewed meanwhile, however slow the machine is.
-    with interlock.connect(redis_url, lease=600, card=False, log=False, deadlock="off") as client:
+    with interlock.connect(redis_url, lease=590, card=False, log=False, deadlock="off") as client:
         bare = sent(client)
-    with interlock.connect(redis_url, lease=600) as client:
+    with interlock.connect(redis_url, lease=590) as client:
         assert sent(client) == bare
-    with interlock.connect(redis_url, lease=600, slow_hold=1) as client:
+    with interlock.connect(redis_url, lease=590, slow_hold=1) as client:
         client.observe(recorder)
         assert sent(client) == bare
 

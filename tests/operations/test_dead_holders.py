@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HOLDER = """
 import sys, interlock
 client = interlock.connect(sys.argv[1], lease=1.5)
-client.lock("stuck", lease=3000).acquire()
+client.lock("stuck", lease=500).acquire()
 print("held", flush=True)
 sys.stdin.read()
 """

@@ -213,7 +213,7 @@ async def test_an_update_without_an_answer(
     client = leased.client(proxy.url(), command_timeout=0.3, outage_timeout=0.5)
     owner, semaphore = leased.owner(), leased.lock(client)
     leased.redis.set("name", 1)
-    permit = await owner.do(semaphore.acquire, lease=600)
+    permit = await owner.do(semaphore.acquire, lease=590)
     proxy.on_request(command("EVALSHA"), swallow_reply if executed else drop_request)
     with pytest.raises(ServerUnavailableError):
         await owner.do(permit.update_lease, 2)

@@ -49,6 +49,7 @@ from interlock._drivers.tasks import (
 from interlock._drivers.threads import current_owner as thread_owner
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.topology import topology_of
+from interlock._traceback import shorten
 from interlock.errors import (
     ClosedError,
     ConfigError,
@@ -149,6 +150,9 @@ class AsyncDriver:
             return await rest
         except asyncio.CancelledError as error:
             return await self.undo(step, error)
+        except InterlockError as error:
+            shorten(error)
+            raise
 
     async def undo(self, step: Step[R], error: BaseException) -> R:
         """Perform the rest of *step* where no cancellation reaches it; then raise *error*."""
@@ -192,6 +196,7 @@ class AsyncDriver:
                     return result
                 except BaseException as error:
                     if ended(op):
+                        shorten(error)
                         raise
                     failure = error
                     if isinstance(error, asyncio.CancelledError):

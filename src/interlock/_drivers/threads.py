@@ -50,6 +50,7 @@ from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
 from interlock._misuse import warn_in_event_loop
+from interlock._traceback import shorten
 from interlock.errors import ClosedError, ConfigError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
@@ -222,6 +223,7 @@ class ThreadDriver:
         except BaseException as error:
             # The undo was interrupted itself.
             if isinstance(error, InterlockError) or step.over():
+                shorten(error)
                 raise
             return self.undo(step, error)
 
@@ -253,6 +255,7 @@ class ThreadDriver:
             return self._go_on(op, None)
         except BaseException as error:
             if ended(op):
+                shorten(error)
                 raise
             # A Ctrl-C struck between two steps of ours.
             return self._go_on(op, error)

@@ -22,6 +22,7 @@ from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.threads import ThreadDriver
 from interlock._drivers.threads import current_owner as thread_owner
+from interlock._traceback import shorten
 from interlock.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ class TrioDriver:
                         return result
                     except BaseException as error:
                         if ended(op):
+                            shorten(error)
                             raise
                         failure = error
                         # A clean-up follows a cancellation. After another error *op* may go on.

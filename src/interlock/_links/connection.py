@@ -24,6 +24,7 @@ from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
     LONGEST_REPLY,
+    NO_REPLY,
     Attempt,
     ParserError,
     Reader,
@@ -377,6 +378,10 @@ class Connection:
     def _broken(self, error: Exception, timeout: float | None = None) -> InterlockError:
         timed_out = isinstance(error, BlockingIOError | TimeoutError)
         what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)
+        if not self.served and what == NO_REPLY:
+            return ServerUnavailableError(
+                f"{self.where} is not a Redis server: another program answers at this port"
+            )
         if not self.served and not isinstance(self._socket, ssl.SSLSocket):
             what += maybe_tls(error)
         return ServerUnavailableError(

@@ -15,15 +15,17 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from interlock._hints import did_you_mean
 from interlock._links.login import Login
 from interlock._links.options import anonymous, parameters, read_options, read_pool, read_url
 from interlock._links.replies import unconnected
 from interlock._links.resp import pack
 from interlock._links.tls import SettledTLS
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
+from interlock.options import OptionChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 # Options by which redis-py would retry, check health, decode or cache by itself. They are dropped:
 # we decide what may be sent again.
@@ -40,6 +42,13 @@ _OURS = {
     "retry", "retry_on_error", "retry_on_timeout", "single_connection_client",
     "socket_connect_timeout", "socket_read_size", "socket_timeout", "timeout",
 }  # fmt: skip
+
+
+def _meant(unknown: str, known: Iterable[str]) -> str:
+    """Return what to write in place of an option that no URL takes."""
+    if unknown in OptionChanges.__annotations__:
+        return f"give it to connect(), as connect(url, {unknown}=...)"
+    return did_you_mean(unknown, known)
 
 
 class Origin(Protocol):
@@ -261,7 +270,10 @@ class Endpoint:
         if self._kwargs.get("db") is not None and int(self._kwargs["db"]) < 0:
             raise ConfigError(f"the database of {self.where} must be a number from 0")
         if unknown := sorted(set(self._kwargs) - parameters(self._class(sync))):
-            raise ConfigError(f"unknown option {unknown[0]!r} for {self.where}")
+            raise ConfigError(
+                f"unknown option {unknown[0]!r} for {self.where}: "
+                f"{_meant(unknown[0], parameters(self._class(sync)))}"
+            )
         try:
             self._class(sync)(**self._kwargs, **anonymous())
         except (TypeError, ValueError, redis.RedisError) as error:

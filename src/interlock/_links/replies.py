@@ -73,7 +73,10 @@ _MEANING = {
     ),
     "FORBIDDEN": ("does not permit scripts to call a command that this object needs", False),
     "NOLUA": ("does not run scripts: start Garnet with --lua", False),
-    "NOPERM": ("does not permit this user what locks need: see docs/reference/acl.md", False),
+    "NOPERM": (
+        "does not permit this user what locks need: `interlock doctor` prints the rights",
+        False,
+    ),
 }
 
 
@@ -223,9 +226,9 @@ def _not_connected(where: str, why: str, *, seen: bool) -> ServerUnavailableErro
 
 def _no_tls(where: str, why: str) -> ServerUnavailableError:
     return ServerUnavailableError(
-        f"no TLS connection to {where}: {safe(why)}; check whether this port speaks TLS, its"
-        " certificate, ssl_ca_certs, and whether it wants a certificate of yours (ssl_certfile,"
-        " ssl_keyfile)",
+        f"no TLS connection to {where}: {safe(why)}; check whether this port speaks TLS (if not,"
+        " use redis://), its certificate, ssl_ca_certs, and whether it wants a certificate of yours"
+        " (ssl_certfile, ssl_keyfile)",
         code="TLS",
     )
 

@@ -217,6 +217,12 @@ class Sentinels:
                 transient=self._seen,
             )
         for failure in failures:
+            if "unknown command 'SENTINEL'" in str(failure).replace("`", "'"):
+                return ServerUnavailableError(
+                    f"the server of {self.where} is not a Sentinel: name the Sentinels' hosts and "
+                    "ports, or connect to the server itself by redis://",
+                    code=failure.code,
+                )
             if failure.code is not None:
                 return ServerUnavailableError(
                     f"no Sentinel answered for {self.where}: {failure}; "

@@ -32,7 +32,8 @@ _warned: list[bool] = []
 def _warn_once() -> None:
     if not _warned:
         warn(
-            "no URL given: these locks reach only this user's processes on this machine",
+            "no URL given: these locks reach only this user's processes on this machine; "
+            "for others set INTERLOCK_URL, or give connect() a URL",
             EmbeddedWarning,
         )
         _warned.append(True)
@@ -63,7 +64,9 @@ def _servers(url: str | None) -> Endpoint | Cluster:
         url = "embedded://"
     # Users may not check types.
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"a URL must be a str, not {type(url).__name__}")
+        is_client = hasattr(url, "connection_pool") or hasattr(url, "nodes_manager")
+        instead = ": use Client.from_redis(client)" if is_client else ""
+        raise TypeError(f"a URL must be a str, not {type(url).__name__}{instead}")
     # valkeys:// means rediss://, also with +sentinel and +cluster.
     url = _VALKEY.sub("redis", url, count=1) if url.startswith("valkey") else url
     scheme, found, rest = url.partition("://")
@@ -111,6 +114,11 @@ def servers_of(client: Any) -> Endpoint | Cluster:
     if isinstance(client, str):
         raise ConfigError("from_redis takes a client of redis-py's; for a URL, use connect(url)")
     pool = getattr(client, "connection_pool", None)
+    if type(client).__module__.partition(".")[0] == "fakeredis":
+        raise ConfigError(
+            "fakeredis is not a server: use the fixture interlock_fake of "
+            "pip install 'interlock[testing]'"
+        )
     if pool is None:
         raise ConfigError(f"from_redis takes a client of redis-py's, not {type(client).__name__}")
     return from_sentinel_pool(pool) if is_sentinel_pool(pool) else Endpoint.from_pool(pool)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from interlock import errors
 
 # end
+from interlock._hints import hints
 from interlock._misuse import wants_async_with
 from interlock._naming import checked_result
 from interlock.options import check_callback, check_timeout
@@ -34,6 +35,7 @@ class BrokenBarrierError(errors.BrokenBarrierError, asyncio.BrokenBarrierError):
 
 # end
 @wants_async_with
+@hints(made_by="client.barrier(name, parties)")
 class Barrier:
     """A fixed number of parties that wait for each other, as `threading.Barrier`.
 

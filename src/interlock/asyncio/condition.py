@@ -6,7 +6,8 @@ import inspect
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.objects.meeting import MOST
-from interlock._misuse import NOT_GIVEN, wants_async_with
+from interlock._hints import LOCK_NAMES, hints
+from interlock._misuse import wants_async_with
 from interlock.asyncio.block import Block, Exit
 from interlock.options import check_number, check_timeout
 
@@ -33,6 +34,7 @@ class _ExitOfLock:
 
 
 @wants_async_with
+@hints(LOCK_NAMES, made_by="client.condition(lock)")
 class Condition:
     """A condition of a lock, as `threading.Condition`; made by `Client.condition`.
 
@@ -44,9 +46,7 @@ class Condition:
         lock: what its users hold.
     """
 
-    def __init__(
-        self, driver: AsyncDriver, core: CoreCondition = NOT_GIVEN, lock: Lock = NOT_GIVEN
-    ) -> None:
+    def __init__(self, driver: AsyncDriver, core: CoreCondition, lock: Lock) -> None:
         self._driver = driver
         self._core = core
         self.lock = lock

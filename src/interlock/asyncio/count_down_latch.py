@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._misuse import LATCH_NAMES, NOT_GIVEN, Suggesting, suggests
+from interlock._hints import LATCH_NAMES, hints
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-@suggests(LATCH_NAMES)
-class CountDownLatch(metaclass=Suggesting):
+@hints(LATCH_NAMES, made_by="client.count_down_latch(name)")
+class CountDownLatch:
     """A count that opens a gate at 0; made by `Client.count_down_latch`.
 
     It is shared with Java's RCountDownLatch.
@@ -23,7 +23,7 @@ class CountDownLatch(metaclass=Suggesting):
         name: what it is called.
     """
 
-    def __init__(self, driver: AsyncDriver, core: CoreLock = NOT_GIVEN) -> None:
+    def __init__(self, driver: AsyncDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core
         self.name = core.name

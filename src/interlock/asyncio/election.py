@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.aio_change_watchers import Watching
-from interlock._misuse import NOT_GIVEN
+from interlock._hints import LOCK_NAMES, hints
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.watch import Observation
 from interlock.errors import ConfigError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@hints(LOCK_NAMES, made_by="client.election(name)", decorator="election.run(function)")
 class Election(Lock):
     """The election of one leader among many candidates; made by `Client.election`.
 
@@ -36,7 +37,7 @@ class Election(Lock):
     def __init__(
         self,
         driver: AsyncDriver,
-        core: CoreElection = NOT_GIVEN,
+        core: CoreElection,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,

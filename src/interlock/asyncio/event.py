@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._misuse import NOT_GIVEN
+from interlock._hints import EVENT_NAMES, hints
 from interlock.asyncio.hold import awaited
 from interlock.options import check_timeout
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
+@hints(EVENT_NAMES, made_by="client.event(name)")
 class Event:
     """A flag that all processes share, as `threading.Event`; made by `Client.event`.
 
@@ -21,7 +22,7 @@ class Event:
         name: what it is called.
     """
 
-    def __init__(self, driver: AsyncDriver, core: CoreEvent = NOT_GIVEN) -> None:
+    def __init__(self, driver: AsyncDriver, core: CoreEvent) -> None:
         self._driver = driver
         self._core = core
         self.name = core.name

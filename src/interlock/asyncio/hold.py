@@ -14,13 +14,10 @@ from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import LostEvent
+from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import (
-    LOCK_NAMES,
-    NOT_GIVEN,
-    Suggesting,
     check_long_lease,
     publish,
-    suggests,
     wants_async_with,
     warn,
 )
@@ -46,8 +43,8 @@ if TYPE_CHECKING:
 
 
 @wants_async_with
-@suggests(LOCK_NAMES)
-class Hold(metaclass=Suggesting):
+@hints(LOCK_NAMES, made_by="client.lock(name), whose block gives it")
+class Hold:
     """One owner's possession of one name; truthy while it lasts.
 
     The client answers from what it knows, without a round trip. A hold is *valid* until the lease
@@ -67,7 +64,7 @@ class Hold(metaclass=Suggesting):
     def __init__(
         self,
         driver: AsyncDriver,
-        hold: Possession = NOT_GIVEN,
+        hold: Possession,
         claim: Claim | None = None,
     ) -> None:
         self._driver = driver

@@ -11,7 +11,7 @@ from interlock._core.objects import permit as core_permit
 from interlock._core.objects.leased_semaphore import Request
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import current_owner
-from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests
+from interlock._hints import SEMAPHORE_NAMES, hints
 from interlock.asyncio.hold import Hold, attempt, awaited, release_unclaimed
 from interlock.asyncio.trying import Trying
 from interlock.options import check_timeout, lease_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _WRITE = "async with semaphore.acquire() as permit:"
 
 
+@hints(made_by="client.leased_semaphore(name), whose acquire() gives it")
 class Permit(Hold):
     """One or more permits that were acquired together; truthy while they last.
 
@@ -37,7 +38,7 @@ class Permit(Hold):
     def __init__(
         self,
         driver: AsyncDriver,
-        hold: core_permit.Permit | NoHold = NOT_GIVEN,
+        hold: core_permit.Permit | NoHold,
         claim: Claim | None = None,
     ) -> None:
         super().__init__(driver, hold, claim)
@@ -90,8 +91,14 @@ class Permit(Hold):
         )
 
 
-@suggests(SEMAPHORE_NAMES)
-class LeasedSemaphore(metaclass=Suggesting):
+@hints(
+    SEMAPHORE_NAMES,
+    made_by="client.leased_semaphore(name)",
+    calls=("acquire", "try_acquire"),
+    decorator="@client.limited({}, n)",
+    block="`async with semaphore.acquire() as permit:`",
+)
+class LeasedSemaphore:
     """A number of permits with ids and leases; made by `Client.leased_semaphore`.
 
     It is shared with Java's RPermitExpirableSemaphore. The permits of a killed process come back
@@ -101,7 +108,7 @@ class LeasedSemaphore(metaclass=Suggesting):
         name: what it is called.
     """
 
-    def __init__(self, driver: AsyncDriver, core: CoreLock = NOT_GIVEN) -> None:
+    def __init__(self, driver: AsyncDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core
         self.name = core.name

@@ -7,15 +7,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.lock_base import LockBase
+from interlock._core.locks.lock_base import LockBase, name_holder
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.tasks import current_owner
+from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import (
-    LOCK_NAMES,
-    NOT_GIVEN,
-    Suggesting,
     check_long_lease,
-    suggests,
     wants_async_with,
 )
 from interlock.asyncio.block import Block, Exit, entered
@@ -43,8 +40,13 @@ if TYPE_CHECKING:
 
 
 @wants_async_with
-@suggests(LOCK_NAMES)
-class Lock(metaclass=Suggesting):
+@hints(
+    LOCK_NAMES,
+    made_by="client.lock(name)",
+    calls=("acquire",),
+    decorator="@client.locked({})",
+)
+class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
     Its owner is the task that acquired it (a child task is another one), unless ``owner=`` was
@@ -58,7 +60,7 @@ class Lock(metaclass=Suggesting):
     def __init__(
         self,
         driver: AsyncDriver,
-        core: LockBase | CompositeLock = NOT_GIVEN,
+        core: LockBase | CompositeLock,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
@@ -290,7 +292,8 @@ class Lock(metaclass=Suggesting):
     async def _name_holder(self, error: NotHeldError) -> None:
         """Name in *error* who holds it, if the server tells at once."""
         with suppress(InterlockError):
-            error.name_holder((await self.driver.run(self.core.refusal(0))).holder)
+            holder = (await self.driver.run(self.core.refusal(0))).holder
+            name_holder(error, holder, self.driver.session)
 
     def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
         """Note that *owner* entered by hand, and may leave by ``__aexit__`` or `release`."""

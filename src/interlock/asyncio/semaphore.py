@@ -5,12 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from interlock._hints import SEMAPHORE_NAMES, hints
 from interlock._misuse import (
-    NOT_GIVEN,
-    SEMAPHORE_NAMES,
-    Suggesting,
     publish,
-    suggests,
     wants_async_with,
 )
 from interlock.asyncio.hold import awaited
@@ -69,8 +66,13 @@ class Permits:
 
 
 @wants_async_with
-@suggests(SEMAPHORE_NAMES)
-class Semaphore(metaclass=Suggesting):
+@hints(
+    SEMAPHORE_NAMES,
+    made_by="client.semaphore(name)",
+    calls=("acquire",),
+    decorator="@client.limited({}, n)",
+)
+class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
     Every client may release, and the permits of a killed process stay taken. If they must come
@@ -82,7 +84,7 @@ class Semaphore(metaclass=Suggesting):
     """
 
     def __init__(
-        self, driver: AsyncDriver, core: CoreLock = NOT_GIVEN, *, timeout: Duration | None = None
+        self, driver: AsyncDriver, core: CoreLock, *, timeout: Duration | None = None
     ) -> None:
         self._driver = driver
         self._recipe = core

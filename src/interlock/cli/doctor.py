@@ -110,7 +110,9 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     report = examine(
         [open_url(url, credentials_of(given, environ)) for url in urls or (None,)], requirements
     )
-    print(json.dumps(report.as_dict(), indent=2) if given["json"] else _text(report, requirements))
+    # The rights are of no use to those who have no server yet.
+    text = _text(report, requirements) if report.reached else str(report)
+    print(json.dumps(report.as_dict(), indent=2) if given["json"] else text)
     if not report.reached:
         return Status.UNAVAILABLE
     worst = Severity.WARNING if given["strict"] else Severity.ERROR

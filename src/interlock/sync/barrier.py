@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._hints import hints
 from interlock._misuse import wants_with
 from interlock._naming import checked_result
 from interlock.options import check_callback, check_timeout
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @wants_with
+@hints(made_by="client.barrier(name, parties)")
 class Barrier:
     """A fixed number of parties that wait for each other, as `threading.Barrier`.
 

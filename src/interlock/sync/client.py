@@ -29,12 +29,9 @@ from interlock._core.objects.limits import Limits
 from interlock._drivers.background.log import log_gone, log_limit
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver, current_owner
+from interlock._hints import CLIENT_NAMES, hints, told
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import (
-    CLIENT_NAMES,
-    NOT_GIVEN,
-    Suggesting,
-    suggests,
     wants_with,
     warn_no_permits,
     warn_other_permits,
@@ -85,8 +82,15 @@ if TYPE_CHECKING:
 _WRITE_TRY_LOCK = "with client.try_lock(name) as hold:"
 _WRITE_ADOPT = "with client.adopt(ticket) as hold:"
 T = TypeVar("T")
+FACTORIES = (
+    *("lock", "fair_lock", "fenced_lock", "read_write_lock", "group_lock", "spin_lock"),
+    *("multi_lock", "red_lock", "try_lock", "locked", "once", "semaphore", "leased_semaphore"),
+    *("limited", "count_down_latch", "event", "condition", "barrier", "election"),
+)
+"""The methods that tell of keywords which they do not take."""
 
 
+@told
 def connect(
     url: str | None = None, *, options: Options | None = None, **changes: Unpack[OptionChanges]
 ) -> Client:
@@ -114,18 +118,15 @@ def _checked_lock(lock: object) -> Lock:
 
 
 @wants_with
-@suggests(CLIENT_NAMES)
-class Client(metaclass=Suggesting):
+@hints(CLIENT_NAMES, made_by="interlock.connect(url)", calls=FACTORIES)
+class Client:
     """Makes locks on one server; close it, or use it in a ``with`` statement.
 
     Locks that are held when it closes are released. In a forked child it is another client, which
     holds nothing.
     """
 
-    def __init__(
-        self, servers: Endpoint | Cluster = NOT_GIVEN, options: Options = NOT_GIVEN
-    ) -> None:
-        _ = options.lease  # tells who calls Client(url) to call connect(url)
+    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._driver = self._new_driver(servers, options)
         self._servers = servers
         self._where = servers.where
@@ -136,6 +137,7 @@ class Client(metaclass=Suggesting):
         return ThreadDriver(servers, options)
 
     @classmethod
+    @told
     def from_redis(
         cls, client: Any, *, options: Options | None = None, **changes: Unpack[OptionChanges]
     ) -> Self:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.objects.meeting import MOST
-from interlock._misuse import NOT_GIVEN, wants_with
+from interlock._hints import LOCK_NAMES, hints
+from interlock._misuse import wants_with
 from interlock.options import check_number, check_timeout
 from interlock.sync.block import Block, Exit
 
@@ -33,6 +34,7 @@ class _ExitOfLock:
 
 
 @wants_with
+@hints(LOCK_NAMES, made_by="client.condition(lock)")
 class Condition:
     """A condition of a lock, as `threading.Condition`; made by `Client.condition`.
 
@@ -44,9 +46,7 @@ class Condition:
         lock: what its users hold.
     """
 
-    def __init__(
-        self, driver: ThreadDriver, core: CoreCondition = NOT_GIVEN, lock: Lock = NOT_GIVEN
-    ) -> None:
+    def __init__(self, driver: ThreadDriver, core: CoreCondition, lock: Lock) -> None:
         self._driver = driver
         self._core = core
         self.lock = lock

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._misuse import NOT_GIVEN
+from interlock._hints import EVENT_NAMES, hints
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
+@hints(EVENT_NAMES, made_by="client.event(name)")
 class Event:
     """A flag that all processes share, as `threading.Event`; made by `Client.event`.
 
@@ -21,7 +22,7 @@ class Event:
         name: what it is called.
     """
 
-    def __init__(self, driver: ThreadDriver, core: CoreEvent = NOT_GIVEN) -> None:
+    def __init__(self, driver: ThreadDriver, core: CoreEvent) -> None:
         self._driver = driver
         self._core = core
         self.name = core.name

@@ -13,12 +13,9 @@ from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.threads import LostEvent
+from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import (
-    LOCK_NAMES,
-    NOT_GIVEN,
-    Suggesting,
     check_long_lease,
-    suggests,
     wants_with,
     warn,
 )
@@ -44,8 +41,8 @@ if TYPE_CHECKING:
 
 
 @wants_with
-@suggests(LOCK_NAMES)
-class Hold(metaclass=Suggesting):
+@hints(LOCK_NAMES, made_by="client.lock(name), whose block gives it")
+class Hold:
     """One owner's possession of one name; truthy while it lasts.
 
     The client answers from what it knows, without a round trip. A hold is *valid* until the lease
@@ -65,7 +62,7 @@ class Hold(metaclass=Suggesting):
     def __init__(
         self,
         driver: ThreadDriver,
-        hold: Possession = NOT_GIVEN,
+        hold: Possession,
         claim: Claim | None = None,
     ) -> None:
         self._driver = driver

@@ -12,7 +12,7 @@ from interlock._core.objects import permit as core_permit
 from interlock._core.objects.leased_semaphore import Request
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.threads import current_owner
-from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests
+from interlock._hints import SEMAPHORE_NAMES, hints
 from interlock.options import check_timeout, lease_of
 from interlock.sync.hold import Hold, release_unclaimed
 from interlock.sync.trying import Trying
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _WRITE = "with semaphore.acquire() as permit:"
 
 
+@hints(made_by="client.leased_semaphore(name), whose acquire() gives it")
 class Permit(Hold):
     """One or more permits that were acquired together; truthy while they last.
 
@@ -38,7 +39,7 @@ class Permit(Hold):
     def __init__(
         self,
         driver: ThreadDriver,
-        hold: core_permit.Permit | NoHold = NOT_GIVEN,
+        hold: core_permit.Permit | NoHold,
         claim: Claim | None = None,
     ) -> None:
         super().__init__(driver, hold, claim)
@@ -89,8 +90,14 @@ class Permit(Hold):
         driver.run(core_permit.update_lease(driver.session, self._permit, lease_of(lease, driver)))
 
 
-@suggests(SEMAPHORE_NAMES)
-class LeasedSemaphore(metaclass=Suggesting):
+@hints(
+    SEMAPHORE_NAMES,
+    made_by="client.leased_semaphore(name)",
+    calls=("acquire", "try_acquire"),
+    decorator="@client.limited({}, n)",
+    block="`with semaphore.acquire() as permit:`",
+)
+class LeasedSemaphore:
     """A number of permits with ids and leases; made by `Client.leased_semaphore`.
 
     It is shared with Java's RPermitExpirableSemaphore. The permits of a killed process come back
@@ -100,7 +107,7 @@ class LeasedSemaphore(metaclass=Suggesting):
         name: what it is called.
     """
 
-    def __init__(self, driver: ThreadDriver, core: CoreLock = NOT_GIVEN) -> None:
+    def __init__(self, driver: ThreadDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core
         self.name = core.name

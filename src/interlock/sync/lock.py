@@ -8,15 +8,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.lock_base import LockBase
+from interlock._core.locks.lock_base import LockBase, name_holder
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.threads import current_owner
+from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import (
-    LOCK_NAMES,
-    NOT_GIVEN,
-    Suggesting,
     check_long_lease,
-    suggests,
     wants_with,
 )
 from interlock.errors import ConfigError, InterlockError, NotHeldError
@@ -44,8 +41,13 @@ if TYPE_CHECKING:
 
 
 @wants_with
-@suggests(LOCK_NAMES)
-class Lock(metaclass=Suggesting):
+@hints(
+    LOCK_NAMES,
+    made_by="client.lock(name)",
+    calls=("acquire",),
+    decorator="@client.locked({})",
+)
+class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
     Its owner is the thread that acquired it (a child thread is another one), unless ``owner=`` was
@@ -58,7 +60,7 @@ class Lock(metaclass=Suggesting):
     def __init__(
         self,
         driver: ThreadDriver,
-        core: LockBase | CompositeLock = NOT_GIVEN,
+        core: LockBase | CompositeLock,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
@@ -276,7 +278,8 @@ class Lock(metaclass=Suggesting):
     def _name_holder(self, error: NotHeldError) -> None:
         """Name in *error* who holds it, if the server tells at once."""
         with suppress(InterlockError):
-            error.name_holder((self.driver.run(self.core.refusal(0))).holder)
+            holder = (self.driver.run(self.core.refusal(0))).holder
+            name_holder(error, holder, self.driver.session)
 
     def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
         """Note that *owner* entered by hand, and may leave by ``__exit__`` or `release`."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._misuse import NOT_GIVEN, READ_WRITE_NAMES, Suggesting, suggests
+from interlock._hints import READ_WRITE_NAMES, hints
 
 if TYPE_CHECKING:
     from interlock.sync.lock import Lock
 
 
-@suggests(READ_WRITE_NAMES)
-class ReadWriteLock(metaclass=Suggesting):
+@hints(
+    READ_WRITE_NAMES,
+    made_by="client.read_write_lock(name)",
+    block="one side: lock.read or lock.write",
+)
+class ReadWriteLock:
     """A lock that many read or one writes; made by `Client.read_write_lock`.
 
     It is shared with Java's RReadWriteLock. Each side is a lock of its own. An owner of `write` may
@@ -25,7 +29,7 @@ class ReadWriteLock(metaclass=Suggesting):
         write: the side that one owner holds, while nobody else reads or writes.
     """
 
-    def __init__(self, read: Lock = NOT_GIVEN, write: Lock = NOT_GIVEN) -> None:
+    def __init__(self, read: Lock, write: Lock) -> None:
         self.name = write.name
         self.read = read
         self.write = write

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 # The stubs that type checkers bring along declare another constructor than lupa has.
-_lua51: Any = importlib.import_module("lupa.lua51")
+try:
+    _lua51: Any = importlib.import_module("lupa.lua51")
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"{error}: the imitated server needs it, pip install 'interlock[testing]'", name=error.name
+    ) from None
 
 _SAME = frozenset((int, bytes))
 """Types that are the same in Lua."""

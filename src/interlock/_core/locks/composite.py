@@ -232,7 +232,7 @@ class CompositeLock(ABC):
         answers = yield from lockstep(asking, GRACE / 2)
         known = [answer.holders for answer in answers if isinstance(answer, LockStatus)]
         holder = next((holder for holders in known for holder in holders), None)
-        return not_acquired(self.kind, self.name, timeout, holder)
+        return not_acquired(self.kind, self.name, timeout, holder, self.members[0].session)
 
     def release(self, owner: Owner) -> Step[None]:
         """Go down by one depth in every member; errors as for `release_hold`."""

@@ -231,7 +231,7 @@ class LockBase(ABC):
             holder = None
         else:
             holder = next(iter(status.holders), None)
-        return not_acquired(self.kind, self.name, timeout, holder)
+        return not_acquired(self.kind, self.name, timeout, holder, self._session)
 
     def release(self, owner: Owner) -> Step[None]:
         """Go down by one depth; free the lock at 0.
@@ -1238,14 +1238,31 @@ def not_held(kind: str, name: str, who: str) -> NotHeldError:
     )
 
 
-def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> AcquireTimeoutError:
-    """Return the error for a lock that was not acquired in *timeout* seconds."""
+def not_acquired(
+    kind: str, name: str, timeout: float, holder: str | None, session: Session
+) -> AcquireTimeoutError:
+    """Return the error for a lock that the client of *session* did not get in *timeout* seconds."""
     return AcquireTimeoutError(
-        f"{kind} {name!r} not acquired in {timeout:g} s"
-        + (f"; held by {holder}" if holder else ""),
+        f"{kind} {name!r} not acquired in {timeout:g} s{_held_by(holder, session)}",
         name=name,
         timeout=timeout,
         holder=holder,
+    )
+
+
+def name_holder(error: NotHeldError, holder: str | None, session: Session) -> None:
+    """Name the present *holder* in *error*, for a user of the client of *session*."""
+    error.holder = holder
+    error.args = (f"{error.args[0]}{_held_by(holder, session)}",)
+
+
+def _held_by(holder: str | None, session: Session) -> str:
+    """Return the end of a message: who holds the lock, by name if it is of this client."""
+    if holder is None:
+        return ""
+    label = session.holds.label_of(holder)
+    return (
+        f"; held by {holder}" if label is None else f"; held by {label} of this client ({holder})"
     )
 
 

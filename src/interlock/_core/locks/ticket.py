@@ -19,6 +19,7 @@ from interlock._core.insight.events import tell_loss
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.lock import Lock
+from interlock._core.locks.lock_base import name_holder
 from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.model import names
 from interlock._core.scripts import lock as scripts
@@ -87,7 +88,7 @@ def over(session: Session, ticket: Ticket) -> Op[NotHeldError]:
         name=core.name,
         owner=ticket.holder,
     )
-    error.name_holder((yield from core.refusal(0)).holder)
+    name_holder(error, (yield from core.refusal(0)).holder, core.session)
     return error
 
 

@@ -791,6 +791,11 @@ class Holds:
         """
         return self.table.get((key, owner.identity))
 
+    def label_of(self, holder: str) -> str | None:
+        """Return who of this client is *holder*, for a message; None if nobody is."""
+        held = (hold.label for hold in tuple(self.table.values()) if hold.holder == holder)
+        return next(held, None)
+
     def reserve(self, hold: Hold, former: Hold | None = None) -> Hold:
         """Enter *hold* before the first try to get it is sent, and count that try.
 

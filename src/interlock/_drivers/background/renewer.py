@@ -484,7 +484,7 @@ def _hear_nothing(channel: str, answer: Callable[[bytes], None]) -> None:
 def _log_refusal(reply: Exception) -> None:
     logging.getLogger("interlock").warning(
         "locks work, but operators see no card of this client, for want of rights: "
-        "see docs/reference/acl.md",
+        "`interlock doctor` prints the rights",
         # Not in the text: the reply speaks of rights that locks need, and would mislead.
         extra={"event": "card.refused", "detail": str(reply)},
     )

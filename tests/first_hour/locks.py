@@ -1,0 +1,460 @@
+"""Mistakes with locks and holds."""
+
+from __future__ import annotations
+
+from tests.first_hour.mistake import Mistake, program, sync
+
+LOCKS: list[Mistake] = [
+    program(
+        "the class as a factory",
+        """
+        import interlock, redis
+        interlock.Lock(redis.Redis(), "x")
+        """,
+        "TypeError",
+        "client.lock(name)",
+    ),
+    program(
+        "the class with a name alone",
+        """
+        import interlock
+        interlock.Lock("x")
+        """,
+        "TypeError",
+        "client.lock(name)",
+    ),
+    program(
+        "the class with keywords of redis-py",
+        """
+        import interlock, redis
+        interlock.Lock(redis.Redis(), "x", timeout=10, blocking_timeout=5)
+        """,
+        "TypeError",
+        "client.lock(name)",
+    ),
+    program(
+        "the class of the client",
+        """
+        import interlock
+        interlock.Client("redis://localhost")
+        """,
+        "TypeError",
+        "interlock.connect(url)",
+    ),
+    program(
+        "a semaphore by its class",
+        """
+        import interlock
+        interlock.Semaphore(5)
+        """,
+        "TypeError",
+        "client.semaphore(name)",
+    ),
+    program(
+        "a condition by its class",
+        """
+        import interlock
+        interlock.Condition()
+        """,
+        "TypeError",
+        "client.condition(lock)",
+    ),
+    program(
+        "an event by its class",
+        """
+        import interlock
+        interlock.Event()
+        """,
+        "TypeError",
+        "client.event(name)",
+    ),
+    program(
+        "a barrier by its class",
+        """
+        import interlock
+        interlock.Barrier(3)
+        """,
+        "TypeError",
+        "client.barrier(name, parties)",
+    ),
+    program(
+        "a barrier by its class, with an action",
+        """
+        import interlock
+        interlock.Barrier("gate", 3)
+        """,
+        "TypeError",
+        "client.barrier(name, parties)",
+    ),
+    program(
+        "an election by its class",
+        """
+        import interlock
+        interlock.Election("leader")
+        """,
+        "TypeError",
+        "client.election(name)",
+    ),
+    sync(
+        "extend of a hold",
+        """
+        with client.lock("x") as hold:
+            hold.extend(5)
+        """,
+        "AttributeError",
+        "set_lease(seconds)",
+    ),
+    sync("expire of a lock", "client.lock('x').expire(5)", "AttributeError", "extend(lease)"),
+    sync("reacquire of a lock", "client.lock('x').reacquire()", "AttributeError", "extend(lease)"),
+    sync(
+        "a lock as a decorator",
+        """
+        @client.lock("x")
+        def work(): ...
+        """,
+        "TypeError",
+        "@client.locked('x')",
+    ),
+    sync(
+        "a fair lock as a decorator",
+        """
+        @client.fair_lock("x")
+        def work(): ...
+        """,
+        "TypeError",
+        "@client.locked('x')",
+    ),
+    sync(
+        "a semaphore as a decorator",
+        """
+        @client.semaphore("x")
+        def work(): ...
+        """,
+        "TypeError",
+        "@client.limited('x', n)",
+    ),
+    sync(
+        "a read/write lock as a block",
+        """
+        with client.read_write_lock("r"):
+            pass
+        """,
+        "TypeError",
+        ".read",
+        ".write",
+    ),
+    sync("try_lock of a lock", "client.lock('x').try_lock()", "trying(timeout=seconds)"),
+    sync("try_lock of a fair lock", "client.fair_lock('x').tryLock()", "trying(timeout=seconds)"),
+    sync(
+        "blocking_timeout of a lock",
+        'client.lock("a", blocking_timeout=1)',
+        "TypeError",
+        "blocking_timeout",
+        "timeout=",
+    ),
+    sync(
+        "blocking of a lock",
+        'client.lock("a", blocking=False)',
+        "TypeError",
+        "client.try_lock(name)",
+    ),
+    sync("ttl of a lock", 'client.lock("a", ttl=10)', "TypeError", "lease="),
+    sync("expire of pottery and python-redis-lock", 'client.lock("a", expire=10)', "lease="),
+    sync("auto_renewal", 'client.lock("a", auto_renewal=True)', "renewed", "lease="),
+    sync("auto_release_time", 'client.lock("a", auto_release_time=10)', "lease="),
+    sync(
+        "a misspelt keyword", 'client.lock("a", timout=1)', "TypeError", "did you mean 'timeout'?"
+    ),
+    sync("a misspelt lease", 'client.lock("a", leese=1)', "did you mean 'lease'?"),
+    sync("blocking_timeout of acquire", 'client.lock("a").acquire(blocking_timeout=1)', "timeout="),
+    sync("wait_time of acquire", 'client.lock("a").acquire(wait_time=1)', "timeout="),
+    sync("lease_time of acquire", 'client.lock("a").acquire(lease_time=1)', "lease="),
+    sync("token of acquire", 'client.lock("a").acquire(token="x")', "owner="),
+    sync("poll_interval of filelock", 'client.lock("a").acquire(poll_interval=1)', "poll_cap"),
+    sync("a timeout by position", 'client.lock("a", 5)', "TypeError", "timeout="),
+    sync("a lease by position", 'client.lock("a").acquire(True, 5, 10)', "TypeError", "lease="),
+    sync("seconds in place of blocking", 'client.lock("a").acquire(5)', "timeout=seconds"),
+    sync("a name that is no text", "client.lock(42)", "a name must be a str, not int"),
+    sync("no name", "client.lock()", "TypeError", "name"),
+    sync("an empty name", "client.lock('')", "ConfigError", "must not be empty"),
+    sync("a name of bytes", "client.lock(b'x')", "must be a str, not bytes"),
+    sync(
+        "a release that was not acquired",
+        "client.lock('x').release()",
+        "NotHeldError",
+        "not held by",
+    ),
+    sync(
+        "a release by another thread",
+        """
+        import threading
+        lock = client.lock("x")
+        lock.acquire()
+        def release():
+            try:
+                lock.release()
+            finally:
+                lock.locked()
+        thread = threading.Thread(target=release, name="another")
+        thread.start()
+        thread.join()
+        lock.release()
+        """,
+        "NotHeldError",
+        "thread 'another'",
+        "held by thread 'MainThread' of this client",
+        code=0,
+    ),
+    sync(
+        "a release twice",
+        """
+        lock = client.lock("x")
+        lock.acquire()
+        lock.release()
+        lock.release()
+        """,
+        "NotHeldError",
+        "not held by",
+    ),
+    sync(
+        "a release inside the block",
+        """
+        lock = client.lock("x")
+        with lock:
+            lock.release()
+        """,
+        "NotHeldError",
+    ),
+    sync(
+        "a lease that ends in the block",
+        """
+        import time
+        with client.lock("x", lease=0.2):
+            time.sleep(0.5)
+        """,
+        "HoldLostError",
+        "lease",
+    ),
+    sync(
+        "a lease in milliseconds",
+        """
+        with client.lock("x", lease=3000):
+            pass
+        """,
+        "MisuseWarning",
+        "milliseconds",
+        code=0,
+    ),
+    sync(
+        "a timeout in milliseconds",
+        """
+        with client.lock("x", timeout=100000):
+            pass
+        """,
+        "MisuseWarning",
+        "milliseconds",
+        code=0,
+    ),
+    sync(
+        "a timeout in milliseconds of acquire",
+        """
+        lock = client.lock("x")
+        lock.acquire(timeout=5000)
+        lock.release()
+        """,
+        "MisuseWarning",
+        "milliseconds",
+        code=0,
+    ),
+    sync("a negative timeout", 'client.lock("x", timeout=-5)', "-1 (for ever)"),
+    sync(
+        "a timeout of None in a text",
+        'client.lock("x", timeout="5")',
+        "timeout must be a number of seconds, not str",
+    ),
+    sync("a lease of nothing", 'client.lock("x", lease=0)', "lease must be 0.01 to"),
+    sync("a lease in a text", 'client.lock("x", lease="10")', "lease must be", "'10'"),
+    sync(
+        "try_lock in an if",
+        """
+        if client.try_lock("job"):
+            print("works")
+        """,
+        "MisuseWarning",
+        "with client.try_lock(name) as hold:",
+        code=0,
+    ),
+    sync(
+        "a lock that is asked for again by another thread",
+        """
+        import threading
+        with client.lock("x"):
+            def work():
+                try:
+                    with client.lock("x", timeout=0.1):
+                        pass
+                except interlock.AcquireTimeoutError as error:
+                    print(error)
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        """,
+        "lock 'x' not acquired in 0.1 s",
+        "thread 'MainThread' of this client",
+        code=0,
+    ),
+    sync(
+        "a lock that is not reentrant",
+        """
+        with client.lock("x", reentrant=False):
+            with client.lock("x", reentrant=False):
+                pass
+        """,
+        "ReentryError",
+        "not reentrant",
+    ),
+    sync(
+        "a reader that wants to write",
+        """
+        lock = client.read_write_lock("r")
+        with lock.read:
+            with lock.write:
+                pass
+        """,
+        "UpgradeError",
+        "read",
+    ),
+    sync(
+        "the truth of a lock",
+        """
+        lock = client.lock("x")
+        if lock.locked:
+            pass
+        """,
+        code=0,
+    ),
+    sync(
+        "the truth of the loss",
+        """
+        with client.lock("x") as hold:
+            if hold.lost:
+                pass
+        """,
+        "TypeError",
+        "hold.lost.is_set()",
+    ),
+    sync(
+        "names in place of locks", 'client.multi_lock("a", "b")', "client.lock('a')", "not a name"
+    ),
+    sync("a list of locks", 'client.multi_lock([client.lock("a"), client.lock("b")])', "*locks"),
+    sync("a red lock of names", 'client.red_lock("a", "b", "c")', "client.lock('a')"),
+    sync(
+        "a lock of the other face",
+        """
+        import interlock.asyncio
+        other = interlock.asyncio.connect()
+        client.multi_lock(client.lock("a"), other.lock("b"))
+        """,
+        "sync and of asyncio",
+    ),
+    sync(
+        "async with of a client for threads",
+        """
+        import asyncio
+        async def main():
+            async with client.lock("x"):
+                pass
+        asyncio.run(main())
+        """,
+        "TypeError",
+        "interlock.asyncio.connect()",
+    ),
+    sync(
+        "pickle",
+        """
+        import pickle
+        pickle.dumps(client.lock("x"))
+        """,
+        "TypeError",
+        "connect(url) in each process",
+    ),
+    sync(
+        "a closed client",
+        """
+        client.close()
+        client.lock("x").acquire()
+        """,
+        "ClosedError",
+        "closed",
+    ),
+    sync(
+        "a decorator without parentheses",
+        """
+        @client.locked
+        def work(): ...
+        """,
+        "TypeError",
+        "parentheses",
+    ),
+    sync(
+        "a template of a parameter that is not there",
+        """
+        @client.locked("pay:{order}")
+        def pay(order_id): ...
+        """,
+        "ConfigError",
+        "'order'",
+        "order_id",
+    ),
+    sync(
+        "a template in a block",
+        """
+        with client.locked("pay:{order_id}"):
+            pass
+        """,
+        "ConfigError",
+        "order_id",
+    ),
+    sync("an f-string that is not one", 'client.lock("pay:{order_id}").acquire()', code=0),
+    sync("values of a group as one text", 'client.group_lock("rooms", "12")', "['12']"),
+    sync(
+        "another type's key",
+        """
+        import os, redis
+        redis.Redis.from_url(os.environ["INTERLOCK_URL"]).set("cfg", "1")
+        client.lock("cfg").acquire()
+        """,
+        "WrongTypeError",
+        "string",
+    ),
+    sync(
+        "a key that another library locked",
+        """
+        import os, redis
+        r = redis.Redis.from_url(os.environ["INTERLOCK_URL"])
+        r.lock("job", timeout=10).acquire()
+        client.lock("job").acquire()
+        """,
+        "WrongTypeError",
+        "Another library may hold a lock there",
+    ),
+    sync(
+        "the method of a lock on the client",
+        "client.acquire('x')",
+        "AttributeError",
+        "lock(name).acquire()",
+    ),
+    sync("redis-py's get on the client", "client.get('x')", "AttributeError", "redis-py"),
+    sync("Redisson's name of a factory", "client.getLock('x')", "use lock(name)"),
+    sync("Redisson's unlock", "client.lock('x').unlock()", "use release()"),
+    sync("Redisson's isLocked", "client.lock('x').isLocked()", "use locked()"),
+    sync("filelock's is_locked", "client.lock('x').is_locked", "use locked()"),
+    sync("filelock's lock_counter", "client.lock('x').lock_counter", "use hold_count()"),
+    sync("python-redis-lock's reset", "client.lock('x').reset()", "use force_release()"),
+    sync("python-redis-lock's reset_all", "client.reset_all()", "force_release"),
+    sync("pottery's key", "client.lock('x').key", "use name"),
+    sync(
+        "redis-py's owned by a token", "client.lock('x').local.token", "AttributeError", "use hold"
+    ),
+    sync("RFuture of Java", "client.lock('x').lockAsync()", "acquire()", "interlock.asyncio"),
+]

@@ -1,0 +1,137 @@
+"""Mistakes with semaphores and the other objects."""
+
+from __future__ import annotations
+
+from tests.first_hour.mistake import Mistake, sync
+
+OBJECTS: list[Mistake] = [
+    sync(
+        "permits by position of the class's habit",
+        'client.semaphore("x", value=5)',
+        "TypeError",
+        "permits=",
+    ),
+    sync("permits of Redisson", 'client.semaphore("x", count=5)', "permits="),
+    sync(
+        "a semaphore that nobody set up",
+        """
+        client.semaphore("downloads").acquire(timeout=1)
+        """,
+        "MisuseWarning",
+        "nobody has set it up",
+        "permits=n",
+        code=0,
+    ),
+    sync(
+        "a leased semaphore that nobody set up",
+        """
+        client.leased_semaphore("downloads").try_acquire(timeout=1)
+        """,
+        "MisuseWarning",
+        "nobody has set it up",
+        "permits=n",
+        code=0,
+    ),
+    sync(
+        "another number of permits",
+        """
+        client.semaphore("a", permits=5).acquire()
+        client.leased_semaphore("b", permits=5).acquire().release()
+        client.leased_semaphore("b", permits=3).acquire().release()
+        """,
+        "MisuseWarning",
+        "set_permits(3)",
+        code=0,
+    ),
+    sync(
+        "a semaphore of no permits",
+        'client.leased_semaphore("x", permits=0)',
+        "ConfigError",
+        "1 to",
+    ),
+    sync("permits in a text", 'client.semaphore("x", permits="5")', "TypeError", "int"),
+    sync(
+        "a lease of a semaphore", 'client.semaphore("x", lease=5)', "client.leased_semaphore(name)"
+    ),
+    sync(
+        "a permit that nobody kept",
+        """
+        client.leased_semaphore("x", permits=1).acquire()
+        """,
+        "MisuseWarning",
+        code=0,
+    ),
+    sync(
+        "a permit that is released twice",
+        """
+        permit = client.leased_semaphore("x", permits=1).acquire()
+        permit.release()
+        permit.release()
+        """,
+        "NotHeldError",
+    ),
+    sync("a semaphore's value", 'client.semaphore("x").value', "available_permits()"),
+    sync("setPermits of Java", 'client.semaphore("x").setPermits(5)', "add_permits(difference)"),
+    sync(
+        "a leased semaphore as a block",
+        """
+        with client.leased_semaphore("x", permits=1):
+            pass
+        """,
+        "TypeError",
+        "with semaphore.acquire() as permit:",
+    ),
+    sync(
+        "a latch with a count by a habit", 'client.count_down_latch("x", n=3)', "try_set_count(n)"
+    ),
+    sync(
+        "set_count of a latch", 'client.count_down_latch("x").set_count(3)', "try_set_count(count)"
+    ),
+    sync("await of a latch", 'client.count_down_latch("x").await_()', "wait()"),
+    sync("a barrier without parties", 'client.barrier("x")', "TypeError", "parties"),
+    sync(
+        "a barrier of another number",
+        """
+        import threading
+        def wait():
+            try:
+                client.barrier("x", 3).wait(timeout=2)
+            except interlock.BrokenBarrierError:
+                pass
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while not client.barrier("x", 3).n_waiting:
+            pass
+        try:
+            client.barrier("x", 2).wait(timeout=1)
+        finally:
+            client.barrier("x", 3).abort()
+            thread.join()
+        """,
+        "ConfigError",
+        "3",
+    ),
+    sync("a condition that is not held", 'client.condition("x").wait()', "NotHeldError"),
+    sync(
+        "a condition of a semaphore",
+        """
+        client.condition(client.semaphore("x", permits=1))
+        """,
+        "TypeError",
+        "a condition needs a lock",
+    ),
+    sync(
+        "the truth of an event",
+        """
+        if client.event("x").is_set:
+            pass
+        """,
+        code=0,
+    ),
+    sync("isSet of an event", 'client.event("x").isSet()', "use is_set"),
+    sync("a limit without a number", 'client.limited("x")', "TypeError", "n"),
+    sync("a limit of a text", 'client.limited("x", "5")', "TypeError", "int"),
+    sync("max of a limit", 'client.limited("x", max=5)', "n="),
+    sync("Kubernetes' lease of an election", 'client.election("x", lease_duration=15)', "lease="),
+    sync("identity of an election", 'client.election("x", identity="me")', "candidate="),
+]

@@ -1,0 +1,123 @@
+"""Mistakes in asyncio."""
+
+from __future__ import annotations
+
+from tests.first_hour.mistake import Mistake, task
+
+TASKS: list[Mistake] = [
+    task(
+        "a forgotten await",
+        """
+        if client.lock("x").acquire():
+            print("enters")
+        """,
+        "TypeError",
+        "await acquire()",
+    ),
+    task(
+        "a forgotten await of try_lock",
+        """
+        if client.try_lock("x"):
+            print("enters")
+        """,
+        "TypeError",
+        "await",
+    ),
+    task(
+        "with in place of async with",
+        """
+        with client.lock("x"):
+            pass
+        """,
+        "TypeError",
+        "async with",
+    ),
+    task(
+        "with try_lock in place of async with",
+        """
+        with client.try_lock("x"):
+            pass
+        """,
+        "TypeError",
+        "async with",
+    ),
+    task(
+        "a client of threads in a task",
+        """
+        sync = interlock.connect()
+        with sync.lock("x"):
+            pass
+        """,
+        "MisuseWarning",
+        "use interlock.asyncio",
+        code=0,
+    ),
+    task(
+        "a release by another task",
+        """
+        lock = client.lock("x")
+        await lock.acquire()
+        await asyncio.create_task(lock.release(), name="another")
+        """,
+        "NotHeldError",
+        "task 'another'",
+        "of this client",
+    ),
+    task(
+        "wait_for around acquire",
+        """
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.wait_for(client.lock("x").acquire(), 5))
+        """,
+        code=0,
+    ),
+    task(
+        "Redisson's lockAsync",
+        """
+        await client.lock("x").lockAsync()
+        """,
+        "use acquire()",
+    ),
+    task(
+        "blocking_timeout",
+        """
+        await client.lock("x").acquire(blocking_timeout=1)
+        """,
+        "timeout=",
+    ),
+    task(
+        "a locked() that is not awaited",
+        """
+        if client.lock("x").locked():
+            print("locked")
+        """,
+        "TypeError",
+        "await locked()",
+    ),
+    task(
+        "an acquire that is not awaited",
+        """
+        client.lock("x").acquire()
+        """,
+        "never awaited",
+        code=0,
+    ),
+    task(
+        "a release that is not awaited",
+        """
+        lock = client.lock("x")
+        await lock.acquire()
+        lock.release()
+        """,
+        "never awaited",
+        code=0,
+    ),
+    task(
+        "a class as a factory",
+        """
+        interlock.asyncio.Lock("x")
+        """,
+        "TypeError",
+        "client.lock(name)",
+    ),
+]

@@ -1,0 +1,70 @@
+"""Hints name our word for another library's, and leave no trace in help."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+from typing import Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock._hints import did_you_mean, hints, told
+
+CLASSES = [
+    getattr(module, name)
+    for module in (interlock, interlock.asyncio)
+    for name in ("Lock", "Hold", "Client", "Semaphore", "ReadWriteLock", "CountDownLatch", "Event")
+]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_help_shows_what_users_may_use(cls: type) -> None:
+    """No class has a metaclass, a stand-in for an argument, or another library's name in help."""
+    assert type(cls) is type
+    text = pydoc.plain(pydoc.render_doc(cls))
+    for word in ("NOT_GIVEN", "unlock", "tryLock", "getLock", "Suggesting"):
+        assert word not in text
+    assert not {"unlock", "tryLock", "getLock"} & set(dir(cls))
+
+
+def test_a_wrapped_call_keeps_its_signature() -> None:
+    """The signature of a method that explains keywords is the written one."""
+    parameters = inspect.signature(interlock.Client.lock).parameters
+    assert list(parameters) == ["self", "name", "timeout", "lease", "reentrant", "owner"]
+
+
+def test_the_callers_error_is_not_ours() -> None:
+    """A TypeError from inside a call goes on as it is."""
+
+    @told
+    def work(*, timeout: float) -> None:
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match=r"^mine$"):
+        work(timeout=1)
+    mistaken: Any = work
+    with pytest.raises(TypeError, match="did you mean 'timeout'"):
+        mistaken(timout=1)
+
+
+def test_an_attribute_that_nobody_has() -> None:
+    """A name that no library uses gets Python's own words."""
+
+    @hints({"unlock": "release()"}, made_by="a factory")
+    class Thing:
+        def __init__(self, driver: object) -> None:
+            self.driver = driver
+
+    thing: Any = Thing(None)
+    with pytest.raises(AttributeError, match=r"no attribute 'unlock': use release\(\)"):
+        _ = thing.unlock
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        _ = thing.nonsense
+
+
+def test_a_question_names_the_nearest_word() -> None:
+    """The nearest word is asked for; if none is near, all are told."""
+    assert did_you_mean("timout", ["lease", "timeout"]) == "did you mean 'timeout'?"
+    assert did_you_mean("xyz", ["b", "a"]) == "there are a, b"

@@ -1,0 +1,105 @@
+"""What mkdocs does to each page: programs for threads get tabs with the same for asyncio and trio.
+
+A program qualifies if it stands alone, opens one client in a ``with`` statement, and defines
+nothing. Its other faces are made from it, so no page can forget one. The tests run them all.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import textwrap
+from pathlib import Path
+
+FACES = Path(__file__).resolve().parent.parent / "src" / "interlock" / "asyncio"
+FENCE = re.compile(r"^```python\n(import .*?|from .*?)^```$", re.MULTILINE | re.DOTALL)
+NOT_SIMPLE = re.compile(r"^\s*(?:async |def |class |@)|thread|asyncio|subprocess", re.MULTILINE)
+OPENS = "with interlock.connect("
+
+
+@functools.cache
+def awaited_names() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the methods of the asyncio face that are awaited, and those that are iterated over."""
+    awaited, iterated = set[str](), set[str]()
+    for path in FACES.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                many = any(isinstance(inside, ast.Yield) for inside in ast.walk(node))
+                (iterated if many else awaited).add(node.name)
+    return frozenset(awaited | {"wait"}), frozenset(iterated)
+
+
+def qualifies(block: str) -> bool:
+    """Return whether the program *block* has the same shape for tasks."""
+    return block.count(OPENS) >= 1 and not NOT_SIMPLE.search(block)
+
+
+def face(block: str, library: str) -> str:
+    """Return the program *block* for *library*: asyncio or trio."""
+    imports, lines = _parted(_awaiting(block))
+    body = "\n".join(lines)
+    body = body.replace("interlock.connect(", f"interlock.{library}.connect(")
+    body = body.replace("time.sleep(", f"await {library}.sleep(")
+    body = body.replace("contextlib.ExitStack(", "contextlib.AsyncExitStack(")
+    body = body.replace("stack.enter_context(", "await stack.enter_async_context(")
+    named = [line for line in imports if line not in ("import interlock", "import time")]
+    first = sorted([*named, f"import {library}"], key=lambda line: line.split()[1])
+    program = "\n".join(first) + f"\n\nimport interlock.{library}\n\n\nasync def main() -> None:\n"
+    program += textwrap.indent(body.strip("\n"), "    ")
+    return program + f"\n\n\n{library}.run(main{'()' if library == 'asyncio' else ''})\n"
+
+
+def _parted(block: str) -> tuple[list[str], list[str]]:
+    """Return the imports of *block*, and its other lines."""
+    lines = block.splitlines()
+    end = next(
+        number
+        for number, line in enumerate(lines)
+        if line and not line.startswith(("import ", "from "))
+    )
+    return [line for line in lines[:end] if line], lines[end:]
+
+
+def _awaiting(block: str) -> str:
+    """Return *block* with the words ``async`` and ``await`` where tasks need them."""
+    awaited, iterated = awaited_names()
+    tree = ast.parse(block)
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    inserted: list[tuple[int, int, str]] = []
+    for node in ast.walk(tree):
+        parent = parents.get(node)
+        if isinstance(node, ast.With) and not ast.unparse(node.items[0]).startswith("open("):
+            inserted.append((node.lineno, node.col_offset, "async "))
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr in iterated and isinstance(parent, ast.For):
+            inserted.append((parent.lineno, parent.col_offset, "async "))
+        if node.func.attr in awaited and not isinstance(parent, ast.withitem):
+            inside = isinstance(parent, ast.Attribute | ast.Subscript)
+            inserted.append((node.lineno, node.col_offset, "(await " if inside else "await "))
+            if inside:
+                assert node.end_lineno is not None
+                assert node.end_col_offset is not None
+                inserted.append((node.end_lineno, node.end_col_offset, ")"))
+    lines = block.splitlines()
+    for line, column, text in sorted(inserted, reverse=True):
+        whole = lines[line - 1]
+        lines[line - 1] = whole[:column] + text + whole[column:]
+    return "\n".join(lines) + "\n"
+
+
+def _tabs(found: re.Match[str]) -> str:
+    block = found[1]
+    if not qualifies(block):
+        return found[0]
+    programs = {"Threads": block, "asyncio": face(block, "asyncio"), "trio": face(block, "trio")}
+    return "\n".join(
+        f'=== "{title}"\n\n' + textwrap.indent(f"```python\n{program}```\n", "    ")
+        for title, program in programs.items()
+    )
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Return the page with tabs; mkdocs calls this."""
+    return FENCE.sub(_tabs, markdown)
