@@ -38,9 +38,9 @@ def shorten(error: BaseException) -> None:
 
 def _foreign(cause: BaseException) -> bool:
     """Return whether *cause* is an error that this package has met, and not one of the user's."""
-    return isinstance(cause, OSError | ValueError | LookupError) or (
-        type(cause).__module__.partition(".")[0] == "redis"
-    )
+    module = type(cause).__module__
+    internal = module.startswith("interlock._") or module.partition(".")[0] == "redis"
+    return internal or isinstance(cause, OSError | ValueError | LookupError)
 
 
 def _inside(context: BaseException) -> bool:
