@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -9,6 +11,7 @@ from tests.support.patience import wait_until
 from tests.support.servers import ClusterServers, RedisServer, main_binary
 
 import interlock
+import interlock.asyncio
 from interlock._links.slots import slot_of
 from interlock.errors import ServerUnavailableError
 
@@ -108,3 +111,85 @@ def test_a_user_that_may_not_ask_for_the_epoch(failing: ClusterServers) -> None:
         assert caught.value.code == "NOPERM"
         assert client.lock(NAME).acquire()
     assert token(failing) > last
+
+
+def test_a_token_tells_its_epoch(failing: ClusterServers) -> None:
+    """The token of a cluster with true epochs names them as its source, and re-entries keep it."""
+    with (
+        interlock.connect(failing.url()) as client,
+        client.fenced_lock(NAME) as hold,
+        client.fenced_lock(NAME) as again,
+    ):
+        assert (hold.token_source, again.token_source) == ("epoch", "epoch")
+
+
+@pytest.fixture(scope="module")
+def constant() -> Iterator[RedisServer]:
+    """Give a cluster that always tells the epoch 1, as Dragonfly does."""
+    users = ["timeless on >pw ~* &* +@all -time"]
+    config = {"cluster-enabled": "yes", "cluster-require-full-coverage": "no"}
+    with RedisServer(main_binary(), users=users, config=config) as server:
+        server.execute("CLUSTER", "SET-CONFIG-EPOCH", 1)
+        server.execute("CLUSTER", "ADDSLOTS", SLOT)
+        wait_until(lambda: _serves(server), 10, "it served the slot")
+        yield server
+
+
+def _serves(server: RedisServer) -> bool:
+    return b"cluster_state:ok" in cast("bytes", server.execute("CLUSTER", "INFO"))
+
+
+def _url(server: RedisServer, user: str = "") -> str:
+    return f"redis+cluster://{user}127.0.0.1:{server.port}"
+
+
+@pytest.mark.parametrize("factory", ["fenced_lock", "election"])
+def test_a_constant_epoch_is_none(
+    constant: RedisServer, factory: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a true epoch tokens follow the server's clock; the log tells that once."""
+    last = 0
+    with interlock.connect(_url(constant)) as client:
+        for _ in range(3):
+            constant.execute("DEL", COUNTER, "interlock_election_token:{report}")
+            before = _microseconds(constant)
+            with getattr(client, factory)(NAME) as hold:
+                assert last < before < hold.token < 2**53
+                assert hold.token_source == "clock"
+                last = hold.token
+    lacks = [record for record in caplog.records if "epoch" in record.getMessage()]
+    assert [record.__dict__["event"] for record in lacks] == ["token.source"]
+
+
+def _microseconds(server: RedisServer) -> int:
+    seconds, rest = cast("list[bytes]", server.execute("TIME"))
+    return int(seconds) * 1_000_000 + int(rest)
+
+
+async def test_a_cluster_without_epoch_and_clock(constant: RedisServer) -> None:
+    """Without a clock either, the counter alone gives the tokens; both faces say so."""
+    constant.execute("DEL", COUNTER)
+    url = _url(constant, "timeless:pw@")
+    async with (
+        interlock.asyncio.connect(url) as client,
+        client.fenced_lock(NAME) as hold,
+    ):
+        assert (hold.token, hold.token_source) == (1, "counter")
+
+
+def test_a_job_has_a_token_without_an_epoch(constant: RedisServer) -> None:
+    """`interlock run` works in a cluster without epochs, and passes the token on."""
+    before = _microseconds(constant)
+    command = [sys.executable, "-m", "interlock", "run", "--url", _url(constant), NAME, "--"]
+    job = [sys.executable, "-c", "import os; print(os.environ['INTERLOCK_TOKEN'])"]
+    done = subprocess.run([*command, *job], capture_output=True, text=True, check=True, timeout=60)
+    assert int(done.stdout) > before
+
+
+def test_a_counter_that_a_clock_has_set(failing: ClusterServers) -> None:
+    """No epoch is above a clock's tokens, so the clock counts from then on."""
+    clock = 10**15
+    failing.owner(SLOT).execute("SET", COUNTER, clock)
+    with interlock.connect(failing.url()) as client, client.fenced_lock(NAME) as hold:
+        assert hold.token_source == "clock"
+        assert hold.token > clock + 10**14

@@ -42,12 +42,12 @@ def test_a_failover_lifts_the_counter(bench: Bench, failovers: Failovers) -> Non
     """The counter is left alone until a failover, and then goes on above all earlier tokens."""
     first = acquire(bench)
     assert floor(first) == 0
-    assert first.answer([1, 7]).result.token == 7
+    assert first.answer([1, 7, b"counter"]).result.token == 7
     bench.session.holds.end(first.result)
     failovers.count = 3
     second = acquire(bench)
     assert floor(second) == 3 << EPOCH_BITS
-    assert second.answer([1, (3 << EPOCH_BITS) + 1]).result.token > 7
+    assert second.answer([1, (3 << EPOCH_BITS) + 1, b"counter"]).result.token > 7
 
 
 def test_a_grant_asked_for_before_the_failover_is_given_back(
@@ -59,12 +59,12 @@ def test_a_grant_asked_for_before_the_failover_is_given_back(
     """
     play = acquire(bench)
     failovers.count = 1
-    play.answer([1, 7])
+    play.answer([1, 7, b"counter"])
     assert play.effect.script.name == "lock_release"
     play.answer(1)
     play.answer(bench.waiters.join("x", lambda: None))
     bench.now = play.effect.until
     play.answer(None)
     assert floor(play) == 1 << EPOCH_BITS
-    hold = play.answer([1, (1 << EPOCH_BITS) + 1]).result
+    hold = play.answer([1, (1 << EPOCH_BITS) + 1, b"counter"]).result
     assert (hold.token, hold.depth, hold.state) == ((1 << EPOCH_BITS) + 1, 1, "held")

@@ -351,7 +351,7 @@ def test_some_are_never_handed_over(
     lock = kind(bench.session, "x")
     first, second = Owner("thread 1"), Owner("thread 2")
     held = play(lock.acquire(first, bench.now + 10, None))
-    held.answer([1, 1] if kind is FencedLock else None)
+    held.answer([1, 1, b"counter"] if kind is FencedLock else None)
     waits = play(lock.acquire(second, bench.now + 10, None))
     waits.answer([0, TAKEN] if kind is FencedLock else TAKEN)
     waits.answer(bench.waiters.join(lock.channel, lambda: None))

@@ -131,7 +131,7 @@ def test_fenced_lock_sends_its_last_token_each_time(bench: Bench, play: type[Pla
     for token in (7, 8, 9):
         acquire = play(bench.lock.acquire(bench.owner, NEVER, None))
         floors.append(acquire.effect.args[-2])
-        assert acquire.answer([1, token]).over
+        assert acquire.answer([1, token, b"counter"]).over
         assert play(bench.lock.release(bench.owner)).answer(1).over
     assert floors == [0, 7, 8]
 

@@ -55,7 +55,7 @@ def test_an_interrupted_announcement_is_undone_promptly() -> None:
     bench = Bench()
     election = Election(bench.session, "name", None, lambda: ("host", 1))
     campaign = Play(election.acquire(bench.owner, bench.now + 60, None))
-    campaign.answer([1, 7])
+    campaign.answer([1, 7, b"counter"])
     assert campaign.effect.script.name == "election_announce"
     campaign.answer(KeyboardInterrupt())
     assert campaign.effect.script.name == "election_release"
@@ -71,7 +71,7 @@ def test_a_term_that_is_over_before_its_announcement_is_released() -> None:
     """A candidate whose term is gone is told so, and ends what late copies may have got for it."""
     bench = Bench()
     election = Election(bench.session, "name", None, lambda: ("host", 1))
-    campaign = Play(election.acquire(bench.owner, bench.now + 60, None)).answer([1, 7])
+    campaign = Play(election.acquire(bench.owner, bench.now + 60, None)).answer([1, 7, b"counter"])
     campaign.answer(0)
     assert campaign.effect.script.name == "election_release"
     with pytest.raises(HoldLostError):

@@ -9,10 +9,12 @@ import redis
 from tests.support.scripts import SENT
 
 import interlock
+from interlock._core.scripts.fenced_lock import fenced_lock_acquire
 from interlock.errors import ServerUnavailableError
 from interlock.inspection import service
 from interlock.testing.fake import FakeServer
-from interlock.testing.strict import MODES, broken_rules
+from interlock.testing.redis_model import RedisModel
+from interlock.testing.strict import MODES, Rules, broken_rules
 
 COMPUTED = {
     "read_lock_acquire",
@@ -110,6 +112,26 @@ def test_other_objects_work(mode: str) -> None:
             assert client.group_lock("group", ["b"]).locked()
         with client.election("election") as hold:
             assert hold.token == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "unit", "source"),
+    [
+        (None, 2**32, b"epoch"),
+        ("kvrocks", 2**32, b"epoch"),
+        ("dragonfly", 2**32, b"clock"),
+        ("aiven", 2**32, b"clock"),
+        (None, 0, b"counter"),
+    ],
+)
+def test_where_a_token_comes_from(mode: str | None, unit: int, source: bytes) -> None:
+    """A script tells what its token follows; a server that refuses CLUSTER still gives one."""
+    model = RedisModel(now=lambda: 1e9, rules=None if mode is None else Rules(mode))
+    call = fenced_lock_acquire("lock", "token", 30, "me:1", 1, 0, unit)
+    command = ("EVAL", call.script.text, len(call.keys), *call.keys, *call.args)
+    floor = {b"epoch": 2 * 2**32, b"clock": 10**15, b"counter": 0}[source]
+    assert model.execute(*command) == [1, floor + 1, source]
+    assert model.execute(*command) == [1, floor + 1, source], "sent again"
 
 
 def test_the_rules_are_enforced() -> None:

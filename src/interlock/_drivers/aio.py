@@ -33,6 +33,7 @@ from interlock._drivers.aio_fan_out import ask
 from interlock._drivers.background.backups import backup_of
 from interlock._drivers.background.callbacks import notify_loss
 from interlock._drivers.background.event_delivery import Observers
+from interlock._drivers.background.log import log_lack
 from interlock._drivers.background.renewer import Renewer
 from interlock._drivers.background.sentinel_monitor import monitor_of
 from interlock._drivers.background.subscriber import subscriber_of
@@ -99,6 +100,8 @@ class AsyncDriver:
             home=weakref.ref(self),
             clustered=topology.only is None,
             backup=backup_of(topology, options, self._timeout),
+            counts_failovers=topology.only is not None and topology.only.moves,
+            log=log_lack,
         )
         self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)

@@ -55,8 +55,8 @@ SERVICES = (
     Service(
         "Dragonfly",
         "expected",
-        "keys must be declared; CLUSTER INFO always tells epoch 1, so tokens may repeat after a "
-        "failover",
+        "keys must be declared; CLUSTER INFO always tells epoch 1, so fencing tokens follow the "
+        "clock",
         "--lock_on_hashtags",
         "https://www.dragonflydb.io/docs/managing-dragonfly/scripting",
         fields=("dragonfly_version",),

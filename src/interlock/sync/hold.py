@@ -107,6 +107,16 @@ class Hold:
         return self._hold.token
 
     @property
+    def token_source(self) -> str | None:
+        """Return what keeps the token above all earlier ones, also after a failover.
+
+        ``"epoch"``: the servers count their failovers. ``"clock"``: the clock of the server, in a
+        cluster that does not. ``"counter"``: nothing but the counter itself, which a failover may
+        set back. None: the lock has no token, or the hold was adopted.
+        """
+        return self._hold.token_source
+
+    @property
     def replicas(self) -> int | None:
         """Return how many replicas had it when it was acquired; None when they were not asked.
 

@@ -46,6 +46,7 @@ from interlock.testing._model_keyspace import (
     printable,
     wrong_arguments,
 )
+from interlock.testing.strict import TRUE_EPOCHS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -141,6 +142,7 @@ class RedisModel:
             b"PUBLISH": exactly(2, self._publish),
             b"SPUBLISH": exactly(2, self._spublish),
             b"PUBSUB": at_least(1, self._pubsub),
+            b"CLUSTER": exactly(1, self._cluster),
             b"EVAL": at_least(2, self._eval),
             b"EVALSHA": at_least(2, self._evalsha),
             b"SCRIPT": at_least(1, self._script),
@@ -275,6 +277,14 @@ class RedisModel:
         if action.upper() not in (b"NUMSUB", b"SHARDNUMSUB"):
             raise ModelError(f"ERR unknown subcommand '{printable(action)}'. Try PUBSUB HELP.")
         return [part for channel in channels for part in (channel, self._listeners(channel))]
+
+    def _cluster(self, _db: Keyspace, args: Args) -> Reply:
+        if args[0].upper() != b"INFO":
+            raise ModelError(f"ERR unknown subcommand '{printable(args[0])}'. Try CLUSTER HELP.")
+        epochs = TRUE_EPOCHS if self._rules is None else self._rules.epochs
+        names = ("cluster_current_epoch", "cluster_my_epoch")
+        told = zip(names, epochs, strict=False)
+        return "".join(f"{name}:{epoch}\r\n" for name, epoch in told).encode()
 
     def _eval(self, _db: Keyspace, args: Args) -> Reply:
         keys, rest = _split_keys(args)

@@ -22,6 +22,10 @@ _ALL_ARE_KEYS = frozenset({"DEL", "EXISTS"})
 _KEYLESS = frozenset({"PUBLISH", "SPUBLISH", "PUBSUB", "TIME", "CLUSTER"})
 
 
+TRUE_EPOCHS = (3, 2)
+"""What CLUSTER INFO tells on a server that counts its failovers."""
+
+
 @dataclass(frozen=True)
 class Mode:
     """What one service refuses.
@@ -33,6 +37,7 @@ class Mode:
         keyed: whether each script must be given a key.
         in_scripts: commands that scripts may not call.
         refused: commands that nobody may send.
+        epochs: the current epoch and the node's own, as CLUSTER INFO tells them; empty for none.
     """
 
     document: str
@@ -41,6 +46,7 @@ class Mode:
     keyed: bool = False
     in_scripts: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
+    epochs: tuple[int, ...] = TRUE_EPOCHS
 
 
 MODES = {
@@ -76,7 +82,9 @@ MODES = {
     ),
     "upstash": Mode("https://upstash.com/docs/redis/features/key-locking", declared=True),
     "dragonfly": Mode(
-        "https://www.dragonflydb.io/docs/managing-dragonfly/scripting", declared=True
+        "https://www.dragonflydb.io/docs/managing-dragonfly/scripting",
+        declared=True,
+        epochs=(1, 1),
     ),
     "kvrocks": Mode(
         "https://github.com/apache/kvrocks/issues/3139",
@@ -143,6 +151,11 @@ class Rules:
         self._mode = MODES[name]
         self._declared: frozenset[bytes] = frozenset()
 
+    @property
+    def epochs(self) -> tuple[int, ...]:
+        """The current epoch and the node's own; empty if CLUSTER INFO tells none."""
+        return self._mode.epochs
+
     def check_command(self, name: str) -> None:
         """Raise ModelError if clients may not send *name*."""
         if name in self._mode.refused:
@@ -167,6 +180,7 @@ class Rules:
     def check_call(self, words: Sequence[bytes]) -> None:
         """Raise ModelError if a script may not run the command *words*."""
         name = words[0].decode().upper()
+        self.check_command(name)
         if name in self._mode.in_scripts:
             raise ModelError("ERR This Redis command is not allowed from script")
         if self._mode.declared and name not in _KEYLESS:

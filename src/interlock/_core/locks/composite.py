@@ -541,9 +541,11 @@ class CompositeHold:
         core: the locks.
         members: a hold of each member that was taken.
         token: None; tokens belong to the members.
+        token_source: None, too.
     """
 
     token: int | None = None
+    token_source: str | None = None
     owned = False
 
     def __init__(self, core: CompositeLock, members: Sequence[Hold]) -> None:

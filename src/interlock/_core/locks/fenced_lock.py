@@ -20,6 +20,12 @@ promoted replica has a larger epoch than every primary before it. A client could
 in time: a connection may outlive two failovers. When a slot moves, its counters move with it, and
 the larger of counter and epoch counts.
 
+Some services tell no epoch, or a constant one. Then the counter goes on above the server's clock,
+in microseconds. Unlike an epoch, a clock does not tell a former primary that goes on from the new
+one. If there is no clock either, only the counter and the clients' memory are left. A hold tells
+which of the three it has (`Hold.token_source`). A counter that a clock has set stays above all
+epochs, so the clock counts from then on.
+
 Rejected: an error for a counter that went back. A client could not take the lock until the counter
 had grown by as many holds as the server had forgotten.
 
@@ -47,6 +53,11 @@ EPOCH_BITS = 32
 
 Lua counts exactly up to 53 bits. The 21 bits of an epoch have room for two million failovers.
 """
+WEAKER = {
+    "clock": "it tells no epoch of its failovers, so fencing tokens follow its clock",
+    "counter": "it tells neither epoch nor time, so a failover may repeat fencing tokens",
+}
+"""What the log says of a cluster by the source of its tokens."""
 REMEMBERED = 10_000
 """How many last tokens a client remembers: those of the fenced locks that it took last."""
 
@@ -82,6 +93,10 @@ class FencedLock(Lock):
         held = super().accept(hold, sent_at, answer)
         if hold.token is not None:
             self._tokens.note(self.key, hold.token)
+        if type(answer) is Grant:
+            hold.tell_source("epoch" if self.session.counts_failovers else answer.source)
+            if self.session.clustered and answer.source != "epoch":
+                self.session.note("token.source", WEAKER[answer.source])
         return held
 
     def _epoch_floor(self) -> int:

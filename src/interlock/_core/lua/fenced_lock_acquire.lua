@@ -16,9 +16,10 @@
 -- ARGV[7]  more     1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[8]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
--- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds
---          (-1: never ends, -2: a re-entry found no lock)}; {0, 20} if a free lock is left to
---          others
+-- Returns  {1, token, source} when held, where source tells what the token follows: 'epoch',
+--          'clock' (microseconds; the node tells no epoch) or 'counter'; else {0, what is left of
+--          the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)};
+--          {0, 20} if a free lock is left to others
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each
 --          re-entry too
 -- Wire     the hash, its TTL, and the counter; this code is our own
@@ -48,17 +49,28 @@ if not ours and not free then
   end
   return {0, redis.call('pttl', lock)}
 end
-local token = redis.call('get', counter)
-if free or not token then
-  local last = tonumber(token) or 0
-  if unit > 0 then
-    local epoch = string.match(redis.call('cluster', 'info'), 'cluster_my_epoch:(%d+)')
-    if not epoch then
-      return redis.error_reply(
-        'ERR CLUSTER INFO tells no cluster_my_epoch: a failover could repeat fencing tokens')
-    end
-    floor = math.max(floor, tonumber(epoch) * unit)
+local token, source = redis.call('get', counter), 'counter'
+local last = tonumber(token) or 0
+-- A first acquire that is sent again draws nothing, but tells the source.
+if unit > 0 and (depth == '1' or not token) then
+  local info = redis.pcall('cluster', 'info')
+  local refused = info.err or ''
+  if string.find(refused, 'permission') or string.find(refused, 'user executing') then
+    return redis.call('cluster', 'info')  -- the user has too few rights: that can be mended
   end
+  local epoch = type(info) == 'string' and string.match(info, 'cluster_my_epoch:(%d+)')
+  -- Dragonfly always tells 1 and 1. A server with true epochs does so until its first failover.
+  local constant = epoch == '1' and string.find(info, 'cluster_current_epoch:1%s')
+  if epoch and not constant and last < (tonumber(epoch) + 1) * unit then
+    floor, source = math.max(floor, tonumber(epoch) * unit), 'epoch'
+  else
+    local time = redis.pcall('time')
+    if time[1] then
+      floor, source = math.max(floor, time[1] * 1000000 + time[2]), 'clock'
+    end
+  end
+end
+if free or not token then
   token = redis.call('incrby', counter, math.max(last, floor) - last + 1)
 end
 redis.call('hset', lock, holder, depth)
@@ -71,4 +83,4 @@ if client then
     stand_in_queue()
   end
 end
-return {1, tonumber(token)}
+return {1, tonumber(token), source}

@@ -201,6 +201,8 @@ class Possession(Protocol):
     @property
     def token(self) -> int | None: ...
     @property
+    def token_source(self) -> str | None: ...
+    @property
     def replicas(self) -> int | None: ...
     @property
     def depth(self) -> int: ...
@@ -259,6 +261,7 @@ class Hold:
     __slots__ = (
         "_detail",
         "_listeners",
+        "_token_source",
         "core",
         "cut_at",
         "depth",
@@ -379,6 +382,10 @@ class Hold:
         self.state = HELD
         self.since = now
         return True
+
+    def tell_source(self, source: str) -> None:
+        """Note what keeps its token above all earlier ones."""
+        self._token_source = source
 
     def refuse_grant(self) -> None:
         """Note that the server made it the holder, but that the grant cannot be used."""
@@ -630,6 +637,12 @@ class Hold:
         """Return what more is known of its loss, as the reason of a forced release; else empty."""
         # Most holds have none: the slot is empty.
         return getattr(self, "_detail", "")
+
+    @property
+    def token_source(self) -> str | None:
+        """Return what keeps its token above all earlier ones; None if that is not known."""
+        # Most holds have none: the slot is empty.
+        return getattr(self, "_token_source", None)
 
     @property
     def replicas(self) -> int | None:

@@ -29,6 +29,7 @@ class NoHold:
     """
 
     token: int | None = None
+    token_source: str | None = None
     ids: tuple[str, ...] = ()
     replicas: int | None = None
     depth = 0

@@ -11,17 +11,20 @@ from interlock._core.scripts.script import (
     milliseconds,
     number,
     seconds,
+    text,
 )
 
 
 def _token_or_left(reply: object) -> Grant | float:
     match many(reply):
-        case [1, token]:
-            return Grant(number(token))
+        case [1, token, source]:
+            return Grant(number(token), text(source))
         case [0, left]:
             return seconds(left)
         case _:
-            raise ReplyShapeError(f"expected {{1, token}} or {{0, milliseconds}}, got {reply!r}")
+            raise ReplyShapeError(
+                f"expected {{1, token, source}} or {{0, milliseconds}}, got {reply!r}"
+            )
 
 
 _FENCED_LOCK_ACQUIRE = load("fenced_lock_acquire", _token_or_left, varies=True)
@@ -41,7 +44,8 @@ def fenced_lock_acquire(
     """Reach *depth*.
 
     Return a grant with its token, or the seconds that are left of the other's lease. The token is
-    above *floor*. If *unit* is not 0, the token is also above *unit* times the epoch of the node.
+    above *floor*. If *unit* is not 0, it is also above *unit* times the epoch of the
+    node. If the node tells no epoch, it is above the node's clock.
     """
     args = (milliseconds(lease), holder, depth, floor, unit)
     return Eval(_FENCED_LOCK_ACQUIRE, (lock, token), args, deadline)

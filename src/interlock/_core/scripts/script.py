@@ -104,12 +104,14 @@ class Grant:
 
     Attributes:
         token: the fencing token; None if the lock has none.
+        source: what keeps the token above all earlier ones; empty if the lock has none.
     """
 
-    __slots__ = ("token",)
+    __slots__ = ("source", "token")
 
-    def __init__(self, token: int | None = None) -> None:
+    def __init__(self, token: int | None = None, source: str = "") -> None:
         self.token = token
+        self.source = source
 
 
 GRANTED = Grant()

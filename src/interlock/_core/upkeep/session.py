@@ -53,6 +53,7 @@ class Session:
         replicas: the policy for replicas; None if they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
         backup: renews what the watchdog leaves undone; None without `Options.renew_in`.
+        counts_failovers: whether *epoch* grows with each failover.
         call_user: calls a listener of a loss, and reports what it raises.
         events: what observers are told.
     """
@@ -73,6 +74,8 @@ class Session:
         epoch: Callable[[], int] = lambda: 0,
         clustered: bool = False,
         backup: Backup | None = None,
+        counts_failovers: bool = False,
+        log: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
         self.where = where
         self.database = database or where
@@ -87,6 +90,8 @@ class Session:
         policy = options.replicas
         self.replicas = None if policy == "off" or policy.mode == "off" else policy
         self.clustered = clustered
+        self.counts_failovers = counts_failovers
+        self._log, self._noted = log, set[str]()
         self.call_user = call_user
         self.backup = backup
         self.holds = Holds() if backup is None else BackedHolds(backup)
@@ -123,6 +128,12 @@ class Session:
         grants, it may not.
         """
         return self.has_queues and self.replicas is None
+
+    def note(self, event: str, text: str) -> None:
+        """Log what the server lacks, once for each *event*."""
+        if event not in self._noted:
+            self._noted.add(event)
+            self._log(event, self.where, text)
 
     def holder(self, owner: Owner) -> str:
         """Return the hash field for a new hold of *owner*."""

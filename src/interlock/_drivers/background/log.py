@@ -117,6 +117,11 @@ def log_gone(name: str, permits: int) -> None:
     )
 
 
+def log_lack(event: str, server: str, text: str) -> None:
+    """Log, at once, what *server* lacks, and what follows."""
+    LOGGER.warning("%s: %s", server, text, extra={"event": event, "server": server})
+
+
 def _log(level: int, name: str, event: events.Event, text: str, *args: object) -> None:
     extra = {
         _RENAMED.get(field.name, field.name): getattr(event, field.name) for field in fields(event)
