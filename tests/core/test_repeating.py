@@ -124,16 +124,29 @@ def test_failure_does_not_change_what_is_kept(bench: Bench, play: type[Play]) ->
         assert (call.deadline, call.unknown) == (NEVER, 0)
 
 
-def test_fenced_lock_sends_its_last_token_each_time(bench: Bench, play: type[Play]) -> None:
-    """A request that depends on earlier answers is not kept."""
+def test_a_kept_request_of_a_fenced_lock_is_made_anew_after_a_small_token(
+    bench: Bench, play: type[Play]
+) -> None:
+    """A kept request has an old floor. A token that is not above the last one is given back.
+
+    The next request has the last token again.
+    """
     bench.lock = FencedLock(bench.session, "x")
     floors = []
-    for token in (7, 8, 9):
+    for token in (7, 8, 9, 10):
         acquire = play(bench.lock.acquire(bench.owner, NEVER, None))
-        floors.append(acquire.effect.args[-2])
+        floors.append(acquire.effect.args[3])
         assert acquire.answer([1, token, b"counter"]).over
         assert play(bench.lock.release(bench.owner)).answer(1).over
-    assert floors == [0, 7, 8]
+    assert floors == [0, 7, 7, 7]
+    acquire = play(bench.lock.acquire(bench.owner, NEVER, None)).answer([1, 10, b"counter"])
+    assert acquire.effect.script.name == "lock_release"
+    acquire.answer(1)
+    waiter = bench.waiters.join(bench.lock.channel, lambda: None)
+    assert isinstance(acquire.answer(waiter).effect, Wait)
+    waiter.wake()
+    assert acquire.answer(None).effect.args[3] == 10
+    assert acquire.answer([1, 11, b"counter"]).result.token == 11
 
 
 def test_what_is_kept_of_one_side_is_not_sent_while_its_owner_has_the_other(

@@ -202,6 +202,17 @@ async def test_a_server_that_forgot_does_not_set_it_back(stage: Stage) -> None:
     assert await token_of(owner, lock) == 71
 
 
+async def test_a_try_gets_the_lock_of_a_server_that_forgot(stage: Stage) -> None:
+    """A single try for a lock that is taken again and again gets it, with a larger token."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    assert [await token_of(owner, lock) for _ in range(4)] == [1, 2, 3, 4]
+    stage.redis.flushdb()
+    assert await owner.do(lock.acquire, timeout=0)
+    assert (await owner.do(lambda: lock.hold)).token == 5
+    await owner.do(lock.release)
+    assert await token_of(owner, lock) == 6
+
+
 def test_a_restarted_server_does_not_set_it_back(fresh_server: RedisServer) -> None:
     """A client whose server came back empty goes on counting, over all its threads."""
     with interlock.connect(fresh_server.url()) as client:

@@ -195,8 +195,9 @@ def pack_evalsha(call: Eval[object]) -> bytes:
     if call.packed is None:
         script, keys = call.script, call.keys
         if script.varies:
-            return pack(("EVALSHA", script.sha, len(keys), *keys, *call.args))
-        call.packed = _packed(script, keys, call.args)
+            call.packed = pack(("EVALSHA", script.sha, len(keys), *keys, *call.args))
+        else:
+            call.packed = _packed(script, keys, call.args)
     return call.packed
 
 

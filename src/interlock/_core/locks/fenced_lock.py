@@ -67,7 +67,6 @@ class FencedLock(Lock):
 
     kind = "fenced lock"
     hands_over = False  # each hold draws a token
-    repeats = False  # its command has the last token, so it changes
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
@@ -78,15 +77,21 @@ class FencedLock(Lock):
         self, hold: Hold, lease: float, depth: int, deadline: float
     ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
-        floor = max(self._tokens.last(self.key), self._epoch_floor())
+        floor = self._floor()
         unit = 1 << EPOCH_BITS if self.session.clustered else 0
         return scripts.fenced_lock_acquire(
             self.key, self._token_key, lease, hold.holder, depth, floor, unit, deadline=deadline
         )
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
-        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
-        if type(answer) is Grant and (answer.token or 0) <= self._epoch_floor():
+        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now.
+
+        A kept command has the last token of the time when it was made. If the server has lost its
+        counter since then, it draws a token that is too small. So the grant is given back, and the
+        next command is a new one.
+        """
+        if type(answer) is Grant and (answer.token or 0) <= self._floor():
+            self._kept = None
             hold.uncount_try()
             hold.refuse_grant()  # the server has it until it is given back
             return False
@@ -99,8 +104,10 @@ class FencedLock(Lock):
                 self.session.note("token.source", WEAKER[answer.source])
         return held
 
-    def _epoch_floor(self) -> int:
-        return self.session.epoch() << EPOCH_BITS
+    def _floor(self) -> int:
+        """Return a number that every new token exceeds."""
+        last, epoch = self._tokens.last(self.key), self.session.epoch()
+        return max(last, epoch << EPOCH_BITS) if epoch else last
 
 
 class Tokens:
@@ -115,10 +122,12 @@ class Tokens:
 
     def note(self, key: str, token: int) -> None:
         """Remember that *token* was drawn for *key*."""
-        self._last[key] = max(token, self.last(key))
-        self._last.move_to_end(key)
-        if len(self._last) > REMEMBERED:
-            _ = self._last.popitem(last=False)
+        last = self._last
+        if last.get(key, 0) < token:
+            last[key] = token
+        last.move_to_end(key)
+        if len(last) > REMEMBERED:
+            _ = last.popitem(last=False)
 
 
 _tokens: WeakKeyDictionary[Session, Tokens] = WeakKeyDictionary()

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     Grant,
     ReplyShapeError,
     load,
-    many,
     milliseconds,
     number,
     seconds,
-    text,
 )
 
+_SOURCES = {b"epoch": "epoch", b"clock": "clock", b"counter": "counter"}
 
-def _token_or_left(reply: object) -> Grant | float:
-    match many(reply):
-        case [1, token, source]:
-            return Grant(number(token), text(source))
-        case [0, left]:
-            return seconds(left)
-        case _:
-            raise ReplyShapeError(
-                f"expected {{1, token, source}} or {{0, milliseconds}}, got {reply!r}"
-            )
+
+def _token_or_left(reply: Any) -> Grant | float:
+    if reply.__class__ is list:  # faster than `match`
+        answer: list[Any] = [*reply, None, None]
+        held, value, source, *more = answer
+        if held == 1 and more == [None, None] and source.__class__ is bytes and source in _SOURCES:
+            return Grant(number(value), _SOURCES[source])
+        if held == 0 and more == [None]:
+            return seconds(value)
+    raise ReplyShapeError(f"expected {{1, token, source}} or {{0, milliseconds}}, got {reply!r}")
 
 
 _FENCED_LOCK_ACQUIRE = load("fenced_lock_acquire", _token_or_left, varies=True)
