@@ -28,7 +28,7 @@ FOLDERS = {
 VERSIONS = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1", "valkey-9.1")
 """All servers that the library is tested against."""
 
-FROM_EXTRA = frozenset({"redis-8.2"})
+FROM_EXTRA = frozenset({"redis-8.2", "valkey-8.1"})
 """Those of `VERSIONS` that only the extra `servers` brings."""
 
 

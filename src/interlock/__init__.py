@@ -8,11 +8,20 @@ it this module. It must not pay for redis-py there.
 
 from __future__ import annotations
 
+import _thread
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from interlock._version import __version__
+
+# Python 3.11 has no such function.
+if not getattr(_thread, "daemon_threads_allowed", lambda: True)():
+    raise ImportError(
+        "interlock cannot renew locks in a sub-interpreter that allows no daemon threads: "
+        "hold locks in the main interpreter, or use processes",
+        name=__name__,
+    )
 
 if TYPE_CHECKING:
     from interlock import asyncio, check, errors, fencing, observe

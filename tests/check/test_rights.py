@@ -405,7 +405,7 @@ def test_a_right_that_is_optional_is_a_warning(
     check: Callable[..., Report],
 ) -> None:
     """Without a right that only cards need there is a warning, which says what is missing then."""
-    server = server_of_version("valkey-8.1")
+    server = server_of_version("valkey-9.1")
     requirements = {"objects": ("lock", "cards"), "names": "locks:*"}
     rules = check(server.url(), **requirements).acl.split()[2:]
     assert lacking in rules

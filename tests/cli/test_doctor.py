@@ -14,6 +14,7 @@ from tests.cli.cli_process import ENVIRON, LONG
 from tests.support.address import free_port
 from tests.support.servers import RedisServer
 
+from interlock._links.resp import PARSER
 from interlock.check import Finding, Report, Requirements, ServerReport, Severity
 from interlock.cli.doctor import configure
 
@@ -74,6 +75,8 @@ def test_everything_as_json(durable: RedisServer) -> None:
     assert status == 0
     told = json.loads(out)
     assert told["worst"] == "ok"
+    assert told["parser"] == PARSER
+    assert told["program"].endswith(f"the GIL; replies are parsed in {PARSER}")
     assert len(told["servers"]) == 2
     for server in told["servers"]:
         assert server["reached"] is True

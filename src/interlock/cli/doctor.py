@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
+from interlock._version import __version__
 from interlock.check import Requirements, Severity, examine
 from interlock.check.rights import KINDS, OPERATIONS
 from interlock.cli.reading import add_credentials, credentials_of
@@ -127,7 +128,8 @@ def _text(report: Report, requirements: Requirements) -> str:
         if kind not in requirements.objects
     ]
     line = f"A user with all the rights of {about}, and no others:\n{report.acl}"
-    return "\n\n".join((str(report), *besides, line))
+    here = f"interlock {__version__} on {report.program}"
+    return "\n\n".join((str(report), here, *besides, line))
 
 
 def _besides(requirements: Requirements, kind: str) -> str:

