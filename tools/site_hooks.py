@@ -14,7 +14,9 @@ from pathlib import Path
 
 FACES = Path(__file__).resolve().parent.parent / "src" / "interlock" / "asyncio"
 FENCE = re.compile(r"^```python\n(import .*?|from .*?)^```$", re.MULTILINE | re.DOTALL)
-NOT_SIMPLE = re.compile(r"^\s*(?:async |def |class |@)|thread|asyncio|subprocess", re.MULTILINE)
+NOT_SIMPLE = re.compile(
+    r"^\s*(?:async |def |class |@)|thread|asyncio|subprocess|next\(", re.MULTILINE
+)
 OPENS = "with interlock.connect("
 
 
@@ -66,10 +68,14 @@ def _awaiting(block: str) -> str:
     awaited, iterated = awaited_names()
     tree = ast.parse(block)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    items = [node for node in ast.walk(tree) if isinstance(node, ast.withitem)]
+    entered = {ast.unparse(item.optional_vars) for item in items if item.optional_vars}
     inserted: list[tuple[int, int, str]] = []
     for node in ast.walk(tree):
         parent = parents.get(node)
         if isinstance(node, ast.With) and not ast.unparse(node.items[0]).startswith("open("):
+            inserted.append((node.lineno, node.col_offset, "async "))
+        if isinstance(node, ast.For) and ast.unparse(node.iter) in entered:
             inserted.append((node.lineno, node.col_offset, "async "))
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +31,22 @@ def programs(library: str) -> dict[str, str]:
         for number, block in enumerate(blocks):
             found[f"{page.relative_to(ROOT)}:{number}"] = made.face(block, library)
     return found
+
+
+def assert_runs(example: str, redis_url: str, tmp_path: Path) -> None:
+    """Run the program *example* on the server at *redis_url*, where every warning is an error."""
+    program = tmp_path / "example.py"
+    for number in ("/0", "/1", "/2", ""):
+        url = redis_url if number in ("/0", "") else redis_url.rpartition("/")[0] + number
+        for shown in ("redis://localhost:6379", "redis://localhost"):
+            example = example.replace(f'"{shown}{number}"', f'"{url}"')
+    program.write_text(example)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(program)],
+        env={**os.environ, "INTERLOCK_URL": redis_url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

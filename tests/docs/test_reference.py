@@ -74,7 +74,7 @@ def test_each_public_name_is_rendered_once(module: str) -> None:
 
 def test_each_kind_of_lock_shows_the_signature_of_its_factory() -> None:
     """The page of each object renders the method of the client that makes it."""
-    factories = re.findall(r"`client\.(\w+)\(", _family((ROOT / "docs/index.md").read_text()))
+    factories = re.findall(r"`client\.(\w+)\(", _family((ROOT / "docs/which.md").read_text()))
     assert len(factories) == 15
     for factory in factories:
         page = (ROOT / f"docs/reference/{factory}.md").read_text(encoding="utf-8")
