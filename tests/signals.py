@@ -206,12 +206,7 @@ class Bed:
 
     def free_within(self, seconds: float, kind: Kind, name: str) -> bool:
         """Return whether *name* is held on no server before *seconds* have passed."""
-        until = time.monotonic() + seconds
-        while not self.free(kind, name):
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.002)
-        return True
+        return _comes(lambda: self.free(kind, name), seconds)
 
     def flush(self) -> None:
         """Forget everything."""
@@ -235,6 +230,16 @@ def judge(bed: Bed, kind: Kind, lock: Any, count: Count, *, block: bool) -> None
         count.wrong.append("nothing is held here, and the server has it")
     if count.wrong:
         bed.flush()
+
+
+def _comes(condition: Callable[[], bool], seconds: float) -> bool:
+    """Return whether *condition* holds before *seconds* have passed."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.002)  # between two questions
+    return True
 
 
 def typical(durations: list[float]) -> float:
@@ -410,10 +415,7 @@ def strike_permits(url: str, kind: str, strikes: int, *, twice: bool) -> Count:
             permits.release()
             if timer.struck > before:
                 count.strikes += 1
-                until = time.monotonic() + SOON
-                while not permits.whole() and time.monotonic() < until:
-                    time.sleep(0.002)
-                if not permits.whole():
+                if not _comes(permits.whole, SOON):
                     count.wrong.append(LOST)
                     semaphore.add_permits(1 - semaphore.available_permits())
     return count

@@ -235,13 +235,12 @@ async def test_generations_never_mix(stage: Stage) -> None:
         owner = stage.owner()
         for _ in range(50):
             await owner.do(barrier.reset)
-            await asyncio.sleep(0.002)
 
     running = [asyncio.create_task(party()) for _ in range(2)]
     await resetter()
     while not all(task.done() for task in running):
         await stage.owner().do(barrier.reset)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # parties meet in between
     await asyncio.gather(*running)
     assert passed.count(0) == passed.count(1)
 
@@ -258,7 +257,7 @@ async def test_an_arrival_counts_once(stage: Stage, proxy: FaultProxy, fault: Ac
         proxy.on_request(command("EVALSHA", nth=1), fault)
         mine = asyncio.create_task(stage.owner().do(barrier.wait))
         if not place:
-            await asyncio.sleep(0.1)
+            await until(lambda: proxy.fired, 10, "it has asked")
             other = asyncio.create_task(stage.owner().do(direct.wait, timeout=20))
         assert sorted(await asyncio.wait_for(asyncio.gather(mine, other), 20)) == [0, 1]
         assert await _ask(direct, "n_waiting") == 0
@@ -415,7 +414,6 @@ async def test_parties_that_come_and_go_while_one_acts(stage: Stage, passes: boo
     await asyncio.to_thread(begun.wait, 20)
     late = asyncio.create_task(stage.owner().do(barrier.wait, timeout=20))
     if passes:
-        await asyncio.sleep(0.1)
         assert not other.done()
     else:
         with pytest.raises(BrokenBarrierError):

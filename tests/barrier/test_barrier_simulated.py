@@ -101,7 +101,7 @@ class World:
         """Return a program that waits some times, and mends the barrier if it is broken."""
 
         def program(me: Process) -> Work:
-            yield me.sleep(later)
+            yield me.pass_time(later)
             for _ in range(rounds):
                 barrier = Party(me.client.session, "name", PARTIES)
                 end: object
@@ -208,7 +208,7 @@ def test_an_end_agrees_with_arrivals(how: str, moment: int) -> None:
     """An abort or reset that meets the last arrival lets all pass or none."""
 
     def ender(me: Process) -> Work:
-        yield me.sleep(1.0 + moment / 2000)
+        yield me.pass_time(1.0 + moment / 2000)
         barrier = Barrier(me.client.session, "name", PARTIES)
         yield barrier.abort() if how == "abort" else barrier.reset()
         return True
@@ -257,7 +257,7 @@ def test_a_last_party_that_hears_too_late_does_not_act() -> None:
 
     def party(later: float) -> Callable[[Process], Work]:
         def program(me: Process) -> Work:
-            yield me.sleep(later)
+            yield me.pass_time(later)
             core = Barrier(me.client.session, "name", 2)
             return (yield core.wait(me.client.clock() + 20.0, acts=True))
 

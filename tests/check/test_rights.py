@@ -167,6 +167,10 @@ def test_replicas_that_must_acknowledge_need_rights_too(
     assert f"lacks {commands} for" in str(report)
 
 
+def _renewal() -> None:
+    time.sleep(RENEWED)  # a renewal is due meanwhile, which the rights must allow
+
+
 def _lock(client: Client, other: Client, kind: str) -> None:
     """Do everything that a lock-like can."""
     _hold(getattr(client, kind)(f"locks:{kind}"), getattr(other, kind)(f"locks:{kind}"))
@@ -177,13 +181,13 @@ def _hold(ours: interlock.Lock, theirs: interlock.Lock) -> None:
     assert ours.acquire()
     assert ours.acquire()
     assert not theirs.acquire(timeout=0.5)
-    time.sleep(RENEWED)
+    _renewal()
     ours.extend(5)
     assert (ours.locked(), ours.hold_count(), theirs.owned()) == (True, 2, False)
     ours.release()
     waiting = threading.Thread(target=lambda: theirs.acquire(timeout=5) and theirs.release())
     waiting.start()
-    time.sleep(0.2)
+    time.sleep(0.2)  # until it waits: a spin lock has no queue to look at
     ours.release()
     waiting.join()
     assert ours.acquire(lease=5)
@@ -201,7 +205,7 @@ def _read_write_lock(client: Client, other: Client) -> None:
     assert ours.read.acquire()
     assert ours.read.acquire()
     assert theirs.read.acquire()
-    time.sleep(RENEWED)
+    _renewal()
     assert ours.read.locked()
     ours.read.release()
     ours.read.release()
@@ -232,7 +236,7 @@ def _leased_semaphore(client: Client, other: Client) -> None:
     semaphore.add_permits(1)
     permit = semaphore.acquire()
     assert theirs.acquire(lease=0.2)
-    time.sleep(RENEWED)
+    _renewal()
     assert semaphore.acquired_permits() == 1, "ours was renewed, theirs has ended"
     assert theirs.acquire(lease=30)
     assert theirs.try_acquire(timeout=0.5) is None
@@ -269,7 +273,7 @@ def _election(client: Client, other: Client) -> None:
     election, theirs = client.election("locks:election"), other.election("locks:election")
     assert election.acquire()
     assert not theirs.acquire(timeout=0.5)
-    time.sleep(RENEWED)
+    _renewal()
     assert theirs.leader() is not None
     election.release()
     assert theirs.acquire()
@@ -281,7 +285,7 @@ def _barrier(client: Client, other: Client) -> None:
     barrier, theirs = client.barrier("locks:barrier", 2), other.barrier("locks:barrier", 2)
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(theirs.wait, 20)
-        time.sleep(RENEWED)
+        _renewal()
         assert barrier.n_waiting == 1
         assert barrier.wait(5) == 1
         assert waiting.result() == 0
@@ -301,11 +305,11 @@ def _condition(client: Client, other: Client) -> None:
 
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(wait)
-        time.sleep(RENEWED)
+        _renewal()
         while not waiting.done():
             with condition:
                 condition.notify()
-            time.sleep(0.05)
+            time.sleep(0.05)  # between two notifications
         assert waiting.result()
     with condition:
         assert not condition.wait(0.2)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pexpect
 import pytest
+from tests.support import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,10 +45,7 @@ def supervised(*command: str, on_lost: str = "term") -> list[str]:
 
 def wait_until(reached: Callable[[], bool]) -> None:
     """Return as soon as *reached*; fail when that takes very long."""
-    end = time.monotonic() + LONG
-    while not reached():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    patience.wait_until(reached, LONG, "it comes")
 
 
 def running(pid: int) -> bool:
@@ -170,7 +168,7 @@ def test_the_death_of_interlock_is_a_loss_to_the_job(
         stray.append(job)
         process.kill()
     if survives:
-        time.sleep(0.3)
+        time.sleep(0.3)  # a signal would come at once
         assert running(job)
     else:
         wait_until(lambda: not running(job))
@@ -182,7 +180,7 @@ log = open(sys.argv[1], "a", buffering=1)
 signal.signal(signal.SIGINT, lambda *_: log.write("INT\\n"))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(6))
 log.write("up\\n")
-while True: time.sleep(0.05)
+while True: signal.pause()
 """
 """Writes down every INT, and ends by TERM with status 6."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.cli_process import LONG, Runs, ended, until_there
+from tests.lock.lock_like import grows
+from tests.support.patience import wait_until
 from tests.support.servers import RedisServer
 
 import interlock
@@ -84,7 +85,8 @@ def test_a_minority_may_be_down(runs: Runs, three: list[RedisServer], tmp_path: 
     gate, lease = tmp_path / "gate", 3
     process = runs.started(f"--lease={lease}", "NAME", "-c", f"echo up; {until_there(gate)}")
     three[2].kill()
-    time.sleep(lease)
+    with three[0].client() as seen:
+        wait_until(grows(seen, "NAME"), 20, "a majority renews it")
     assert runs.run("-n", "NAME", "--", "true")[0] == 1
     gate.touch()
     status, _, err = ended(process)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.cli_process import LONG, Runs, ended, until_there
+from tests.lock.lock_like import grows
+from tests.support.patience import wait_until
 
 import interlock
 
@@ -96,11 +97,13 @@ def test_a_signal_while_waiting_leaves_nothing_behind(
     assert runs.run("-n", "NAME", "--", "true") == (0, "", "")
 
 
-def test_a_renewed_lease_outlasts_itself(runs: Runs, tmp_path: Path) -> None:
+def test_a_renewed_lease_outlasts_itself(
+    runs: Runs, redis_client: redis.Redis, tmp_path: Path
+) -> None:
     """--lease bounds what a dead machine keeps, not how long a job may take."""
     gate = tmp_path / "gate"
     process = runs.started("--lease", "2", "NAME", "-c", f"echo up; {until_there(gate)}")
-    time.sleep(2.3)
+    wait_until(grows(redis_client, "NAME"), 10, "it is renewed")
     assert runs.run("-n", "NAME", "--", "true")[0] == 1
     gate.touch()
     assert ended(process) == (0, "", "")

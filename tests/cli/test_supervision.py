@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.patience import wait_until
 
 from interlock.cli.options import RunOptions
 from interlock.cli.signals import Signals
@@ -19,7 +21,6 @@ from interlock.cli.values import OnLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from interlock.errors import LossReason
 
@@ -64,12 +65,9 @@ class Stage:
         """Perform *action* from another thread once the job has written *text*."""
 
         def watch() -> None:
-            end = time.monotonic() + LONG
-            while time.monotonic() < end:
-                if self.seen.exists() and text in self.seen.read_text():
-                    action()
-                    return
-                time.sleep(0.01)
+            seen = self.seen
+            wait_until(lambda: seen.exists() and text in seen.read_text(), LONG, f"{text} is seen")
+            action()
 
         self.watcher = threading.Thread(target=watch, daemon=True)
         self.watcher.start()
@@ -149,7 +147,7 @@ def test_a_signal_to_a_job_that_is_just_starting_is_not_lost(
         with Signals() as signals:
             signals.queue_signals()
             job = start(["/bin/sleep", str(LONG)], os.environ, OnLost.TERM)
-            time.sleep(moment / 1000)
+            time.sleep(moment / 1000)  # the moment of a real signal
             job.send_signal(signal.SIGINT)
             options = RunOptions(name="NAME")
             status = Supervision(job, stage.hold, options, signals, time.monotonic()).run()
@@ -207,7 +205,7 @@ def test_on_lost_warn_lets_the_job_end(stage: Stage, capsys: pytest.CaptureFixtu
     def lose_and_go() -> None:
         stage.hold.lose()
         stage.hold.lose()
-        time.sleep(0.2)
+        time.sleep(0.2)  # the job runs on
         stage.seen.with_name("seen.go").touch()
 
     stage.when_it_writes("up", lose_and_go)
@@ -249,9 +247,8 @@ def test_min_hold_ends_early_for_a_signal_or_a_loss(stage: Stage, ending: str) -
     """A signal or a loss ends the wait of --min-hold early; the job's status stays."""
 
     def end() -> None:
-        while os.path.exists(f"/proc/{stage.pid}"):  # noqa: PTH110 - a process, not a path
-            time.sleep(0.01)
-        time.sleep(0.2)
+        wait_until(lambda: not Path(f"/proc/{stage.pid}").exists(), LONG, "the job has ended")
+        time.sleep(0.2)  # the wait of --min-hold has begun
         stage.hold.lose() if ending == "loss" else os.kill(os.getpid(), signal.SIGTERM)
 
     stage.when_it_writes("up", end)

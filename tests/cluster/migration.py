@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.support.patience import let_others_run
 from tests.support.servers import ClusterServers, binaries
 
 import interlock
@@ -110,9 +111,9 @@ class Migration:
         primaries: Sequence[RedisServer] = self._servers.nodes[:3]
         target = primaries[(primaries.index(source) + 1) % 3]
         with self._servers.migrate_slot(slot, source, target) as move:
-            time.sleep(self._dwell)
+            time.sleep(self._dwell)  # a slot is between two servers in real time
             _ = move(1)
-            time.sleep(self._dwell)
+            time.sleep(self._dwell)  # and so with one key moved
         self.record.migrations += 1
 
     def _takes_one(self) -> bool:
@@ -151,7 +152,7 @@ class Migration:
                 if not await lock.acquire(timeout=PATIENCE):
                     raise TimeoutError("gave up")
                 self._enter(name, began)
-                await asyncio.sleep(0)
+                await let_others_run()
                 self._leave(name)
                 await lock.release()
             except Exception as error:

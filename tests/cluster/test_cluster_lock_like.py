@@ -84,7 +84,7 @@ async def test_readers_together(plain: Stage) -> None:
         assert await reader.do(lock.read.acquire, timeout=5)
     assert not await writer.do(lock.write.acquire, timeout=0)
     writing = asyncio.create_task(writer.do(lock.write.acquire, timeout=20))
-    await asyncio.sleep(0.3)
+    await plain.waits()
     for reader in readers:
         await reader.do(lock.read.release)
     assert await asyncio.wait_for(writing, 10)
@@ -99,7 +99,7 @@ async def test_semaphore(plain: Stage) -> None:
     assert await one.do(semaphore.try_set_permits, 2)
     assert await one.do(semaphore.acquire, 2)
     waiting = asyncio.create_task(two.do(semaphore.acquire, timeout=20))
-    await asyncio.sleep(0.3)
+    await plain.waits()
     assert not waiting.done()
     await one.do(semaphore.release, 2)
     assert await asyncio.wait_for(waiting, 10)
@@ -126,9 +126,8 @@ async def test_count_down_latch(plain: Stage) -> None:
     one, two = plain.owner(), plain.owner()
     assert await one.do(latch.try_set_count, 2)
     waiting = asyncio.create_task(two.do(latch.wait, 20))
-    await asyncio.sleep(0.3)
+    await plain.waits()
     await one.do(latch.count_down)
-    await asyncio.sleep(0.1)
     assert not waiting.done()
     await one.do(latch.count_down)
     assert await asyncio.wait_for(waiting, 10)
@@ -138,7 +137,7 @@ async def test_event(plain: Stage) -> None:
     """A message wakes who waits for an event that is set."""
     event, one, two = plain.client(poll_cap=30).event("a"), plain.owner(), plain.owner()
     waiting = asyncio.create_task(two.do(event.wait, 20))
-    await asyncio.sleep(0.3)
+    await plain.waits()
     await one.do(event.set)
     assert await asyncio.wait_for(waiting, 10)
     await one.do(event.clear)
@@ -151,7 +150,7 @@ async def test_condition(plain: Stage) -> None:
     one, two = plain.owner(), plain.owner()
     await one.do(conditions[0].acquire)
     waiting = asyncio.create_task(one.do(conditions[0].wait, 20))
-    await asyncio.sleep(0.3)
+    await plain.waits()
     await two.do(conditions[1].acquire)
     await two.do(conditions[1].notify)
     await two.do(conditions[1].release)
@@ -163,7 +162,7 @@ async def test_barrier(plain: Stage) -> None:
     """Parties of two clients pass by message when the last one comes."""
     barriers = [plain.client(poll_cap=30).barrier("a", 2) for _ in range(2)]
     waiting = asyncio.create_task(plain.owner().do(barriers[0].wait, 20))
-    await asyncio.sleep(0.3)
+    await plain.waits()
     assert await plain.owner().do(barriers[1].wait, 20) == 1
     assert await asyncio.wait_for(waiting, 10) == 0
 
@@ -175,11 +174,10 @@ async def test_election(plain: Stage) -> None:
     seen: list[Any] = []
     observation = await one.do(first.observe, lambda info: seen.append(info and info.candidate))
     await until(lambda: seen == [None], 10, "it looked")
-    await asyncio.sleep(0.3)
     assert await one.do(first.acquire)
     await until(lambda: seen[-1] == "1", 10, "it is told")
     waiting = asyncio.create_task(two.do(second.acquire, timeout=20))
-    await asyncio.sleep(0.3)
+    await plain.waits(2)
     await one.do(first.release)
     assert await asyncio.wait_for(waiting, 10)
     await until(lambda: seen[-1] == "2", 10, "it is told")

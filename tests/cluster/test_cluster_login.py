@@ -66,7 +66,7 @@ async def _do_everything(stage: Stage, cluster: ClusterServers, url: str) -> Non
     await renewed(await holder.do(lambda: ours.hold))
     assert await holder.do(ours.owned)
     waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=20))
-    await asyncio.sleep(0.5)
+    await stage.waits()
     await holder.do(ours.release)
     assert await waiting
     await waiter.do(theirs.release)

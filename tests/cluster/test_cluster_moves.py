@@ -104,6 +104,19 @@ def test_a_batch_in_a_slot_that_is_moving(cluster: ClusterServers) -> None:
             assert not other.lock(name).locked()
 
 
+def _refusals(cluster: ClusterServers) -> int:
+    """Return how often a server answered TRYAGAIN, or sent a client to another one."""
+    count = 0
+    for node in cluster.nodes[:3]:
+        with node.client() as seen:
+            errors = seen.info("errorstats")
+        count += sum(
+            errors.get(f"errorstat_{code}", {}).get("count", 0)
+            for code in ("TRYAGAIN", "ASK", "MOVED")
+        )
+    return count
+
+
 @pytest.mark.parametrize(
     "kind", [kind for kind in KINDS if kind.name in ("fair", "fenced")], indirect=True
 )
@@ -113,13 +126,15 @@ async def test_several_keys_while_a_slot_is_moving(stage: Stage, cluster: Cluste
     lock = stage.lock(client, "several")
     slot, source, target = _route(cluster, "several")
     with cluster.migrate_slot(slot, source, target):
+        before = _refusals(cluster)
         acquiring = asyncio.create_task(owner.do(lock.acquire, timeout=30))
-        await asyncio.sleep(0.4)
+        await until(lambda: _refusals(cluster) > before, 10, "it is refused")
         assert not acquiring.done()
     assert await acquiring
     with cluster.migrate_slot(slot, target, source):
+        before = _refusals(cluster)
         releasing = asyncio.create_task(owner.do(lock.release))
-        await asyncio.sleep(0.4)
+        await until(lambda: _refusals(cluster) > before or releasing.done(), 10, "it is refused")
     await releasing
     assert await other.do(lock.acquire, timeout=5)
     await other.do(lock.release)
@@ -150,13 +165,11 @@ async def test_waiters_move_with_their_slot(
         5,
         "it is subscribed",
     )
-    await asyncio.sleep(0.3)
     with cluster.migrate_slot(slot, source, target):
         pass
     if pubsub == "auto":
         await until(lambda: listeners(target) == 1, 5, "the subscription has moved")
         assert listeners(source) == 0
-    await asyncio.sleep(0.3)
     assert not waiting.done()
     await holder.do(ours.release)
     assert await asyncio.wait_for(waiting, 10)

@@ -42,7 +42,7 @@ async def _hand_over(
         await until(
             lambda: _heard(cluster, "NUMSUB") or _heard(cluster, "SHARDNUMSUB"), 5, "it is heard"
         )
-    await asyncio.sleep(0.3)
+    await stage.waits()
     places = _heard(cluster, "SHARDNUMSUB"), _heard(cluster, "NUMSUB")
     await holder.do(ours.release)
     assert await asyncio.wait_for(waiting, 10)
@@ -82,7 +82,7 @@ async def test_off_for_every_kind(stage: Stage, cluster: ClusterServers) -> None
     lock, holder, waiter = stage.lock(client), stage.owner(), stage.owner()
     assert await holder.do(lock.acquire)
     waiting = asyncio.create_task(waiter.do(lock.acquire, timeout=20))
-    await asyncio.sleep(0.3)
+    await stage.waits()
     await holder.do(lock.release)
     assert await waiting
     await waiter.do(lock.force_release)

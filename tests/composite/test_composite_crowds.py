@@ -13,6 +13,8 @@ import pytest
 from tests.composite.table import Table
 from tests.lock.children import Child
 from tests.lock.interrupting import STRUCK, Blow, Points, SecondBlow
+from tests.lock.lock_like import queued
+from tests.support.patience import let_others_run
 from tests.support.servers import wait_until
 
 import interlock
@@ -44,7 +46,7 @@ async def test_random_subsets(table: Table) -> None:
             for name in names:
                 inside[name] += 1
             assert max(inside.values()) == 1
-            await asyncio.sleep(draw.random() / 100)
+            await owner.do(client.lock("another").locked)
             for name in names:
                 inside[name] -= 1
             entries.append(number)
@@ -66,7 +68,7 @@ async def test_many_want_one_red_lock(table: Table) -> None:
             await owner.do(lock.acquire)
             inside.append(number)
             assert inside == [number]
-            await asyncio.sleep(0.002)
+            await let_others_run(5)
             inside.remove(number)
             entries.append(number)
             await owner.do(lock.release)
@@ -88,7 +90,7 @@ async def test_opposite_order(table: Table) -> None:
     async def against_the_order() -> None:
         for _ in range(rounds):
             await other.do(another.lock("b").acquire)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # long enough to meet the other
             await other.do(another.lock("a").acquire)
             await other.do(another.lock("a").release)
             await other.do(another.lock("b").release)
@@ -96,7 +98,7 @@ async def test_opposite_order(table: Table) -> None:
     async def in_order() -> None:
         for _ in range(rounds):
             await owner.do(lock.acquire)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # long enough to meet the other
             await owner.do(lock.release)
 
     await asyncio.wait_for(asyncio.gather(in_order(), against_the_order()), 60)
@@ -120,14 +122,14 @@ async def test_two_who_both_give_way(table: Table) -> None:
                 if not await other.do(one.acquire, timeout=1.5 * len(java)):
                     break
                 held.append(one)
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # long enough to meet the other
             done = len(held) == len(java)
             for one in held:
                 await other.do(one.release)
 
     async def in_order() -> None:
         await owner.do(lock.acquire)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # long enough to meet the other
         await owner.do(lock.release)
 
     await asyncio.wait_for(asyncio.gather(in_order(), as_java_does()), 60)
@@ -177,7 +179,7 @@ async def test_cancelled_while_waiting(tasks: Table, kind: str) -> None:
     for other in others[1:]:
         await owner.do(other.lock("name").acquire)
     waiting = asyncio.create_task(lock.acquire())
-    await asyncio.sleep(0.3)
+    await queued(*clients)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -195,7 +197,7 @@ def test_killed(servers: Sequence[RedisServer], kind: str) -> None:
     lock = interlock.{kind.title()}Lock(*[client.lock("name") for client in clients])
     lock.acquire()
     say("held")
-    time.sleep(60)
+    threading.Event().wait()
     """
     urls = [server.url() for server in servers[:3]]
     with Child(code, " ".join(urls)) as child:
@@ -317,23 +319,18 @@ def test_interrupted_by_the_keyboard(servers: Sequence[RedisServer], kind: str, 
                         assert other.lock("name").acquire(timeout=10)
                 child.tell()
                 assert child.hear() == "begun"
-                time.sleep(0.05 + draw.random() / 20)
+                time.sleep(0.05 + draw.random() / 20)  # the moment of a real signal
                 child.signal(signal.SIGINT)
                 assert child.hear() == "interrupted"
                 if when == "waiting":
                     for other in others:
                         other.lock("name").release()
-                assert _soon_empty(used)
+                _soon_empty(used)
             assert child.end() == (0, "")
     finally:
         for other in others:
             other.close()
 
 
-def _soon_empty(servers: Sequence[RedisServer]) -> bool:
-    deadline = time.monotonic() + 5
-    while any(Table.keys_of(server) for server in servers):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def _soon_empty(servers: Sequence[RedisServer]) -> None:
+    wait_until(lambda: not any(map(Table.keys_of, servers)), 5, "nothing is left")

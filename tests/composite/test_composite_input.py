@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.patience import let_others_run
 from tests.support.servers import wait_until
 
 import interlock
@@ -133,7 +134,7 @@ async def test_a_cancelled_task_takes_nothing_from_its_word(tasks: Table, made: 
         assert await client.lock("x").locked()  # the client has begun
     one, two = lock(), lock()
     first, second = [asyncio.create_task(which.acquire(timeout=30)) for which in (one, two)]
-    await asyncio.sleep(0)  # both have looked what their word holds
+    await let_others_run()  # both have looked what their word holds
     for other in blocking:
         await other.release()
     assert await first

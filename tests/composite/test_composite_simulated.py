@@ -80,7 +80,7 @@ class World:
                     if hold is not None:
                         self._enter(clients[0], hold)
                         _ = yield from entered(me)
-                        yield me.sleep(0.05)
+                        yield me.pass_time(0.05)
                 except TROUBLE:
                     pass
                 while hold is not None and hold.kept():

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.lock.lock_like import queued, until
 
 from interlock._core.locks import multi_lock
 from interlock.errors import (
@@ -82,7 +82,7 @@ async def test_waits_for_the_last(table: Table, monkeypatch: pytest.MonkeyPatch)
     await other.do(another.lock("b").acquire)
     waiting = asyncio.create_task(owner.do(lock.acquire))
     await until(lambda: table.taken() == ["a", "b"], 5, "it has the first")
-    await asyncio.sleep(0.3)
+    await queued(client)
     await other.do(another.lock("b").release)
     assert await asyncio.wait_for(waiting, 10)
     await owner.do(lock.release)

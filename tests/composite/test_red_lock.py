@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import until
+from tests.lock.lock_like import queued, renewed, sent_in, until
+from tests.support.patience import forever
 from tests.support.proxy import FaultProxy
 
 from interlock._core.locks import red_lock
@@ -81,8 +82,8 @@ async def test_renewal(table: Table) -> None:
     """Without a lease it is renewed on every server for as long as it is held."""
     lock, owner = table.red(table.clients(lease=2)), table.owner()
     hold = await owner.do(table.face.enter, lock)
-    for _ in range(25):
-        await asyncio.sleep(0.1)
+    for _ in range(3):
+        await renewed(hold)
         assert table.stored() == [["name"]] * 3
         assert hold.valid
     await owner.do(table.face.leave, lock)
@@ -190,7 +191,7 @@ async def test_who_waits_has_it_soon(
     for _ in range(5):
         await other.do(theirs.acquire)
         waiting = asyncio.create_task(owner.do(lock.acquire))
-        await asyncio.sleep(0.3)
+        await queued(*mine)
         assert not waiting.done()
         await other.do(theirs.release)
         assert await asyncio.wait_for(waiting, 5)
@@ -208,9 +209,8 @@ async def test_waiting_costs_little(table: Table) -> None:
         waiting = [
             asyncio.create_task(table.owner().do(lock.acquire, timeout=3)) for _ in range(10)
         ]
-        await asyncio.sleep(0.5)
-        proxy.clear_record()
-        await asyncio.sleep(2)
+        await queued(*clients, count=10)
+        await sent_in(proxy, 2)
         assert proxy.commands["EVALSHA"] <= 30
         assert await asyncio.gather(*waiting) == [False] * 10
         await holder.do(theirs.release)
@@ -254,7 +254,7 @@ async def test_a_task_is_cancelled_by_the_loss(tasks: Table) -> None:
         async with lock as hold:
             hold.cancel_on_lost()
             await tasks.owner().do(lock.force_release)
-            await asyncio.sleep(30)
+            await forever()
 
     with pytest.raises(HoldLostError):
         await asyncio.wait_for(asyncio.create_task(work()), 10)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import KINDS, until
-from tests.support.patience import wait_until
+from tests.lock.lock_like import KINDS, resting, sent_in, until
+from tests.support.patience import forever, wait_until
 from tests.support.proxy import (
     command,
     drop_reply,
@@ -103,7 +103,7 @@ async def test_the_lock_is_needed(stage: Stage) -> None:
         with pytest.raises(NotHeldError):
             await owner.do(call)
     await owner.do(condition.acquire, lease=0.1)
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.2)  # the lease of a real server ends
     for call in (condition.wait, condition.notify):
         with pytest.raises(HoldLostError):
             await owner.do(call)
@@ -265,11 +265,9 @@ async def test_messages_are_not_needed(stage: Stage, proxy: FaultProxy) -> None:
     proxy.drop_messages = True
     condition = stage.lock(stage.client(proxy.url(), poll_cap=1))
     owner, waiting = await _wait(stage, condition)
-    await asyncio.sleep(0.3)
-    proxy.clear_record()
-    began = time.monotonic()
-    await asyncio.sleep(2)
-    assert proxy.commands["EVALSHA"] <= (time.monotonic() - began) / 0.75 + 1
+    await stage.waits()
+    took = await sent_in(proxy, 2)
+    assert proxy.commands["EVALSHA"] <= took / 0.75 + 1
     await _notify(stage.owner(), stage.lock(stage.client()), 1)
     told = time.monotonic()
     await _woken(owner, condition, waiting)
@@ -296,7 +294,7 @@ async def test_a_cancelled_waiter_holds_the_lock(redis_url: str, redis_client: r
         async with condition:
             await condition.notify()
             waits[0].cancel()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # the cancelled one asks for the lock meanwhile
         outcomes = await asyncio.wait_for(asyncio.gather(*waits, return_exceptions=True), 20)
         assert isinstance(outcomes[0], asyncio.CancelledError)
         assert outcomes[1] is None
@@ -427,7 +425,7 @@ async def test_cancel_on_lost_goes_on_after_a_wait(redis_url: str) -> None:
             async with lock:
                 await client.condition(lock).wait(0.05)
                 await client.lock("name").force_release()
-                await asyncio.sleep(60)
+                await forever()
         assert time.monotonic() - began < 30
 
 
@@ -447,7 +445,7 @@ def test_conditions_of_two_locks_are_two(redis_url: str) -> None:
             wait_until(
                 lambda n=number: len(client._driver.session.holds.snapshot()) > n, 10, "it waits"
             )
-        time.sleep(0.3)
+        wait_until(resting(client, count=2), 10, "both wait")
         orders = client.condition("orders", name="not empty")
         with orders:
             orders.notify()

@@ -63,7 +63,7 @@ class World:
 
         def program(me: Process) -> Work:
             lock, condition = _things(me)
-            yield me.sleep(later)
+            yield me.pass_time(later)
             yield me.acquire(lock)
             deadline = me.client.clock() + timeout
             by: object
@@ -110,7 +110,7 @@ def _notifier(*counts: int, at: float = LATER) -> Callable[[Process], Work]:
 
     def program(me: Process) -> Work:
         lock, condition = _things(me)
-        yield me.sleep(at)
+        yield me.pass_time(at)
         yield me.acquire(lock)
         for count in counts:
             yield condition.notify(me.owner, count)

@@ -219,7 +219,7 @@ class Run:
         lock = self.make(me)
         for _ in range(self.scenario.depth):
             assert (yield me.acquire(lock, lease=self.scenario.lease)) is not None
-        yield me.sleep(self.scenario.idle)
+        yield me.pass_time(self.scenario.idle)
         begun = len(me.effects)
         try:
             yield self.scenario.operation(me, lock)
@@ -239,7 +239,7 @@ class Run:
         told = self.fault is None or self.fault.when != "late"
         valid = hold is not None and hold.valid(me.client.clock())
         if valid and told and not self.scenario.frees:
-            yield me.sleep(PROMPT)
+            yield me.pass_time(PROMPT)
             assert (yield lock.depth_of(me.owner)) == depth, "the server knows another depth"
         for _ in range(depth):
             try:
@@ -261,7 +261,7 @@ class Run:
         if self.scenario.rival_for:
             lock = self.make(me)
             assert (yield me.acquire(lock)) is not None
-            yield me.sleep(self.scenario.rival_for)
+            yield me.pass_time(self.scenario.rival_for)
             try:
                 yield me.release(lock)
             except HoldLostError:
@@ -270,14 +270,14 @@ class Run:
     def _successor(self, me: Process) -> Generator[Any, Any, None]:
         lock = self.make(me)
         if self.scenario.shared:
-            yield me.sleep(0.03)  # the victim holds it then, or its rival does
+            yield me.pass_time(0.03)  # the victim holds it then, or its rival does
             assert (yield me.acquire(lock, TOO_LATE)) is not None, "the lock never became free"
             self.inherited_at = self.simulator.now - (self.given_back_at or 0.0)
-            yield me.sleep(0.01)
+            yield me.pass_time(0.01)
             yield me.release(lock)
             return
         while self.given_back_at is None and not self.victim.ended:
-            yield me.sleep(0.01)
+            yield me.pass_time(0.01)
         over_at = max(self.simulator.now, self.scenario.rival_for)
         assert (yield me.acquire(lock, TOO_LATE)) is not None, "the lock never became free"
         self.inherited_at = self.simulator.now - over_at

@@ -39,7 +39,7 @@ def hold_for(seconds: float, **options: Any) -> Callable[[Process], Generator[An
     def program(me: Process) -> Generator[Any, Any, Any]:
         lock = me.lock("x")
         if (yield me.acquire(lock, **options)) is not None:
-            yield me.sleep(seconds)
+            yield me.pass_time(seconds)
             yield me.release(lock)
 
     return program
@@ -66,7 +66,7 @@ def crowd() -> None:
         lock = me.lock("x")
         for _ in range(30):
             if (yield me.acquire(lock)) is not None:
-                yield me.sleep(0.05)
+                yield me.pass_time(0.05)
                 yield me.release(lock)
 
     simulate(*[program] * 4)
@@ -83,7 +83,7 @@ def long_hold() -> None:
     def program(me: Process) -> Generator[Any, Any, Any]:
         lock = me.lock("x")
         hold = yield me.acquire(lock)
-        yield me.sleep(10.0)
+        yield me.pass_time(10.0)
         assert hold.valid(me.client.clock()), "not renewed"
         yield me.release(lock)
 
@@ -114,10 +114,10 @@ def nested() -> None:
         lock = me.lock("x")
         for _ in range(2):
             yield me.acquire(lock)
-            yield me.sleep(0.1)
+            yield me.pass_time(0.1)
         for _ in range(2):
             yield me.release(lock)
-            yield me.sleep(0.1)
+            yield me.pass_time(0.1)
 
     simulate(program, hold_for(0.1))
 
@@ -128,7 +128,7 @@ def interrupted_acquire() -> None:
     def program(me: Process) -> Generator[Any, Any, Any]:
         with pytest.raises(schedule.Interrupted):
             yield me.acquire(me.lock("x"))
-        yield me.sleep(0.2)
+        yield me.pass_time(0.2)
         assert (yield me.lock("x").status()).remaining is None, "left behind"
 
     simulate(program, effects={("p0", 0): schedule.interrupt("after")})
@@ -141,7 +141,7 @@ def late_release() -> None:
         lock = me.lock("x")
         for seconds in (0.0, 1.0):
             yield me.acquire(lock)
-            yield me.sleep(seconds)
+            yield me.pass_time(seconds)
             yield me.release(lock)
 
     simulate(program, effects={("p0", 2): schedule.delay_request(1.0)})
@@ -153,7 +153,7 @@ def late_grant() -> None:
     def program(me: Process) -> Generator[Any, Any, Any]:
         hold = yield me.acquire(me.lock("x"), lease=0.3)
         assert hold.valid(me.client.clock()), "over before it was given"
-        yield me.sleep(0.1)
+        yield me.pass_time(0.1)
         yield me.release(me.lock("x"))
 
     simulate(program, program, effects={("p0", 0): schedule.delay_reply(0.4)})
@@ -169,7 +169,7 @@ def living_on(
 
     def longer(me: Process) -> Generator[Any, Any, Any]:
         yield from program(me)
-        yield me.sleep(20.0)
+        yield me.pass_time(20.0)
 
     return longer
 
@@ -201,7 +201,7 @@ def removed_key() -> None:
 
     def program(me: Process) -> Generator[Any, Any, Any]:
         hold = yield me.acquire(me.lock("x"))
-        yield me.sleep(1.5)
+        yield me.pass_time(1.5)
         assert hold.lost(me.client.clock()), "nobody was told"
 
     simulate(program, times=[(0.1, schedule.force_release("x"))])

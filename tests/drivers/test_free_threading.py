@@ -82,7 +82,7 @@ for number in range(10):
     threads = [threading.Thread(target=use, args=(client, each, over)) for each in range(7)]
     for thread in threads:
         thread.start()
-    time.sleep(random.Random(number).uniform(0, 0.1))
+    time.sleep(random.Random(number).uniform(0, 0.1))  # the moments of a close
     crowd(lambda _: client.close(), 2)
     over.set()
     for thread in threads:

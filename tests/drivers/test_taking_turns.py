@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
+from tests.lock.lock_like import waiters
 from tests.support.servers import wait_until
 
 import interlock
@@ -262,7 +263,7 @@ def elsewhere():
 
 def handler(*_):
     say("in the handler")
-    time.sleep(HANDLES)
+    time.sleep(HANDLES)  # a handler of a real signal that takes long
     ENDS
 
 signal.signal(signal.SIGUSR1, handler)
@@ -349,7 +350,7 @@ def test_what_a_signal_handler_raises_comes_out(
                     before = lane._connection
                     with ThreadPoolExecutor(1) as pool:
                         future = pool.submit(client.lock("name").acquire)
-                        time.sleep(0.2)
+                        wait_until(lambda: waiters(client) == 1, 10, "it waits")
                         other.lock("name").release()
                         assert future.result(PROMPT)
                         pool.submit(client.lock("name").release)

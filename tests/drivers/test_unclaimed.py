@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import KINDS, Stage
 from tests.support.faults import swallow_reply
+from tests.support.patience import let_others_run
 
 import interlock
 import interlock.asyncio
@@ -231,7 +232,7 @@ async def test_a_hold_got_for_another_task(redis_url: str) -> None:
     """A hold that a helper task acquired is, once dropped, the running task's."""
     async with interlock.asyncio.connect(redis_url, lease=LEASE) as client:
         hold = await asyncio.create_task(client.try_lock("name"))
-        await asyncio.sleep(0)  # the loop has dropped the task
+        await let_others_run()  # the loop has dropped the task
         with pytest.warns(MisuseWarning, match="task"):
             del hold
         async with interlock.asyncio.connect(redis_url) as other:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import until
+from tests.lock.lock_like import sent_in, until
+from tests.support.patience import forever
 from tests.support.proxy import drop_request
 
 import interlock.asyncio
@@ -120,7 +121,7 @@ async def test_a_lost_term_cancels_what_runs(redis_url: str) -> None:
 
         async def lead() -> None:
             began.set()
-            await asyncio.sleep(60)
+            await forever()
 
         running = asyncio.create_task(election.run(lead))
         await asyncio.wait_for(began.wait(), 20)
@@ -321,7 +322,6 @@ async def test_an_observer_hears_of_a_term_that_is_ended_by_force(stage: Stage) 
     await until(stage.redis.pubsub_channels, 20, "it listens")
     term = await owner.do(stage.face.enter, election)
     await until(lambda: seen[-1:] == [term.holder], 20, "it is told of the leader")
-    await asyncio.sleep(0.2)
     assert await owner.do(stage.lock(stage.client()).force_release)
     await until(lambda: seen[-1:] == [None], 20, "it is told of the end")
     await owner.do(observation.close)
@@ -365,10 +365,8 @@ async def test_many_candidates_cost_no_more_than_ten(stage: Stage, proxy: FaultP
 
 async def _commands_a_second(proxy: FaultProxy, seconds: float) -> float:
     """Return how many scripts the server is sent in each of the next *seconds*."""
-    proxy.clear_record()
-    began = time.monotonic()
-    await asyncio.sleep(seconds)
-    return proxy.commands["EVALSHA"] / (time.monotonic() - began)
+    took = await sent_in(proxy, seconds)
+    return proxy.commands["EVALSHA"] / took
 
 
 @pytest.mark.parametrize("candidate", ["", "x" * 1001, 5])

@@ -34,14 +34,14 @@ CANDIDATE = """
             term.ensure()
             if not write(["{r}:fence", "{r}:log"], [term.token, os.getpid()]):
                 resource.incr("{r}:refused")
-            time.sleep(0.005)
+            time.sleep(0.005)  # a leader writes in real time
     say("ready")
     while True:
         try:
             with interlock.connect(url, lease=2, command_timeout=0.5, poll_cap=1) as client:
                 client.election("name").run(lead)
         except interlock.InterlockError:
-            time.sleep(0.1)
+            time.sleep(0.1)  # the server is away
 """
 
 

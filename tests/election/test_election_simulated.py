@@ -35,10 +35,10 @@ def test_a_dead_leader_is_followed_within_its_lease(fault: Any, seed: int) -> No
 
     def candidate(me: Process) -> Generator[Any, Any, object]:
         election = Election(me.client.session, "name", me.name, lambda: ("host", 1))
-        yield me.sleep(0.0 if me.name == "first" else 1.0)
+        yield me.pass_time(0.0 if me.name == "first" else 1.0)
         hold = yield me.acquire(election)
         led.append((me.name, simulator.now, hold.token))
-        yield me.sleep(3600.0)
+        yield me.pass_time(3600.0)
         return True
 
     for name in ("first", "second", "third"):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from redis import Redis
 from redis.exceptions import ResponseError
+from tests.support.patience import wait_until
 
 from interlock._embedded import EmbeddedServer, ensure, server, stop
 from interlock._embedded.place import place_of
@@ -146,10 +147,8 @@ def test_blocked_signals_are_not_inherited(runtime: Path) -> None:
 
 def wait_until_gone() -> None:
     """Wait until neither server nor supervisor is left."""
-    deadline = time.monotonic() + 30
-    while EmbeddedServer(place_of("default")).running():
-        assert time.monotonic() < deadline, "the embedded server does not end"
-        time.sleep(0.02)
+    server = EmbeddedServer(place_of("default"))
+    wait_until(lambda: not server.running(), 30, "the embedded server ends")
 
 
 def test_killed_server_is_replaced(runtime: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from tests.support.patience import wait_until
 
 from interlock._embedded import EmbeddedServer, ensure, find_binary, supervisor
 from interlock._embedded.place import place_of
@@ -27,10 +28,7 @@ STATE, PARENT = 0, 1
 
 def wait_for(condition: Callable[[], bool], *, timeout: float = 30.0) -> None:
     """Wait for something that must come, on however slow a machine."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(condition, timeout, "it comes")
 
 
 def gone() -> bool:
@@ -63,7 +61,7 @@ def test_ends_after_its_last_client(runtime: Path) -> None:
     url = ensure(linger=1.5)
     with Redis.from_url(url) as connection:
         connection.set("key", "value")
-        time.sleep(2.5)
+        time.sleep(2.5)  # longer than the linger
         assert not gone()
         assert connection.get("key") == b"value"
         left = time.monotonic()
@@ -74,7 +72,7 @@ def test_ends_after_its_last_client(runtime: Path) -> None:
 def test_lingers_after_the_last_join(runtime: Path) -> None:
     """A server that nobody uses ends, but not before the linger since the last join has passed."""
     ensure(linger=1.5)
-    time.sleep(0.3)
+    time.sleep(0.3)  # the join is later than the start
     joined = time.monotonic()
     ensure()
     wait_for(gone)
@@ -104,7 +102,7 @@ def test_short_visits_count(runtime: Path) -> None:
             assert time.monotonic() - visited >= linger, "ended under a frequent visitor"
             return  # this machine stood still for longer than the linger: the end was right
         visited = arrival
-        time.sleep(0.05)
+        time.sleep(0.05)  # visits in real time, for longer than the linger
 
 
 def test_join_is_safe_against_the_end(runtime: Path) -> None:
@@ -123,7 +121,7 @@ def test_join_is_safe_against_the_end(runtime: Path) -> None:
                         failures.append(f"{name}, turn {turn}: {error}")
             # The server ends between linger and 1.4 linger after this. The turns return at
             # different moments of that time.
-            time.sleep(linger * (1.0 + phase + turn * 0.04))
+            time.sleep(linger * (1.0 + phase + turn * 0.04))  # the moments of a server's end
 
     threads = [Thread(target=join, args=(f"n{n}", n * 0.01)) for n in range(4)]
     for thread in threads:
@@ -139,7 +137,7 @@ def test_a_join_that_is_held_keeps_the_server(runtime: Path) -> None:
         with Redis.from_url(url) as connection:
             before = connection.info("stats")["total_connections_received"]
             connection.client_kill_filter(_type="normal", skipme=False)
-        time.sleep(1.0)
+        time.sleep(1.0)  # longer than the linger
         with Redis.from_url(url) as connection:
             assert connection.info("stats")["total_connections_received"] == before + 1
     wait_for(gone)
@@ -182,7 +180,7 @@ def test_hung_server_counts_as_used(runtime: Path) -> None:
         server, _ = processes(url)
         os.kill(server, signal.SIGSTOP)
         try:
-            time.sleep(3)
+            time.sleep(3)  # longer than the linger
             assert alive(server)
         finally:
             os.kill(server, signal.SIGCONT)
@@ -225,7 +223,7 @@ def test_killed_starter_leaves_a_server_to_join(runtime: Path) -> None:
     (runtime / "go").touch()
     with Redis.from_url(ensure()) as connection:
         run = connection.info("server")["run_id"]
-    time.sleep(0.5)
+    time.sleep(0.5)  # a supervisor that is left would end its server by then
     with Redis.from_url(ensure()) as connection:
         assert connection.info("server")["run_id"] == run
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import until
+from tests.lock.lock_like import queued, sent_in, until
 from tests.support.proxy import (
     command,
     drop_reply,
@@ -44,7 +44,7 @@ async def _waiting(stage: Stage, event: Any, **options: Any) -> asyncio.Task[Any
     """Return a wait that has begun and sleeps."""
     task = asyncio.create_task(stage.owner().do(event.wait, **options))
     await until(lambda: stage.redis.pubsub_channels() == [CHANNEL.encode()], 20, "it waits")
-    await asyncio.sleep(0.1)
+    await stage.waits()
     assert not task.done()
     return task
 
@@ -56,7 +56,8 @@ async def test_it_wakes_every_waiter(stage: Stage, redis_url: str) -> None:
             async with interlock.asyncio.connect(url, poll_cap=60) as client:
                 event = client.event("name")
                 tasks = [asyncio.create_task(event.wait()) for _ in range(5)]
-                await asyncio.sleep(0.3)
+                while waiters(client) < 5:
+                    await asyncio.wait(tasks, timeout=0.01)
                 say("waits")
                 for task in tasks:
                     say(await task)
@@ -101,11 +102,7 @@ async def test_a_look_serves_all_waiters(stage: Stage, proxy: FaultProxy) -> Non
     client = stage.client(proxy.url(), poll_cap=0.5)
     waiting = [asyncio.create_task(stage.owner().do(stage.lock(client).wait)) for _ in range(30)]
     await until(lambda: proxy.commands["EVALSHA"] >= 31, 20, "all have looked")
-    await asyncio.sleep(0.2)
-    proxy.clear_record()
-    began = time.monotonic()
-    await asyncio.sleep(1)
-    looks = (time.monotonic() - began) / (0.75 * 0.5)
+    looks = await sent_in(proxy, 1) / (0.75 * 0.5)
     assert proxy.commands["EVALSHA"] <= looks + 1, "the front looks for all"
     proxy.clear_record()
     began = time.monotonic()
@@ -121,7 +118,7 @@ async def test_it_outlives_who_set_it(stage: Stage, redis_url: str) -> None:
         with interlock.connect(url) as client:
             client.event("name").set()
             say("set")
-            time.sleep(60)
+            threading.Event().wait()
     """
     with Child(code, redis_url) as child:
         assert child.hear() == "set"
@@ -213,7 +210,7 @@ async def test_a_cancelled_waiter_passes_its_turn_on(
     async with interlock.asyncio.connect(redis_url, poll_cap=60) as client:
         event = client.event("name")
         waiting = [asyncio.create_task(event.wait()) for _ in range(3)]
-        await asyncio.sleep(0.3)
+        await queued(client, count=3)
         waiting[0].cancel()
         await event.set()
         outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)

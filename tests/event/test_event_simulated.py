@@ -29,7 +29,7 @@ def _event(me: Process) -> Event:
 
 def _setter(me: Process) -> Work:
     """Set it; return whether it is set, as far as this process was told."""
-    yield me.sleep(0.05)
+    yield me.pass_time(0.05)
     try:
         yield _event(me).set()
     except ServerUnavailableError as error:
@@ -41,14 +41,14 @@ def _setter(me: Process) -> Work:
 
 def _late_setter(me: Process) -> Work:
     """Set it when all who wait have come, whatever befell them."""
-    yield me.sleep(5)
+    yield me.pass_time(5)
     return (yield from _setter(me))
 
 
 def _clearer(me: Process) -> Work:
     """Clear it as soon as it is set."""
     while not (yield _event(me).is_set()):
-        yield me.sleep(0.01)
+        yield me.pass_time(0.01)
     yield _event(me).clear()
     return True
 
@@ -114,7 +114,7 @@ def test_a_later_waiter_stands_in_nobodys_way() -> None:
     """A waiter goes on though one that came after the setting is before it in the queue."""
 
     def latecomer(me: Process) -> Work:
-        yield me.sleep(0.3)
+        yield me.pass_time(0.3)
         return (yield _event(me).wait(NEVER))
 
     programs = {"w0": _waiter, "w1": latecomer, "s": _setter, "c": _clearer}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
-from tests.support.patience import GIVE_UP
+from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 import interlock.asyncio
@@ -327,9 +327,11 @@ async def test_once_ends_with_max_hold(
     began = time.monotonic()
 
     def outstay() -> None:
-        while (left := redis_client.pttl("report")) > 0:
-            leases.append(left / 1000)
-            time.sleep(0.01)
+        def ended() -> bool:
+            leases.append(redis_client.pttl("report") / 1000)
+            return leases[-1] <= 0
+
+        wait_until(ended, 20, "the lease has ended")
 
     report = client.once("report", max_hold=most, lease=lease)(side.function(outstay))
     with pytest.raises(interlock.HoldLostError) as caught:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.faces.face_calls import call, told
+from tests.support.patience import let_others_run
 
 import interlock
 from interlock import ConfigError, MisuseWarning, ServerUnavailableError
@@ -171,7 +172,7 @@ async def test_closing_takes_one_timeout(fresh_server: RedisServer) -> None:
     await client.lock("name").acquire()
     fresh_server.pause()
     waiting = asyncio.create_task(client.lock("other").acquire())
-    await asyncio.sleep(0)
+    await let_others_run()
     started = time.monotonic()
     with pytest.raises(ServerUnavailableError, match="what was held ends with its lease"):
         await client.close()

@@ -116,7 +116,7 @@ async def test_at_most_n_calls_run(stage: Stage) -> None:
         nonlocal running, most, done
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # the others come meanwhile
         running -= 1
         done += 1
 

@@ -12,7 +12,7 @@ import pytest
 from tests.fair.places import LOCK, Places
 from tests.lock.children import Child
 from tests.lock.interrupting import Blow, Moment, Points, interrupt_after
-from tests.lock.lock_like import until
+from tests.lock.lock_like import queued, until
 from tests.support.proxy import command, delay_reply, drop_reply, drop_request, swallow_reply
 from tests.support.servers import wait_until
 
@@ -143,7 +143,7 @@ async def test_cancellation_at_every_wait(
                 waiting = asyncio.create_task(_acquire(points, client))
                 await until(lambda t=waiting: wire.waiting or t.done(), 5, "it waits, or not")
                 behind = asyncio.create_task(other.fair_lock(LOCK).acquire())
-                await asyncio.sleep(0.05)
+                await queued(other)
                 await other.fair_lock(LOCK, owner="other").release()
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait_for(waiting, 10)
@@ -212,7 +212,7 @@ async def test_lost_replies(proxy: FaultProxy, fair: Stage, fault: Action, nth: 
     waiting = asyncio.create_task(owner.do(client.fair_lock(LOCK).acquire, timeout=20))
     await until(lambda: len(wire.waiting) == 1, 5, "it waits")
     assert not wire.has("behind")
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # what is sent again has come
     assert len(wire.waiting) == 2
     wire.release("other")
     assert await asyncio.wait_for(waiting, 20)
@@ -235,7 +235,7 @@ async def test_a_waiter_that_cannot_leave_in_time(
     wire.has("other")
     waiting = asyncio.create_task(owner.do(client.fair_lock(LOCK).acquire, timeout=1))
     await until(lambda: len(wire.waiting) == 1, 5, "it waits")
-    await asyncio.sleep(0.5)
+    await fair.waits()
     proxy.on_request(command("EVALSHA"), fault)
     assert not await asyncio.wait_for(waiting, 5)
     proxy.clear_rules()
@@ -269,7 +269,6 @@ async def test_an_unreachable_server(proxy: FaultProxy, fair: Stage) -> None:
     wire.has("other")
     waiting = asyncio.create_task(owner.do(client.fair_lock(LOCK).acquire))
     await until(lambda: len(wire.waiting) == 1, 5, "it waits")
-    await asyncio.sleep(0.2)
     proxy.stop_accepting()
     proxy.disconnect()
     with pytest.raises(ServerUnavailableError):

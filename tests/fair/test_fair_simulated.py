@@ -145,12 +145,12 @@ def _play(seed: int, schedule: Schedule) -> Book:
     def program(me: Process) -> Generator[Op[Any], Any, None]:
         lock = Watched(me, book)
         for _ in range(5):
-            yield me.sleep(random.random() ** 3)
+            yield me.pass_time(random.random() ** 3)
             try:
                 timeout = random.choice((None, None, None, 0.0, 0.05, 0.8))
                 if (yield me.acquire(lock, timeout)) is None:
                     continue
-                yield me.sleep(random.random() ** 4 * 3)
+                yield me.pass_time(random.random() ** 4 * 3)
                 yield me.release(lock)
             except TROUBLE:
                 while me.holds(lock):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.fair.places import CHANNEL, LOCK, QUEUE, TIMEOUTS, Places
-from tests.lock.lock_like import until
+from tests.lock.lock_like import sent_in, until
 
 from interlock import ReentryError
 
@@ -105,9 +105,8 @@ async def test_an_idle_waiter_asks_seldom(proxy: FaultProxy, fair: Stage) -> Non
     Places(fair.redis).set_left(**{"dead:1": 100})
     lock = client.fair_lock(LOCK)
     waiting = asyncio.create_task(owner.do(lock.acquire, timeout=7))
-    await asyncio.sleep(1)
-    proxy.clear_record()
-    await asyncio.sleep(4)
+    await fair.waits()
+    await sent_in(proxy, 4)
     assert proxy.commands["EVALSHA"] <= 4
     assert not await other.do(lock.locked)
     assert not await waiting
@@ -139,7 +138,7 @@ async def test_a_waiter_lives_without_messages(proxy: FaultProxy, fair: Stage) -
     await a.do(mine.acquire)
     waiting = asyncio.create_task(b.do(theirs.acquire))
     await until(lambda: Places(fair.redis).waiting, 5, "b waits")
-    await asyncio.sleep(0.5)
+    await fair.waits()
     await a.do(mine.release)
     assert await asyncio.wait_for(waiting, 5 / 3 + 2)
     assert proxy.dropped_messages == 1

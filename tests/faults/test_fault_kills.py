@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import renewed, until
+from tests.support.patience import let_others_run
 
 if TYPE_CHECKING:
     import redis
@@ -54,7 +55,7 @@ async def test_connections_killed_at_every_step(stage: Stage, what: str) -> None
         waiting = asyncio.create_task(waiter.do(lock.acquire, timeout=10))
         renewing = asyncio.create_task(renewed(hold))
         for _ in range(3):
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.15)  # kills at several moments of a renewal
             _kill(stage.redis, what)
         await renewing
         _kill(stage.redis, what)
@@ -85,7 +86,7 @@ async def test_a_storm_of_kills(stage: Stage) -> None:
             inside.append(number)
             if len(inside) > 1:
                 overlaps.append(tuple(inside))
-            await asyncio.sleep(0.001)
+            await let_others_run(5)
             inside.remove(number)
             await owner.do(lock.release)
             taken[number] += 1
@@ -99,7 +100,7 @@ async def test_a_storm_of_kills(stage: Stage) -> None:
         victims = [c["id"] for c in stage.redis.client_list() if c["name"] == "victim"]
         for victim in dice.sample(victims, k=min(2, len(victims))):
             killed += stage.redis.client_kill_filter(_id=victim)
-        await asyncio.sleep(dice.uniform(0.01, 0.1))
+        await asyncio.sleep(dice.uniform(0.01, 0.1))  # kills at random moments
     ended.set()
     await asyncio.wait_for(asyncio.gather(*workers), 20)
     assert not overlaps

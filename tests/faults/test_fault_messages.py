@@ -39,7 +39,7 @@ async def _waiting(
     # Before the subscription is confirmed it looks ten times a second, and then once more.
     while True:
         looks = proxy.commands["EVALSHA"]
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3)  # three looks would be due
         if proxy.commands["EVALSHA"] == looks:
             return task, lock, owner
 
@@ -69,7 +69,7 @@ async def test_a_new_subscription_counts_as_a_message(stage: Stage, proxy: Fault
     task, lock, owner = await _waiting(stage, proxy)
     stage.redis.delete("name")
     stage.redis.publish(CHANNEL, "0")
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # a message that is not lost comes at once
     assert not task.done(), "nobody told it"
     stage.redis.client_kill_filter(_type="pubsub")
     await _granted(stage, task, lock, owner)

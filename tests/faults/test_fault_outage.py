@@ -117,7 +117,7 @@ async def test_a_wait_ends_in_time(own: Stage, outage: Outage) -> None:
     waiting = [
         asyncio.create_task(_timed(own.owner(), lock.acquire, timeout=1.0)) for _ in range(5)
     ]
-    await asyncio.sleep(0.3)
+    await own.waits(5)
     outage.begin()
     took = await asyncio.gather(*waiting)
     outage.end()
@@ -142,11 +142,11 @@ async def test_an_outage_is_sat_out(own: Stage, outage: Outage) -> None:
     waiter = own.owner()
     await owner.do(lock.acquire)
     waiting = asyncio.create_task(waiter.do(lock.acquire, timeout=10))
-    await asyncio.sleep(0.2)
+    await own.waits()
     outage.begin()
     releasing = asyncio.create_task(owner.do(lock.release))
     taking = asyncio.create_task(own.owner().do(own.client().lock("other").acquire, timeout=10))
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(0.7)  # the outage outlasts a command time-out
     assert not waiting.done()
     assert not releasing.done()
     outage.end()
@@ -249,7 +249,7 @@ async def test_a_loss_is_told_while_a_renewal_hangs(own: Stage, fresh_server: Re
     await owner.do(short.acquire, lease=4.3)
     hold, told = await owner.do(lambda: short.hold), list[float]()
     await owner.do(hold.on_lost, lambda: told.append(time.monotonic()))
-    await asyncio.sleep(3.2)
+    await asyncio.sleep(3.2)  # a renewal is due soon
     fresh_server.pause()
     # The renewal of the long one is sent 4 s after the start, and given up after another two.
     ends = time.monotonic() + hold.remaining

@@ -246,9 +246,8 @@ async def test_close_with_waiters_while_the_server_is_away(
     waiting = [
         asyncio.create_task(owner.do(client.lock("name").acquire, timeout=30)) for owner in owners
     ]
-    await asyncio.sleep(0.3)
+    await own.waits(4)
     fresh_server.pause()
-    await asyncio.sleep(0.2)
     closing = asyncio.get_running_loop().run_in_executor(None, client.close)
     if own.face.is_async:
         closing = await closing

@@ -247,7 +247,7 @@ async def test_an_unknown_script_in_a_renewal(stage: Stage) -> None:
     renewing = asyncio.create_task(renewed(*holds))
     while not renewing.done():
         stage.redis.script_flush()
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # scripts are known in between
     await renewing
     for lock in locks:
         assert await owner.do(lock.owned)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.patience import let_others_run
 
 from interlock import HoldLostError, ServerUnavailableError
 
@@ -84,16 +85,16 @@ async def test_restarted_empty_while_waited_for(own: Stage, fresh_server: RedisS
         taken = await owner.do(lock.acquire, timeout=15)
         inside.append(number)
         assert len(inside) == 1
-        await asyncio.sleep(0.01)
+        await let_others_run(5)
         inside.remove(number)
         await owner.do(lock.release)
         return taken
 
     waiting = [asyncio.create_task(wait(number)) for number in range(4)]
-    await asyncio.sleep(0.3)
+    await own.waits(4)
     assert not any(task.done() for task in waiting)
     fresh_server.kill()
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # they are refused meanwhile
     fresh_server.restart()
     assert await asyncio.wait_for(asyncio.gather(*waiting), 15) == [True] * 4
 
@@ -111,13 +112,13 @@ async def test_an_acquire_that_a_paused_server_executes_late(
         with pytest.raises(ServerUnavailableError) as caught:
             await owner.do(lock.acquire, timeout=0)
         assert caught.value.sent
-        await asyncio.sleep(0.2 * number)
+        await asyncio.sleep(0.2 * number)  # the server stands still for a while
         own.redis.connection_pool.disconnect()
         fresh_server.resume()
         calls = int(own.redis.info("commandstats")["cmdstat_evalsha"]["calls"])
         assert calls
         await until(lambda: not own.redis.exists("name"), 10, "the late acquire is undone")
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3)  # what comes late has come
         assert not own.redis.exists("name"), "and stays so"
         other = own.owner()
         assert await other.do(lock.acquire, timeout=10)
@@ -144,5 +145,5 @@ async def test_many_acquires_that_a_paused_server_executes_late(
     assert all(isinstance(outcome, ServerUnavailableError) for outcome in outcomes)
     fresh_server.resume()
     await until(lambda: own.redis.dbsize() == 0, 10, "all are undone")
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # what comes late has come
     assert own.redis.dbsize() == 0

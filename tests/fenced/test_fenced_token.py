@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import until
+from tests.lock.lock_like import renewed, until
 from tests.support.proxy import command, drop_reply, drop_request, duplicate
 
 import interlock
@@ -102,7 +101,7 @@ async def test_it_stays_through_re_entry_extension_and_renewal(stage: Stage) -> 
     again = await owner.do(lambda: lock.hold)
     assert (again.depth, again.token, hold.token) == (2, 1, 1)
     await owner.do(lock.extend, 2.1)
-    await asyncio.sleep(2.5)
+    await renewed(hold)
     assert hold.valid, "it was renewed past its lease"
     assert (hold.token, stage.redis.get(COUNTER)) == (1, b"1")
     await owner.do(lock.release)

@@ -142,7 +142,6 @@ async def test_java_and_we_draw_from_one_counter(stage: Stage) -> None:
     waiting = asyncio.create_task(owner.do(lock.acquire))
     channel = b"redisson_lock__channel:{orders}"
     await until(lambda: channel in stage.redis.pubsub_channels(), 5, "it subscribed")
-    await asyncio.sleep(0.2)
     stage.redis.delete("orders")
     stage.redis.publish(channel, "0")
     assert await asyncio.wait_for(waiting, 5)

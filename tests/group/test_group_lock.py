@@ -65,9 +65,9 @@ async def test_a_waiter_waits_for_its_values_only(stage: Stage) -> None:
     await owners[0].do(first.acquire)
     await owners[1].do(second.acquire)
     waiting = asyncio.create_task(owners[2].do(client.group_lock("g", ["a"]).acquire))
-    await asyncio.sleep(0.2)
+    await stage.waits()
     behind = asyncio.create_task(owners[3].do(client.group_lock("g", ["b"]).acquire))
-    await asyncio.sleep(0.2)
+    await stage.waits(2)
     await owners[1].do(second.release)
     assert await asyncio.wait_for(behind, 5)
     assert not waiting.done()
@@ -131,7 +131,7 @@ async def test_many_values(stage: Stage) -> None:
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
     assert stage.redis.hlen("g") == 3000
-    await asyncio.sleep(2.5)
+    await renewed(hold)
     assert hold.valid
     assert await owner.do(lock.owned)
     await owner.do(lock.release)
@@ -156,7 +156,7 @@ async def test_random_subsets(stage: Stage) -> None:
             for value in values:
                 inside[value] += 1
             assert max(inside.values()) == 1
-            await asyncio.sleep(draw.random() / 100)
+            await owner.do(lock.locked)
             for value in values:
                 inside[value] -= 1
             entries += 1

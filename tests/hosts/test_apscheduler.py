@@ -114,7 +114,7 @@ def test_a_scheduler_that_starts_later(redis_url: str) -> None:
     with interlock.connect(redis_url) as client:
         asked = Mock(wraps=client)
         single = Single(scheduler, asked, "it").start()
-        time.sleep(0.2)
+        time.sleep(0.2)  # a thread would have asked by then
         asked.try_lock.assert_not_called()
         scheduler.start(paused=True)
         wait_until(lambda: single.leading, SOON, "it leads")
@@ -173,7 +173,6 @@ def test_shutdown_that_waits(redis_url: str, monkeypatch: pytest.MonkeyPatch) ->
             stopping = threading.Thread(target=scheduler.shutdown)
             stopping.start()
             wait_until(lambda: not scheduler.running, SOON, "it is shut down")
-            time.sleep(0.2)
             assert single.leading
             assert client.lock("it").locked()
             end.set()

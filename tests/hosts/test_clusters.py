@@ -30,7 +30,7 @@ KUBERNETES = "1.31"
 MIGRATE = """
 import json, os, sys, time
 began = time.monotonic()
-time.sleep(0.1)
+time.sleep(0.1)  # a migration takes real time
 with open(sys.argv[1], "a") as log:
     print(json.dumps([began, time.monotonic(), os.environ["INTERLOCK_NAME"]]), file=log)
 """

@@ -47,7 +47,7 @@ with client.lock("name") as hold:
     thread.join()
     assert len(caught) == 1
     # Renewed beyond its lease, while this greenlet sleeps.
-    time.sleep(2)
+    time.sleep(2)  # longer than the lease
     assert hold.valid and client.lock("name").owned()
 
 # A waiter is woken by a release in another client, not by its poll cap.
@@ -62,7 +62,7 @@ def wait():
 
 waiter = threading.Thread(target=wait)
 waiter.start()
-time.sleep(0.2)
+time.sleep(0.2)  # until it waits
 released = time.monotonic()
 other.lock("woken").release()
 waiter.join()
@@ -80,7 +80,7 @@ hold = client.try_lock("lost")
 hold.on_lost(lambda: told.append(hold.name))
 other.lock("lost").force_release()
 assert hold.lost.wait(5)
-time.sleep(0.05)
+time.sleep(0.05)  # the thread that tells
 assert told == ["lost"], told
 
 # Closing wakes who waits, releases what is held, and leaves nothing behind.
@@ -97,7 +97,7 @@ def wait_for_long():
 
 waiter = threading.Thread(target=wait_for_long)
 waiter.start()
-time.sleep(0.2)
+time.sleep(0.2)  # until it waits
 client.close()
 waiter.join(10)
 assert len(errors) == 1

@@ -60,7 +60,7 @@ def tick():
     global ticks
     while not done:
         ticks += 1
-        time.sleep(0.001)
+        time.sleep(0.001)  # a tick of real time
 
 
 def take_turns():
@@ -69,7 +69,7 @@ def take_turns():
         with client.lock("shared", timeout=20):
             inside += 1
             assert inside == 1
-            time.sleep(0.001)
+            client.lock("other").locked()
             inside -= 1
             turns += 1
 
@@ -128,7 +128,7 @@ def test_a_greenlet_that_sleeps_keeps_its_holds(redis_url: str) -> None:
             other = client.lock("other")
             other.acquire()
             if client.try_lock("name"):
-                time.sleep(2)
+                time.sleep(2)  # longer than the lease: a hold that sleeps is renewed
                 print(other.owned())
                 with client.lock("name") as hold:
                     print(hold.depth)

@@ -35,7 +35,7 @@ class Model:
         """Answer one request."""
         self.running += 1
         self.most = max(self.most, self.running)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # a model takes real time
         self.running -= 1
         return ModelResponse(parts=[TextPart("done")])
 
@@ -68,7 +68,7 @@ async def test_what_fails(redis_url: str, caplog: pytest.LogCaptureFixture) -> N
         await limiter.acquire("model:test")
         with pytest.raises(AcquireTimeoutError):
             await limiter.acquire("model:test")
-        await asyncio.sleep(0.35)
+        await asyncio.sleep(0.35)  # the permit's lease ends
         with caplog.at_level(logging.WARNING, "interlock"):
             limiter.release()
             await limiter.close()

@@ -48,7 +48,7 @@ def test_tasks_take_turns(redis_url: str) -> None:
                         assert inside == 1
                         assert hold.valid
                         assert await client.lock("name").owned()
-                        await trio.sleep(0.001)
+                        await trio.lowlevel.checkpoint()
                         inside -= 1
 
             for _ in range(10):
@@ -68,7 +68,7 @@ def test_a_task_waits_for_another_client(redis_url: str) -> None:
             nonlocal ticks
             while True:
                 ticks += 1
-                await trio.sleep(0.005)
+                await trio.sleep(0.005)  # a tick of real time
 
         with interlock.connect(redis_url) as other:
             async with interlock.trio.connect(redis_url) as client, trio.open_nursery() as nursery:
@@ -294,7 +294,7 @@ def test_a_waiter_learns_that_the_client_closed(redis_url: str, redis_client: re
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
-            await trio.sleep(0.1)
+            await trio.sleep(0.1)  # until it waits
             await client.close()
         with pytest.raises(interlock.ClosedError):
             await client.lock("name").acquire()
@@ -406,7 +406,7 @@ def test_a_dropped_hold_is_its_tasks(redis_url: str) -> None:
                 nursery.start_soon(take)
             with trio.fail_after(20):
                 while await client.lock("name").locked():  # noqa: ASYNC110 - the server tells
-                    await trio.sleep(0.01)
+                    await trio.sleep(0.01)  # between two questions
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -54,14 +54,14 @@ with interlock.connect(url, lease=1.2) as client:
             with client.lock("name", timeout=20):
                 inside.append(1)
                 assert len(inside) == 1
-                time.sleep(0.001)
+                client.lock("other").locked()
                 inside.pop()
 
     threads = [threading.Thread(target=work) for _ in range(5)]
     for thread in threads: thread.start()
     for thread in threads: thread.join()
     with client.lock("name") as hold:
-        time.sleep(1.6)
+        time.sleep(1.6)  # longer than the lease: it is renewed
         assert hold.valid
 
 
@@ -71,7 +71,7 @@ async def main():
             async with client.lock("name", timeout=20):
                 inside.append(1)
                 assert len(inside) == 1
-                await asyncio.sleep(0.001)
+                await client.lock("other").locked()
                 inside.pop()
 
         await asyncio.gather(*(work() for _ in range(10)))

@@ -153,7 +153,7 @@ class Agent:
                 unknown = str(error).startswith("RedisNodeNotFoundException: entry for")
                 if not unknown or time.monotonic() > deadline:
                     raise
-            time.sleep(0.1)
+            time.sleep(0.1)  # until the client has heard of the server
 
     def owner(self, thread: str, client: str = "main") -> str:
         """Return the owner's id that *thread* has in Redis."""

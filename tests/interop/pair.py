@@ -25,6 +25,11 @@ SHORT = 2.0
 """Seconds: the lease of the client ``short``, renewed by its watchdog."""
 
 
+def settle() -> None:
+    """Give processes of both languages the time to wait, or to be woken and go on."""
+    time.sleep(SETTLE)  # Java tells nobody whether it waits
+
+
 @dataclass(frozen=True, slots=True)
 class Party:
     """One thread of an agent at one object.
@@ -54,7 +59,7 @@ class Party:
             AssertionError: it did not wait.
         """
         waiting = self.start(do, **rest)
-        time.sleep(SETTLE)
+        settle()
         assert not waiting.done(), waiting
         return waiting
 

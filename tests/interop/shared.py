@@ -99,7 +99,7 @@ class Slot:
         # At once: who judges meanwhile must know of it.
         self.pauses.append((began, began + seconds + SLACK))
         self.agent.pause()
-        time.sleep(seconds)
+        time.sleep(seconds)  # a process that is really stopped
         self.agent.resume()
         # It needs a moment until it has caught up.
         self.pauses[-1] = (began, time.monotonic() + 1)

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from .agent import PATIENCE, AgentError
-from .pair import SETTLE
+from .pair import settle
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -77,7 +77,7 @@ class Stage:
             else:
                 state["answer"] = self._answer(ending, given, number)
             if waiting:  # let it begin to, or go on because of this
-                time.sleep(SETTLE)
+                settle()
             assert not (step.waits and ending.done()), state
             waiting = [future for future in waiting if not future.done()]
             states.append(state | {"keys": self._keys(), "messages": self._messages()})

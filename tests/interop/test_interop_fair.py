@@ -101,7 +101,7 @@ def test_a_long_wait_keeps_the_order(server: RedisServer, java: Agent, python: A
     """Waiters are served in order even after a Python place would end: they keep asking."""
     mixed = [(python, "main"), (java, "main"), (python, "main")]
     queue = _queue(server, f"long:{python.language}", mixed)
-    time.sleep(EQUAL + 1)
+    time.sleep(EQUAL + 1)  # a place that is not renewed ends
     assert len(queue) == 3
     acquired = queue.serve()
     assert acquired == sorted(acquired)

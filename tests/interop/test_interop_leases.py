@@ -43,7 +43,7 @@ def test_both_languages_renew_past_three_leases(pair: Pair) -> None:
     for kind in KINDS:
         held[kind] = pair.of_first(kind, kind, client="short", **_target(pair, kind))
         assert held[kind].ask("acquire", timeout=PROMPT), kind
-    time.sleep(3.5 * SHORT)
+    time.sleep(3.5 * SHORT)  # three leases: both languages renew
     for kind, holder in held.items():
         rival_kind = "write" if kind == "read" else kind
         rival = pair.of_second(rival_kind, client="short", **_target(pair, kind))

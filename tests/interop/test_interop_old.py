@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop.agent import REFUSALS, AgentError
-from tests.interop.pair import PROMPT, SHORT
+from tests.interop.pair import PROMPT, SHORT, settle
 
 if TYPE_CHECKING:
     from tests.interop.pair import Pair
@@ -27,7 +27,7 @@ def test_a_release_wakes_the_waiter_of_the_other_language(old_pair: Pair, kind: 
         type(waiter)(waiter.agent, "other", waiter.target).ask("release")
     assert refusal.value.kind in REFUSALS
     holder.ask("release")
-    time.sleep(0.3)
+    settle()
     assert not waiting.done()
     holder.ask("release")
     assert waiting.result(PROMPT).value is True
@@ -51,7 +51,7 @@ def test_both_renew(old_pair: Pair) -> None:
     held = [old_pair.of_first(kind, kind, client="short") for kind in ("lock", "fair", "write")]
     for holder in held:
         assert holder.ask("acquire")
-    time.sleep(3.5 * SHORT)
+    time.sleep(3.5 * SHORT)  # three leases: both languages renew
     for kind, holder in zip(("lock", "fair", "write"), held, strict=True):
         assert not old_pair.of_second(kind).ask("acquire", timeout=0), kind
         holder.ask("release")

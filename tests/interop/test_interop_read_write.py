@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop.agent import AgentError
-from tests.interop.pair import PROMPT, SETTLE
+from tests.interop.pair import PROMPT, settle
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -144,7 +144,7 @@ def test_javas_read_lock_object_remembers_a_lease(one_pair: Pair) -> None:
 
 
 def _done(waiting: Future[Answer]) -> bool:
-    time.sleep(SETTLE)
+    settle()
     return waiting.done()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop.agent import AgentError
-from tests.interop.pair import PROMPT
+from tests.interop.pair import PROMPT, settle
 
 if TYPE_CHECKING:
     from tests.interop.pair import Pair, Party
@@ -22,7 +22,7 @@ def test_permits_released_in_one_language_wake_the_other(pair: Pair) -> None:
     assert giver.ask("acquire", n=1, timeout=0)
     waiting = taker.wait(n=2, timeout=30)
     giver.ask("release", n=1)
-    time.sleep(0.3)
+    settle()
     assert not waiting.done()
     giver.ask("release", n=1)
     assert waiting.result(PROMPT).value is True
@@ -37,7 +37,7 @@ def test_all_waiters_get_what_is_there(pair: Pair) -> None:
     assert giver.ask("try_set_permits", n=0)
     takers = [party for n in range(2) for party in pair.at("semaphore", f"w{n}")]
     waiting = [taker.start("acquire", timeout=30) for taker in takers]
-    time.sleep(0.6)
+    settle()
     giver.ask("release", n=4)
     assert [taken.result(PROMPT).value for taken in waiting] == [True] * 4
     assert giver.ask("available_permits") == 0
@@ -101,7 +101,7 @@ def test_a_leased_permit_can_be_kept_and_given_back_by_the_other_language(pair: 
     assert holder.ask("try_set_permits", n=1)
     ids = holder.ask("acquire", timeout=0, lease=2)
     other.ask("update_lease", ids=ids, lease=60)
-    time.sleep(2.2)
+    time.sleep(2.2)  # longer than the first lease
     assert not other.ask("acquire", timeout=0, lease=60)
     other.ask("release", ids=ids)
     assert other.ask("available_permits") == 1

@@ -152,7 +152,7 @@ class Toil:
     ) -> None:
         if target["kind"] == "leased_semaphore":
             target = {**target, "ids": got.value}
-        time.sleep(holding)
+        time.sleep(holding)  # a job takes real time
         given_up, ended = time.monotonic(), 0.0
         try:
             entered = self._enter_again(agent, f"lane {lane}", target, lease, depth - 1)

@@ -95,7 +95,7 @@ class Torture:
     def _trouble(self, slots: list[Slot], chance: random.Random) -> None:
         """Pause and kill processes until the time is over."""
         while (left := self._toil.until - 3 - time.monotonic()) > 0:
-            time.sleep(min(left, chance.uniform(1.0, 3.0)))
+            time.sleep(min(left, chance.uniform(1.0, 3.0)))  # trouble in real time
             slot = chance.choice(slots)
             if chance.random() < 0.5:
                 slot.pause(chance.choice([0.3, 1.0, 0.5 * LEASE, 1.3 * LEASE]))
@@ -108,7 +108,7 @@ class Torture:
 
     def _left_over(self, server: RedisServer) -> list[str]:
         """Return what is on the server that should not be there when all leases are over."""
-        time.sleep(LEASE + 1)
+        time.sleep(LEASE + 1)  # all leases of a real server end
         faults = []
         with server.client() as client:
             for key in client.scan_iter():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import until
+from tests.lock.lock_like import queued, sent_in, until
 from tests.support.proxy import command, swallow_reply
 
 import interlock
@@ -28,7 +28,7 @@ async def _waiting(stage: Stage, latch: Any, **options: Any) -> asyncio.Task[Any
     """Return a wait that has begun and sleeps."""
     task = asyncio.create_task(stage.owner().do(latch.wait, **options))
     await until(lambda: stage.redis.pubsub_channels() == [CHANNEL], 5, "it waits")
-    await asyncio.sleep(0.2)
+    await stage.waits()
     assert not task.done()
     return task
 
@@ -40,7 +40,6 @@ async def test_it_opens_at_zero(stage: Stage) -> None:
     waiting = await _waiting(stage, stage.lock(stage.client(poll_cap=60)))
     await owner.do(latch.count_down)
     assert await owner.do(latch.count) == 1
-    await asyncio.sleep(0.2)
     assert not waiting.done()
     await owner.do(latch.count_down)
     assert await asyncio.wait_for(waiting, 5) is True
@@ -125,7 +124,7 @@ async def test_an_opening_is_not_missed(stage: Stage, proxy: FaultProxy) -> None
     await owner.do(latch.try_set_count, 1)
     assert await asyncio.wait_for(waiting, 5) is True
     again = await _waiting(stage, stage.lock(stage.client(proxy.url(), poll_cap=0.5)))
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(0.7)  # longer than its poll cap
     assert not again.done(), "an earlier opening does not let it go on"
     await owner.do(latch.delete)
     await owner.do(latch.try_set_count, 1)
@@ -153,9 +152,8 @@ async def test_idle_waiters_are_nearly_silent(stage: Stage, proxy: FaultProxy) -
     waiting = [
         asyncio.create_task(stage.owner().do(stage.lock(client).wait, timeout=3)) for _ in range(30)
     ]
-    await asyncio.sleep(1)
-    proxy.clear_record()
-    await asyncio.sleep(1.5)
+    await stage.waits(30)
+    await sent_in(proxy, 1.5)
     assert proxy.commands["EVALSHA"] <= 15, "each for itself would be 90"
     assert not any(await asyncio.gather(*waiting))
 
@@ -169,7 +167,8 @@ async def test_all_go_on(stage: Stage, redis_url: str) -> None:
         async def main():
             async with interlock.asyncio.connect(url, poll_cap=60) as client:
                 tasks = [asyncio.create_task(wait(client)) for _ in range(5)]
-                await asyncio.sleep(0.5)
+                while waiters(client) < 5:
+                    await asyncio.wait(tasks, timeout=0.01)
                 say("waits")
                 await asyncio.gather(*tasks)
         asyncio.run(main())
@@ -187,7 +186,7 @@ async def test_all_go_on(stage: Stage, redis_url: str) -> None:
         await until(
             lambda: stage.redis.pubsub_numsub(CHANNEL.decode())[0][1] == 4, 5, "all clients listen"
         )
-        await asyncio.sleep(1)
+        await stage.waits(100)
         await owner.do(latch.count_down)
         assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [True] * 100
         for each in children:
@@ -211,7 +210,7 @@ async def test_a_cancelled_waiter_passes_its_turn_on(redis_url: str) -> None:
         latch = client.count_down_latch("name")
         await latch.try_set_count(1)
         waiting = [asyncio.create_task(latch.wait()) for _ in range(3)]
-        await asyncio.sleep(0.3)
+        await queued(client, count=3)
         waiting[0].cancel()
         await latch.count_down()
         outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)

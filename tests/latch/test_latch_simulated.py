@@ -36,7 +36,7 @@ def _setter(count: int) -> Callable[[Process], Work]:
 
 def _counter(me: Process) -> Work:
     """Count down; return whether it counts, as far as this process was told."""
-    yield me.sleep(0.05)
+    yield me.pass_time(0.05)
     try:
         yield _latch(me).count_down()
     except ServerUnavailableError as error:
@@ -103,7 +103,7 @@ def test_a_deletion_reaches_every_waiter(place: int) -> None:
     """A deletion is an error to all three waiters of a client, even if a reply to it is lost."""
 
     def remover(me: Process) -> Work:
-        yield me.sleep(0.05)
+        yield me.pass_time(0.05)
         return (yield _latch(me).delete())
 
     programs = {"w0": _waiter, "w1": _waiter, "w2": _waiter, "r0": remover}

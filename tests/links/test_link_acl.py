@@ -60,7 +60,7 @@ async def _do_everything(stage: Stage, url: str, server: redis.Redis) -> bytes:
     await owner.do(lock.release)
     [counted] = server.hvals(NAME)
     waiting = asyncio.create_task(other.do(theirs.acquire, timeout=5))
-    await asyncio.sleep(0.1)
+    await stage.waits()
     await owner.do(lock.release)
     assert await waiting
     await other.do(theirs.force_release)
@@ -119,7 +119,7 @@ async def test_a_channel_of_others_is_not_heard(stage: Stage, app: RedisServer) 
             asyncio.create_task(owner.do(client.lock(name).acquire, timeout=5))
             for owner, name in zip((deaf, hearing), names, strict=True)
         ]
-        await asyncio.sleep(0.2)
+        await stage.waits(2)
         assert server.pubsub_channels() == [b"redisson_lock__channel:{locks:heard}"]
         server.delete(*names)
         assert await asyncio.gather(*waiting) == [True, True]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import renewed
+from tests.lock.lock_like import renewed, until
 from tests.support.cards import FOR_OPERATORS
 from tests.support.scripts import SENT, TEXTS
 
@@ -146,7 +146,7 @@ async def _semaphore(stage: Stage, clients: list[Any]) -> None:
     assert await a.do(mine.try_set_permits, 1)
     assert await a.do(mine.acquire)
     waiting = asyncio.create_task(b.do(theirs.acquire, timeout=10))
-    await asyncio.sleep(0.2)
+    await stage.waits()
     await a.do(mine.release)
     assert await waiting
     await a.do(mine.add_permits, 2)
@@ -170,8 +170,11 @@ async def _leased(stage: Stage, clients: list[Any]) -> None:
     await a.do(mine.set_permits, 3)
     assert await a.do(mine.permits) == 3
     await a.do(mine.acquire, lease=0.2)
-    await asyncio.sleep(0.3)
-    assert await a.do(mine.acquired_permits) == 1
+
+    async def one_has_ended() -> bool:
+        return await a.do(mine.acquired_permits) == 1
+
+    await until(one_has_ended, 10, "the permit's lease has ended")
 
 
 async def _latch(stage: Stage, clients: list[Any]) -> None:
@@ -180,7 +183,7 @@ async def _latch(stage: Stage, clients: list[Any]) -> None:
     for end in (mine.count_down, mine.delete):
         assert await a.do(mine.try_set_count, 1)
         waiting = asyncio.create_task(b.do(theirs.wait, timeout=10))
-        await asyncio.sleep(0.2)
+        await stage.waits()
         assert await a.do(mine.count) == 1
         await a.do(end)
         if end == mine.delete:
@@ -194,7 +197,7 @@ async def _event(stage: Stage, clients: list[Any]) -> None:
     a, b = stage.owner(), stage.owner()
     mine, theirs = [client.event(NAME) for client in clients]
     waiting = asyncio.create_task(b.do(theirs.wait, timeout=10))
-    await asyncio.sleep(0.2)
+    await stage.waits()
     await a.do(mine.set)
     assert await waiting
     await a.do(mine.clear)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
 from tests.support.address import free_port
 from tests.support.certificates import Certificates
 from tests.support.servers import RedisServer
@@ -171,8 +172,13 @@ async def test_too_many_clients_is_sat_out(stage: Stage, fresh_server: RedisServ
         with pytest.raises(ServerUnavailableError) as caught:
             await owner.do(lock.acquire, timeout=0.3)
         assert caught.value.code in ("MAXCLIENTS", None)
+
+        def refused() -> int:
+            return int(first.info("stats")["rejected_connections"])
+
+        before = refused()
         waiting = asyncio.create_task(owner.do(lock.acquire, timeout=12))
-        await asyncio.sleep(0.2)
+        await until(lambda: refused() > before, 10, "it is refused")
         first.config_set("maxclients", 100)
         assert await waiting
         await owner.do(lock.release)

@@ -136,7 +136,7 @@ async def test_a_trouble_that_passes_is_sat_out(stage: Stage, fresh_server: Redi
     lock, owner = stage.client(fresh_server.url()).lock("name"), stage.owner()
     with busy(fresh_server):
         waiting = asyncio.create_task(owner.do(lock.acquire, timeout=10))
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3)  # the server refuses it meanwhile
         assert not waiting.done()
     assert await waiting
     await owner.do(lock.release)

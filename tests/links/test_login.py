@@ -143,7 +143,7 @@ async def test_a_provider_of_redis_py_is_asked(rotation: Rotation, stage: Stage)
         (lambda: None, "must be .username, password., not NoneType"),
         (lambda: ("app", 7), "each a str"),
         (lambda: ("app", "pw", -1), "a number above 0"),
-        (lambda: time.sleep(1), "within 0.2 s: the provider hangs"),
+        (lambda: time.sleep(1), "within 0.2 s: the provider hangs"),  # longer than it may take
     ],
 )
 async def test_a_provider_that_fails_is_told_at_once(
@@ -297,7 +297,7 @@ async def test_a_token_that_is_new_each_time_ends_no_subscription(
     waiting = asyncio.ensure_future(waiter.do(lambda: lock.acquire(timeout=20)))
     await asyncio.sleep(3)  # the thread tells every follower again and again
     before = asked
-    await asyncio.sleep(2)
+    await asyncio.sleep(2)  # and asks nobody for another password
     assert asked == before
     await holder.do(lock.release)
     assert await waiting

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 from tests.recorder import Recorder
+from tests.support.patience import let_others_run
 
 from interlock._core.model.effects import Eval, Script
 from interlock._links.pipeline import Pipeline
@@ -42,7 +43,7 @@ async def test_few_commands_are_written_together(pipeline: Pipeline, recorder: R
     """
     replies = [pipeline.send(command) for command in (b"one", b"two", b"three")]
     assert recorder.writes == [b"one"]
-    await asyncio.sleep(0)
+    await let_others_run()
     assert recorder.writes == [b"one", b"twothree"]
 
     pipeline.data_received(b":1\r\n:2\r\n:")
@@ -57,13 +58,13 @@ async def test_many_commands_do_not_wait_for_the_end_of_the_turn(
     """Commands leave when as many have gathered as are under way: a thousand take few writes."""
     replies = [pipeline.send(b"%x" % number) for number in range(15)]
     assert recorder.writes == [b"0", b"1234", b"56789"]
-    await asyncio.sleep(0)
+    await let_others_run()
     assert recorder.writes == [b"0", b"1234", b"56789", b"abcde"]
 
     pipeline.data_received(b":7\r\n" * 15)
     assert await asyncio.gather(*replies) == [7] * 15
     _ = [pipeline.send(b"x") for _ in range(1000)]
-    await asyncio.sleep(0)
+    await let_others_run()
     assert [len(write) for write in recorder.writes[4:]] == [1, 4, 5, 10, 20, 40, 80, 160, 320, 360]
     pipeline.close()
 
@@ -77,7 +78,7 @@ async def test_what_belongs_together_is_written_together(
     assert recorder.writes == [b"asking script wait info"]
 
     _ = pipeline.send_all([b"script ", b"wait"])
-    await asyncio.sleep(0)
+    await let_others_run()
     assert recorder.writes == [b"asking script wait info", b"script wait"]
     pipeline.close()
 
@@ -87,7 +88,7 @@ async def test_a_command_in_a_hurry_has_its_time_however_it_is_written(
 ) -> None:
     """At once, before the turn ends or with it: it is given up like any other."""
     replies = [pipeline._send(b"x", 0.01) for _ in range(6)]
-    await asyncio.sleep(0)
+    await let_others_run()
     assert recorder.writes == [b"x", b"xxxx", b"x"]
 
     async with asyncio.timeout(30):
@@ -107,7 +108,7 @@ async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None
     calls = [Eval(SCRIPT, ("x",), (), then=told.append) for _ in range(4)]
     first, dropped, refused, never = [pipeline.begin(call, 60.0) for call in calls]
     waiting = asyncio.create_task(asyncio.wait_for(first, 10))
-    await asyncio.sleep(0)
+    await let_others_run()
     dropped.cancel()
     pipeline.data_received(b":1\r\n:2\r\n-ERR no\r\n")
     assert told[0] == 1

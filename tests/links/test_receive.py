@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import socket
 import sysconfig
@@ -12,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.patience import wait_until
 
 from interlock._links.resp import ParserError
 from interlock._links.shared_connection import meaning
@@ -88,8 +90,7 @@ def test_one_thread_at_a_time(stand: Stand) -> None:
     """While one thread receives, another is told so at once."""
     first = threading.Thread(target=stand.receive)
     first.start()
-    while not stand.token.locked():
-        time.sleep(0.001)
+    wait_until(stand.token.locked, 10, "it receives")
     assert stand.receive() is None
     stand.theirs.sendall(MESSAGE)
     first.join(SECONDS)
@@ -201,7 +202,7 @@ def test_the_collector_of_the_host_is_left_alone(stand: Stand) -> None:
             switch, wanted = (gc.enable, True) if number % 2 else (gc.disable, False)
             switch()
             if number % 10 == 0:
-                time.sleep(0)  # let them run
+                os.sched_yield()  # gives the interpreter lock to the others
             assert gc.isenabled() is wanted
     finally:
         over.set()
@@ -222,8 +223,7 @@ def test_the_collector_may_be_switched_during_a_wait(
     try:
         waits = threading.Thread(target=stand.receive)
         waits.start()
-        while not stand.token.locked():
-            time.sleep(0.001)
+        wait_until(stand.token.locked, 10, "it receives")
         switch()
         stand.theirs.sendall(MESSAGE)
         waits.join(SECONDS)

@@ -20,6 +20,17 @@ url = sys.argv[1]
 def say(*words):
     # By one write: a forked child says something at the same time.
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+def until(condition):
+    while not condition():
+        time.sleep(0.01)  # between two questions
+def waiters(client):
+    return sum(map(len, [*client._driver.session.waiters.queues.values()]))
+def renewed(hold):
+    left = [hold.remaining]
+    def grown():
+        left.append(hold.remaining)
+        return left.pop(-2) < left[-1]
+    until(grown)
 # Which callbacks of an event loop took long is nothing to tell of: the machine may be busy.
 logging.getLogger("asyncio").addFilter(lambda record: not record.msg.startswith("Executing "))
 """

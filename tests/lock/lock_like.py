@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import redis
+    from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
 
 
@@ -233,6 +235,15 @@ class Stage:
         keys = {key.decode() for key in self.redis.scan_iter() if not is_card(key)}
         return keys - self.kind.keeps(name)
 
+    async def waits(self, count: int = 1) -> None:
+        """Wait until *count* owners queue in the clients made here.
+
+        A spin lock has no queue: its owner only asks again.
+        """
+        if not self.kind.name.startswith("spin"):
+            clients = [each for key, more in self._clients.items() for each in (key, *more)]
+            await queued(*clients, count=count)
+
     async def close(self, client: Any) -> None:
         """Close *client*, and those of other servers that were made with it."""
         for each in (client, *self._clients.get(client, ())):
@@ -271,7 +282,73 @@ async def until(condition: Callable[[], Any], timeout: float, what: str) -> None
             return
         if asyncio.get_running_loop().time() > deadline:
             raise TimeoutError(f"waited {PATIENCE * timeout} s in vain until {what}")
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # between two questions: others need the processor
+
+
+def waiters(*clients: Any) -> int:
+    """Return how many threads and tasks queue in *clients*, for anything."""
+    queues = [
+        queue for each in clients for queue in [*each._driver.session.waiters.queues.values()]
+    ]
+    return sum(map(len, queues))
+
+
+def resting(*clients: Any, count: int = 1) -> Callable[[], bool]:
+    """Return a question: do *count* threads and tasks queue in *clients*, and rest?
+
+    They rest when every subscription is confirmed, and who is in front has looked after that. The
+    answer is yes only at the second time: a thread may be between these two.
+    """
+    times = 0
+
+    def ask() -> bool:
+        nonlocal times
+        times = times + 1 if waiters(*clients) >= count and not any(map(_moves, clients)) else 0
+        return times > 1
+
+    return ask
+
+
+def _moves(client: Any) -> bool:
+    """Return whether a waiter of *client* is about to ask the server, or asks it."""
+    lanes = [*client._driver._subscriber._lanes.values()]
+    queues = [*client._driver.session.waiters.queues.values()]
+    fronts = [waiter for queue in queues for waiter in [*queue][:1]]
+    return any(lane._unanswered for lane in lanes) or any(
+        waiter.asking or waiter.busy for waiter in fronts
+    )
+
+
+async def queued(*clients: Any, count: int = 1) -> None:
+    """Wait until *count* threads and tasks queue in *clients*, and rest.
+
+    Raises:
+        TimeoutError: there are fewer.
+    """
+    await until(resting(*clients, count=count), 10, f"{count} wait")
+
+
+def grows(server: redis.Redis, key: str) -> Callable[[], bool]:
+    """Return a question: has what is left of *key*'s lease grown since it was asked last?"""
+    left = server.pttl(key)
+
+    def ask() -> bool:
+        nonlocal left
+        before, left = left, server.pttl(key)
+        return left > before
+
+    return ask
+
+
+async def sent_in(proxy: FaultProxy, seconds: float) -> float:
+    """Let waiters and renewals send for *seconds*; return how long it was.
+
+    *proxy* has counted what they sent.
+    """
+    proxy.clear_record()
+    began = time.monotonic()
+    await asyncio.sleep(seconds)  # what is sent in real time is counted
+    return time.monotonic() - began
 
 
 async def renewed(*holds: Any, timeout: float = 20.0) -> None:

@@ -218,7 +218,7 @@ async def test_a_look_up_alone_changes_nothing(plain: Stage) -> None:
 
     hold = await owner.do(enter)
     gc.collect()
-    await asyncio.sleep(2.2)
+    await renewed(hold)
     assert hold.valid
     await owner.do(lock.release)
     assert plain.left_behind() == set()

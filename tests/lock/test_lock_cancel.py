@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 from tests.lock.interrupting import Moment, Points
 from tests.lock.lock_like import until
+from tests.support.patience import let_others_run
 
 import interlock.asyncio
 from interlock import AcquireTimeoutError
@@ -98,7 +99,7 @@ async def test_a_waiting_acquire(redis_url: str, redis_client: redis.Redis, mome
             await lock.acquire()
 
             async def hand_over() -> None:
-                await asyncio.sleep(0.03)
+                await asyncio.sleep(0.03)  # until the other waits, or was cancelled
                 await lock.release()
 
             async def acquire_beside_others() -> None:
@@ -169,8 +170,8 @@ async def test_a_with_statement(redis_url: str, redis_client: redis.Redis, momen
     async def prepare(client: Client) -> Coroutine[Any, Any, object]:
         async def body() -> None:
             async with client.lock("name", timeout=1):
-                await asyncio.sleep(0)
-                await asyncio.sleep(0.001)
+                await let_others_run()
+                await asyncio.sleep(0.001)  # a wait that only the loop's clock ends
 
         return body()
 

@@ -82,9 +82,10 @@ async def test_close_waits_for_what_is_under_way(
     client, owner = plain.client(proxy.url()), plain.owner()
     lock = client.lock("name")
     await owner.do(lock.locked)
+    proxy.clear_record()
     proxy.on_request(command("EVALSHA"), fault)
     acquiring = asyncio.create_task(owner.do(lock.acquire))
-    await asyncio.sleep(0.2)
+    await until(lambda: proxy.commands["EVALSHA"], 5, "it asks")
     proxy.clear_rules()
     if plain.face.is_async:
         await client.close()
@@ -95,7 +96,7 @@ async def test_close_waits_for_what_is_under_way(
         assert not await owner.do(lambda: lock.hold)
     except interlock.ClosedError:
         assert not await owner.do(lambda: lock.hold)
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.5)  # a delayed request reaches the server by then
     assert plain.left_behind() == set()
 
 
@@ -110,7 +111,6 @@ async def test_close_gives_back_what_may_have_been_acquired(
     proxy.on_request(command("EVAL"), drop_reply)
     acquiring = asyncio.create_task(owner.do(lock.acquire))
     await until(lambda: plain.left_behind() == {"name"}, 5, "the server has acted")
-    await asyncio.sleep(0.5)
     proxy.clear_rules()
     await plain.close(client)
     with pytest.raises(interlock.ClosedError):
@@ -124,7 +124,7 @@ async def test_close_does_not_wait_for_waiters(plain: Stage) -> None:
     owners = [plain.owner() for _ in range(10)]
     await plain.owner().do(plain.client().lock("name").acquire)
     waiting = [asyncio.create_task(owner.do(client.lock("name").acquire)) for owner in owners]
-    await asyncio.sleep(0.3)
+    await plain.waits(10)
     started = time.monotonic()
     await plain.close(client)
     assert time.monotonic() - started < 3

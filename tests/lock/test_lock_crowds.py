@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.patience import let_others_run
 
 import interlock
 import interlock.asyncio
@@ -86,7 +87,7 @@ async def test_three_owners_in_turn(stage: Stage) -> None:
             assert not inside
             inside.add(number)
             turns.append(number)
-            await asyncio.sleep(0.002)
+            await let_others_run(5)
             inside.discard(number)
             await owners[number].do(lock.release)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import until
+from tests.lock.lock_like import grows, until
+from tests.support.patience import forever, let_others_run
 from tests.support.servers import wait_until
 
 import interlock
@@ -64,6 +64,7 @@ async def test_a_cancelled_close_can_be_repeated(
         await client.lock("name").acquire()
         closing = asyncio.create_task(client.close())
         for turn in range(turns):
+            # Later turns wait for replies of the server.
             await asyncio.sleep(0 if turn < 6 else 0.0005)
         over = closing.done()
         closing.cancel()
@@ -95,7 +96,7 @@ def test_the_exit_carries_on_an_interrupted_close(
         client = interlock.asyncio.connect(url)
         await client.lock("another").acquire()
         closing = asyncio.create_task(client.close())
-        await asyncio.sleep(0)
+        await asyncio.wait({closing}, timeout=0)
         closing.cancel()
         return client
     kept = asyncio.run(main())
@@ -119,8 +120,7 @@ async def test_close_during_the_first_connection(
         acquiring = [
             asyncio.create_task(client.lock(f"name {number}").acquire()) for number in range(5)
         ]
-        for _ in range(turns):
-            await asyncio.sleep(0)
+        await let_others_run(turns)
         await client.close()
         results = await asyncio.gather(*acquiring, return_exceptions=True)
         assert all(
@@ -170,7 +170,6 @@ def test_a_dropped_client_that_was_not_used_is_no_matter(redis_url: str) -> None
         closed.close()
         del unused, closed
         gc.collect()
-        time.sleep(0.1)
     assert caught == []
 
 
@@ -189,7 +188,7 @@ def test_what_a_closed_loop_held_ends(redis_url: str, quiescent: None) -> None:
         await client.lock("name").acquire()
         await client.lock("named", owner="word").acquire()
         kept.extend((client, permit))
-        await asyncio.sleep(60)
+        await forever()
 
     task = loop.create_task(hold())
     loop.run_until_complete(until(lambda: kept, 10, "it holds"))
@@ -231,7 +230,7 @@ async def test_a_named_owner_whose_thread_has_ended(plain: Stage) -> None:
 
     for name in ("one", "two"):
         await first.do(enter if plain.face.is_async else lock, name)
-    await asyncio.sleep(1.5)
+        await until(grows(plain.redis, name), 10, "it is renewed")
     assert not await outside.do(other.lock("one").acquire, timeout=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -284,7 +283,7 @@ def work(url, ready):
     client = interlock.connect(url)
     client.lock("name").acquire()
     def late():
-        time.sleep(0.3)
+        time.sleep(0.3)  # until the main thread has ended
         assert client.lock("name").locked()
     threading.Thread(target=late).start()
     ready.set()

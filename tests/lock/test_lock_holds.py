@@ -10,7 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.lock.lock_like import grows, until
+from tests.support.patience import let_others_run
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
 from interlock._core.model.holds import Hold
@@ -123,7 +124,7 @@ async def test_whoever_waits_for_a_loss_is_woken(stage: Stage) -> None:
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
     waiting = asyncio.create_task(watcher.do(hold.lost.wait))
-    await asyncio.sleep(0.1)
+    await let_others_run()
     assert not waiting.done()
     await owner.do(stage.lock(stage.client()).force_release)
     assert await asyncio.wait_for(waiting, 5) is True
@@ -136,8 +137,7 @@ async def test_a_lease_that_ends_is_a_loss(stage: Stage) -> None:
     await owner.do(lock.acquire, lease=0.3)
     hold = await owner.do(lambda: lock.hold)
     await owner.do(hold.on_lost, lambda: told.append("lost"))
-    await asyncio.sleep(0.31)
-    assert hold.lost.is_set()
+    await until(hold.lost.is_set, 5, "the lease has ended")
     with pytest.raises(HoldLostError, match="expired"):
         hold.ensure()
     await until(lambda: told, 5, "the listener was called")
@@ -286,7 +286,7 @@ async def test_one_waits_no_longer_than_its_own_timeout(plain: Stage) -> None:
     await rival.do(plain.lock(client).acquire)
     one, two = plain.lock(client, owner="job 7"), plain.lock(client, owner="job 7")
     waiting = asyncio.create_task(a.do(one.acquire, timeout=20))
-    await asyncio.sleep(0.1)
+    await plain.waits()
     assert await b.do(two.acquire, timeout=0) is False
     assert await b.do(two.acquire, timeout=0.1) is False
     assert not waiting.done()
@@ -302,7 +302,7 @@ async def test_try_lock_gives_a_hold(plain: Stage) -> None:
     assert 0 < hold.remaining <= 5
     assert not await b.do(client.try_lock, "name")
     waiting = asyncio.create_task(b.do(client.try_lock, "name", timeout=5))
-    await asyncio.sleep(0.2)
+    await plain.waits()
     await a.do(hold.release)
     theirs = await asyncio.wait_for(waiting, 5)
     assert theirs.valid
@@ -411,7 +411,7 @@ async def test_a_hold_entered_again_outlives_its_first_handle(plain: Stage) -> N
     await owner.do(first.release)
     del first
     gc.collect()
-    await asyncio.sleep(2.2)
+    await until(grows(plain.redis, "name"), 10, "it is renewed")
     assert await owner.do(lock.hold_count) == 1
     await owner.do(lock.release)
 

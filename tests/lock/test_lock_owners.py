@@ -125,7 +125,7 @@ async def test_a_waiter_gets_it_on_release(stage: Stage, same_client: bool) -> N
     )
     await a.do(mine.acquire)
     waiting = asyncio.create_task(b.do(theirs.acquire))
-    await asyncio.sleep(0.2)
+    await stage.waits()
     assert not waiting.done()
     released = time.monotonic()
     await a.do(mine.release)
@@ -180,11 +180,12 @@ async def test_a_new_hold_survives_what_settles_a_lost_one(stage: Stage) -> None
     """A hold that is acquired right after a loss stays: nothing late ends it."""
     lock, owner = stage.lock(stage.client()), stage.owner()
     await owner.do(lock.acquire, lease=0.3)
-    await asyncio.sleep(0.35)
+    hold = await owner.do(lambda: lock.hold)
+    await until(hold.lost.is_set, 5, "the lease has ended")
     with pytest.raises(HoldLostError):
         await owner.do(lock.release)
     await owner.do(lock.acquire)
-    await asyncio.sleep(0.4)
+    await asyncio.sleep(0.4)  # a late undoing would come within the lost lease
     assert await owner.do(lock.owned)
     await owner.do(lock.release)
 
@@ -194,7 +195,8 @@ async def test_a_lock_may_be_left_to_its_lease(stage: Stage) -> None:
     lock, owner = stage.lock(stage.client()), stage.owner()
     for _ in range(2):
         assert await owner.do(lock.acquire, timeout=5, lease=0.2)
-        await asyncio.sleep(0.25)
+        hold = await owner.do(lambda: lock.hold)
+        await until(hold.lost.is_set, 5, "the lease has ended")
     assert await owner.do(lock.acquire, timeout=5)
     await owner.do(lock.release)
     assert stage.left_behind() == set()
@@ -205,13 +207,12 @@ async def test_the_handle_of_a_lost_hold_does_not_end_the_next_one(stage: Stage)
     lock, owner = stage.lock(stage.client()), stage.owner()
     await owner.do(lock.acquire, lease=0.3)
     lost = await owner.do(lambda: lock.hold)
-    await asyncio.sleep(0.35)
+    await until(lost.lost.is_set, 5, "the lease has ended")
     with pytest.raises(HoldLostError):
         await owner.do(lock.release)
     await owner.do(lock.acquire)
     with pytest.raises(HoldLostError):
         await owner.do(lost.release)
-    await asyncio.sleep(0.3)
     assert await owner.do(lock.owned)
     await owner.do(lock.release)
 
@@ -240,7 +241,7 @@ async def test_force_release_frees_it_for_the_next(stage: Stage) -> None:
     await a.do(lock.acquire)
     hold = await a.do(lambda: lock.hold)
     waiting = asyncio.create_task(b.do(theirs.acquire))
-    await asyncio.sleep(0.3)
+    await stage.waits()
     assert await c.do(theirs.force_release) is True
     assert await asyncio.wait_for(waiting, 5)
     await until(hold.lost.is_set, 5, "the next renewal told the former holder")
@@ -292,7 +293,7 @@ async def test_close_releases_and_ends_all(stage: Stage) -> None:
     await a.do(lock.acquire)
     local = asyncio.create_task(b.do(lock.acquire))
     remote = asyncio.create_task(c.do(theirs.acquire))
-    await asyncio.sleep(0.15)
+    await stage.waits(2)
     await stage.close(client)
     await stage.close(client)
     with pytest.raises(ClosedError):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import redis
     from tests.support.servers import RedisServer
 
+CHANNEL = "redisson_lock__channel:{name}"
 HOLD = """
 client = interlock.connect(url, lease=2)
 lock = client.lock("name")
@@ -30,7 +31,7 @@ async def main():
     client = interlock.asyncio.connect(url, lease=2)
     async with client, client.lock("name"):
         say("held")
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 asyncio.run(main())
 """
 
@@ -87,14 +88,14 @@ def told():
     except interlock.HoldLostError as error:
         say(error.reason)
 hold.on_lost(told)
-time.sleep(60)
+threading.Event().wait()
 """
     )
     with Child(code, redis_url) as sleeper:
         assert sleeper.hear() == "held"
         sleeper.tell()
         sleeper.signal(signal.SIGSTOP)
-        time.sleep(2.2)
+        time.sleep(2.2)  # the lease ends while the process is stopped
         sleeper.signal(signal.SIGCONT)
         assert sleeper.hear() == "expired"
 
@@ -122,7 +123,7 @@ def test_fork_while_holding(redis_url: str) -> None:
                     raise AssertionError("released what the parent holds")
             assert not lock.acquire(timeout=0.2)
             with client.lock("child's own") as own:
-                time.sleep(2.3)
+                renewed(own)
                 assert own.valid
             client.close()
         except BaseException:
@@ -156,7 +157,7 @@ def test_fork_while_waiting(redis_url: str, redis_client: redis.Redis) -> None:
             got.set()
     waiter = threading.Thread(target=wait)
     waiter.start()
-    time.sleep(0.3)
+    until(lambda: waiters(client) == 1)
     if (child := os.fork()) == 0:
         try:
             assert lock.acquire(timeout=20)
@@ -177,7 +178,7 @@ def test_fork_while_waiting(redis_url: str, redis_client: redis.Redis) -> None:
         lock = client.lock("name")
         lock.acquire()
         assert parent.hear() == "waiting"
-        time.sleep(0.5)
+        wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 2, 10, "both wait")
         lock.release()
         assert parent.hear() == "done"
         assert parent.end() == (0, "")
@@ -214,7 +215,7 @@ def test_fork_in_a_running_event_loop(redis_url: str) -> None:
                 if (child := os.fork()) == 0:
                     os._exit(0 if not hold and client.client_id != before else 1)
                 assert os.waitpid(child, 0)[1] == 0
-                await asyncio.sleep(2.3)
+                renewed(hold)
                 assert hold.valid and await client.lock("name").hold_count() == 1
     asyncio.run(main())
     """
@@ -257,7 +258,7 @@ def test_exit_while_waiting(redis_client: redis.Redis, redis_url: str) -> None:
     client = interlock.connect(url)
     for _ in range(5):
         threading.Thread(target=client.lock("name").acquire, daemon=True).start()
-    time.sleep(0.3)
+    until(lambda: waiters(client) == 5)
     say("waiting")
     """
     with interlock.connect(redis_url) as client, Child(code, redis_url) as child:
@@ -289,7 +290,7 @@ def test_exit_while_acquiring(redis_url: str) -> None:
 
     def late():
         gone.set()
-        time.sleep(0.3)
+        time.sleep(0.3)  # until the client is closed
         try:
             client.lock("name").acquire()
         except interlock.ClosedError:
@@ -305,13 +306,13 @@ def test_exit_while_acquiring(redis_url: str) -> None:
         assert child.end() == (0, "")
 
 
-def test_ctrl_c_ends_a_waiting_program(redis_url: str) -> None:
+def test_ctrl_c_ends_a_waiting_program(redis_client: redis.Redis, redis_url: str) -> None:
     """Ctrl-C in a program that waits for a lock raises KeyboardInterrupt and ends the program."""
     code = "client = interlock.connect(url)\nsay('waiting')\nclient.lock('name').acquire()"
     with interlock.connect(redis_url) as client, Child(code, redis_url) as child:
         client.lock("name").acquire()
         assert child.hear() == "waiting"
-        time.sleep(0.5)
+        wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 1, 10, "it waits")
         child.signal(signal.SIGINT)
         status, errors = child.end()
         assert status == -signal.SIGINT
@@ -374,7 +375,7 @@ def test_main_ends_before_the_thread_that_holds(redis_url: str) -> None:
     def work():
         with client.lock("name") as hold:
             say("held")
-            time.sleep(2.2)
+            renewed(hold)
             say(hold.valid)
     threading.Thread(target=work).start()
     """

@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import until
+from tests.lock.lock_like import queued, until
+from tests.support.patience import forever, let_others_run
 
 import interlock.asyncio
 from interlock import ClosedError, HoldLostError, MisuseWarning
@@ -50,7 +51,7 @@ async def test_tasks_of_one_loop_exclude_each_other(client: Client) -> None:
         async with client.lock("name"):
             assert not inside
             inside.add(number)
-            await asyncio.sleep(0.001)
+            await client.lock("other").locked()
             inside.discard(number)
             entered.append(number)
 
@@ -79,7 +80,7 @@ async def test_a_child_task_is_another_owner(client: Client) -> None:
 async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> None:
     """A hold is renewed even while the event loop is blocked for longer than the lease."""
     async with client.lock("name") as hold:
-        time.sleep(2.2)  # noqa: ASYNC251 - that is the point
+        time.sleep(2.2)  # noqa: ASYNC251 # the loop is blocked for longer than the lease
         assert hold.valid
         assert not await other.lock("name").acquire(timeout=0)
         assert await client.lock("name").hold_count() == 1
@@ -123,7 +124,7 @@ async def test_a_time_out_inside_the_block_releases(client: Client, other: Clien
     """asyncio.timeout around a with statement stays a TimeoutError and frees the lock."""
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1), client.lock("name"):
-            await asyncio.sleep(60)
+            await forever()
     assert await other.lock("name").acquire(timeout=0)
     await other.lock("name").release()
 
@@ -133,10 +134,10 @@ async def test_a_cancelled_task_group_releases(client: Client, other: Client) ->
 
     async def hold() -> None:
         async with client.lock("name"):
-            await asyncio.sleep(60)
+            await forever()
 
     async def fail() -> None:
-        await asyncio.sleep(0.1)
+        await queued(client, count=2)
         raise LookupError
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -155,10 +156,10 @@ async def test_cancelled_again_and_again(client: Client, redis_client: redis.Red
     lock = client.lock("name", owner="all of them")
     for pause in (0, 0, 0.001, 0.002):
         task = asyncio.create_task(lock.acquire())
-        await asyncio.sleep(pause)
+        await asyncio.sleep(pause)  # the moments of a cancellation
         for _ in range(10):
             task.cancel()
-            await asyncio.sleep(0)
+            await let_others_run()
         try:
             assert await task
         except asyncio.CancelledError:
@@ -174,7 +175,7 @@ async def test_cancel_on_lost_becomes_the_loss(client: Client, other: Client) ->
         async with client.lock("name", cancel_on_lost=True):
             await other.lock("name").force_release()
             try:
-                await asyncio.sleep(10)
+                await forever()
             except asyncio.CancelledError:
                 cancelled = True
                 raise
@@ -183,7 +184,7 @@ async def test_cancel_on_lost_becomes_the_loss(client: Client, other: Client) ->
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
-    await asyncio.sleep(0)
+    await let_others_run()
 
 
 async def test_cancel_on_lost_through_an_inner_block(client: Client, other: Client) -> None:
@@ -191,7 +192,7 @@ async def test_cancel_on_lost_through_an_inner_block(client: Client, other: Clie
     with pytest.raises(HoldLostError, match="outer") as caught:
         async with client.lock("outer", cancel_on_lost=True), client.lock("inner"):
             await other.lock("outer").force_release()
-            await asyncio.sleep(10)
+            await forever()
     assert caught.value.name == "outer"
     assert not await other.lock("inner").locked()
     task = asyncio.current_task()
@@ -204,7 +205,7 @@ async def test_cancel_on_lost_beside_a_real_cancellation(client: Client, other: 
 
     async def hold() -> None:
         async with client.lock("name", cancel_on_lost=True):
-            await asyncio.sleep(10)
+            await forever()
 
     task = asyncio.create_task(hold())
     await until(other.lock("name").locked, 5, "it is held")
@@ -223,8 +224,8 @@ async def test_cancel_on_lost_of_a_hold(client: Client, other: Client) -> None:
         async with client.lock("name") as hold:
             hold.cancel_on_lost()
             await other.lock("name").force_release()
-            await asyncio.sleep(10)
-    await asyncio.sleep(0.3)
+            await forever()
+    await let_others_run()
 
 
 @pytest.mark.parametrize("names", [["name"], ["one", "another"]], ids=["one", "several"])
@@ -312,7 +313,7 @@ async def test_try_lock_is_awaited_or_entered(client: Client, redis_client: redi
             assert not empty
             assert empty.holder == hold.holder
         waiting = asyncio.create_task(_enter(client))
-        await asyncio.sleep(0.1)
+        await queued(client)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -338,7 +339,7 @@ async def test_a_cancelled_wait_takes_back_its_own_entry_alone(
         await lock.acquire()
         waiting = asyncio.create_task(first.acquire())
         await until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1], 5, "it waits")
-        await asyncio.sleep(0.1)
+        await queued(client)
         redis_client.script_flush()  # the answer comes later: the waiter does not return at once
         await lock.release()  # hands the lock over
         waiting.cancel()
@@ -407,7 +408,7 @@ async def test_a_cancelled_clean_up_ends_by_the_cancellation(client: Client) -> 
     step = _Slow()
     undoing = home(client.lock("name").core.session).undo(step, ValueError())
     task = asyncio.create_task(undoing)
-    await asyncio.sleep(0)
+    await let_others_run()
     task.cancel()
     with pytest.raises(asyncio.CancelledError) as caught:
         await task
@@ -431,9 +432,9 @@ async def test_a_cancelled_block_leaves_what_others_entered(client: Client, othe
         held.set()
 
     early = asyncio.create_task(acquire())
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.1)  # until it waits for another client
     late = asyncio.create_task(enter())
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.2)  # until it waits for the other task of its word
     await theirs.release()
     await asyncio.wait_for(held.wait(), 5)
     with pytest.raises(asyncio.CancelledError):

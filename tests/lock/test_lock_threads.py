@@ -60,7 +60,7 @@ def _in_thread(work: Callable[[], object], name: str = "worker") -> None:
 
 def _outlives_its_lease(hold: Hold) -> None:
     left = hold.remaining
-    time.sleep(left + 0.1)
+    time.sleep(left + 0.1)  # the lease of a real server
     hold.ensure()
 
 
@@ -288,7 +288,7 @@ def test_a_refused_block_leaves_what_others_entered(
     channel = "redisson_lock__channel:{name}"
     wait_until(lambda: redis_client.pubsub_numsub(channel)[0][1] > 0, 5, "it waits")
     late.start()
-    time.sleep(0.2)
+    time.sleep(0.2)  # until it waits for the other thread of its word
     theirs.release()
     assert held.wait(10)
     late.join()

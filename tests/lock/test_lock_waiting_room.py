@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import resting
 from tests.lock.queued import entering, first_process
 from tests.support.servers import wait_until
 
@@ -217,7 +218,7 @@ class Old:
                 while not self._take():
                     ears.get_message(timeout=2)
                 self.turns.append(time.monotonic() - began)
-                time.sleep(0.001)
+                self._redis.ping()
                 self._redis.eval(self._release, 1, "name", self._channel)
 
     def _take(self) -> bool:
@@ -252,7 +253,7 @@ def test_old_and_new_have_their_turns(redis_url: str, redis_client: redis.Redis,
             began = time.monotonic()
             lock.acquire()
             mine.append(time.monotonic() - began)
-            time.sleep(0.001)
+            client.lock("other").locked()
             lock.release()
 
     old = Old(redis_client, kind)
@@ -282,7 +283,7 @@ def test_who_only_looks_has_a_chance(redis_url: str, kind: str, holder: Any) -> 
         lock = lock_of(client, kind)
         while not ends.is_set():
             with lock:
-                time.sleep(0.001)
+                client.lock("other").locked()
 
     with (
         interlock.connect(redis_url) as one,
@@ -318,7 +319,7 @@ def test_who_may_not_hear_of_its_turn_hears_of_all(fresh_server: RedisServer, ki
         mine.acquire()
         waiting = pool.submit(theirs.acquire)
         wait_until(lambda: server.pubsub_numsub(channel_of(kind))[0][1] == 1, 5, "it hears")
-        time.sleep(0.3)  # it has looked after its subscription
+        wait_until(resting(two), 10, "it has looked after that")
         mine.release()
         assert waiting.result(PROMPT)
         theirs.release()

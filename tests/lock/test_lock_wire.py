@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from tests.lock.lock_like import until
+from tests.lock.lock_like import sent_in, until, waiters
 from tests.support.servers import wait_until
 
 import interlock
@@ -87,7 +87,6 @@ async def test_redissons_own_hash_is_understood(plain: Stage) -> None:
     assert not await owner.do(lock.acquire, timeout=0.05)
     waiting = asyncio.create_task(owner.do(lock.acquire))
     await until(lambda: CHANNEL.encode() in plain.redis.pubsub_channels(), 5, "it subscribed")
-    await asyncio.sleep(0.2)
     plain.redis.delete("orders")
     plain.redis.publish(CHANNEL, "0")
     assert await asyncio.wait_for(waiting, 5)
@@ -131,7 +130,7 @@ async def test_a_waiter_lives_without_messages(proxy: FaultProxy, plain: Stage) 
     await a.do(mine.acquire)
     waiting = asyncio.create_task(b.do(theirs.acquire))
     await until(plain.redis.pubsub_channels, 5, "b listens")
-    await asyncio.sleep(0.5)
+    await plain.waits()
     released = time.monotonic()
     await a.do(mine.release)
     assert await asyncio.wait_for(waiting, 10)
@@ -150,10 +149,7 @@ async def test_an_idle_waiter_is_nearly_silent(proxy: FaultProxy, plain: Stage) 
     await until(
         lambda: any(b"interlock_ask:" in sent.args[-1] for sent in proxy.record), 5, "a card"
     )
-    proxy.clear_record()
-    started = time.monotonic()
-    await asyncio.sleep(4)
-    took = time.monotonic() - started
+    took = await sent_in(proxy, 4)
     # One look per poll cap of 2 s less a quarter, one PING per 5 s, one card per third of a lease:
     # that is 0.97 a second. Each may fall into the first moment too.
     assert len(proxy.record) <= sum(1 + took // period for period in (1.5, 5, 10))
@@ -180,7 +176,7 @@ def test_a_waiter_elsewhere_is_woken_by_the_release(redis_url: str) -> None:
             mine.acquire()
             waiter = threading.Thread(target=wait)
             waiter.start()
-            time.sleep(0.05)
+            wait_until(lambda: waiters(two), 10, "it waits")
             released = time.monotonic()
             mine.release()
             waiter.join(10)
@@ -205,10 +201,10 @@ def test_many_holds_cost_a_round_trip_for_each_batch(
         wait_until(
             lambda: (client.lock("name 0").remaining() or 0) > before, lease, "a round begins"
         )
-        time.sleep(0.5)
+        time.sleep(0.5)  # the round ends
         proxy.clear_record()
         started = time.monotonic()
-        time.sleep(lease / 3 * 2)
+        time.sleep(lease / 3 * 2)  # what renewal sends in real time is counted
         periods = (time.monotonic() - started) / (lease / 3)
         trips = proxy.round_trips
         assert 100 <= trips <= 100 * (periods + 1)

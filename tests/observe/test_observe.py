@@ -66,7 +66,7 @@ async def test_tasks_are_told_of_too(redis_url: str, recorder: Recorder) -> None
 
         async def work() -> None:
             async with client.lock("orders"):
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # the others wait meanwhile
 
         async with asyncio.TaskGroup() as group:
             for _ in range(3):

@@ -83,7 +83,7 @@ def main(words: Sequence[str] | None = None) -> int:
         wait_until(lambda: calls(server, "zadd") >= given.clients, given.lease, "all have cards")
         started = time.monotonic()
         before = calls(server, "zadd"), calls(server, "evalsha")
-        time.sleep(given.rounds * given.lease / 3)
+        time.sleep(given.rounds * given.lease / 3)  # what is sent in real time is counted
         after = calls(server, "zadd"), calls(server, "evalsha")
         # A round may be under way at each end.
         rounds = (time.monotonic() - started) / (given.lease / 3) + 1

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import until
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock.asyncio
@@ -109,7 +110,7 @@ async def test_a_task_tells_where_it_is(
     busy(redis_client)
 
     async def deep() -> None:
-        await asyncio.sleep(GIVE_UP)
+        await asyncio.sleep(GIVE_UP)  # the stack shows this call
 
     async def hold(client: interlock.asyncio.Client) -> None:
         async with client.lock("orders"):
@@ -119,10 +120,7 @@ async def test_a_task_tells_where_it_is(
     async with interlock.asyncio.connect(redis_url, lease=LEASE) as client:
         assert not await client.lock("busy").acquire(timeout=0.1)
         task = asyncio.create_task(hold(client))
-        until = time.monotonic() + GIVE_UP
-        while not hears(redis_client, client.client_id):
-            assert time.monotonic() < until
-            await asyncio.sleep(0.05)
+        await until(lambda: hears(redis_client, client.client_id), GIVE_UP, "it hears questions")
         shown = await asyncio.to_thread(ask, command, "orders", "in sleep")
         async with client.lock("blocking"):
             thread = threading.Thread(

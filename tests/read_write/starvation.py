@@ -59,7 +59,7 @@ def measure(url: str, readers: int, pause: float, *, same_client: bool) -> list[
         ]
         for thread in threads:
             thread.start()
-        time.sleep(0.2)
+        time.sleep(0.2)  # until readers come and go
         waits = [_write(client) for _ in range(ROUNDS)]
         over.set()
         for thread in threads:
@@ -71,8 +71,8 @@ def _read(client: Client, pause: float, over: threading.Event) -> None:
     lock = client.read_write_lock("name")
     while not over.is_set():
         with lock.read:
-            time.sleep(random.uniform(0, 2 * READS_FOR))
-        time.sleep(random.uniform(0, 2 * pause))
+            time.sleep(random.uniform(0, 2 * READS_FOR))  # a reader reads in real time
+        time.sleep(random.uniform(0, 2 * pause))  # and pauses
 
 
 def _write(client: Client) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -101,7 +100,7 @@ def test_readers_see_no_half_written_thing(
                 with lock.write:
                     state["left"] += 1
                     seen = state["left"]
-                    time.sleep(0.001)
+                    together[0].lock("other").locked()
                     state["right"] += 1
                     lock.read.acquire()
                 assert state["left"] == state["right"] == seen

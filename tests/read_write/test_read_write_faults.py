@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from tests.lock.interrupting import Moment, Points
-from tests.lock.lock_like import until
+from tests.lock.lock_like import queued, until
 from tests.support.proxy import (
     command,
     drop_reply,
@@ -162,7 +162,7 @@ async def test_cancelled_waiters(rw: Stage, proxy: FaultProxy) -> None:
             asyncio.create_task(side.acquire())
             for side in (mine.read, mine.write, mine.read, mine.write, mine.read)
         ]
-        await asyncio.sleep(0.3)
+        await queued(client, count=5)
         for task in waiting[:4]:
             task.cancel()
         assert not waiting[4].done()

@@ -5,14 +5,14 @@ The dead block nobody beyond their leases.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import until
+from tests.lock.lock_like import renewed, until
+from tests.read_write.wire import Wire
 from tests.support.servers import wait_until
 
 import interlock
@@ -21,7 +21,6 @@ from interlock import HoldLostError
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
-    from tests.read_write.wire import Wire
 
 SLACK = 2.0
 """Seconds that a busy machine may take for next to nothing."""
@@ -51,6 +50,11 @@ async def test_a_short_lease_shortens_no_other(rw: Stage, wire: Wire) -> None:
     await until(lambda: not rw.left_behind(), 5, "nothing is left")
 
 
+async def _alive(wire: Wire, count: int) -> None:
+    """Wait until *count* readers have a lease; the server ends each by its own clock."""
+    await until(lambda: wire.alive() == count, 5, f"{count} are left")
+
+
 async def test_a_writer_waits_for_the_living_only(rw: Stage, wire: Wire) -> None:
     """A writer gets the lock when the last living reader's lease ends, whatever the TTL.
 
@@ -73,7 +77,7 @@ async def test_a_writer_takes_it_from_the_dead(rw: Stage, wire: Wire) -> None:
     for number in range(3):
         wire.java_reads(20, DEAD.format(number))
     rw.redis.pexpire("name", 60_000)
-    await asyncio.sleep(0.05)
+    await _alive(wire, 0)
     owner, write = rw.owner(), rw.lock(rw.client()).write
     assert await owner.do(write.acquire, timeout=0)
     assert set(wire.hash()) == {"mode", (await owner.do(lambda: write.hold)).holder}
@@ -89,7 +93,7 @@ async def test_the_dead_do_not_count(rw: Stage, wire: Wire) -> None:
     owner, lock = rw.owner(), rw.lock(rw.client())
     wire.java_reads(100)
     rw.redis.pexpire("name", 30_000)
-    await asyncio.sleep(0.15)
+    await _alive(wire, 0)
     assert not await owner.do(lock.read.locked)
     assert await owner.do(lock.read.acquire, timeout=0)
     await owner.do(lock.read.extend, 40)
@@ -98,7 +102,7 @@ async def test_the_dead_do_not_count(rw: Stage, wire: Wire) -> None:
     assert rw.left_behind() == set()
     await owner.do(lock.write.acquire, lease=60)
     await owner.do(lock.read.acquire, lease=0.2)
-    await asyncio.sleep(0.25)
+    await _alive(wire, 0)
     await owner.do(lock.write.release)
     assert wire.heard() == ["1"]
     assert rw.left_behind() == set()
@@ -115,7 +119,7 @@ async def test_the_dead_are_removed(rw: Stage, wire: Wire) -> None:
     for number in range(5):
         wire.java_reads(50, DEAD.format(number))
     rw.redis.pexpire("name", 120_000)
-    await asyncio.sleep(0.1)
+    await _alive(wire, 1)
     assert not await rw.owner().do(lock.write.acquire, timeout=0)
     assert wire.hash() == {"mode": "read", holder: "1"}
     assert 50_000 < wire.left() <= 60_000, "the lock lasts as long as who lives"
@@ -126,7 +130,7 @@ async def test_the_dead_are_removed(rw: Stage, wire: Wire) -> None:
         await reader.do(lock.read.release)
         assert len(wire.hash()) <= 1 + 16 + 1
     assert wire.hash()[holder] == "1"
-    await asyncio.sleep(0.01)
+    await _alive(wire, 1)
     reader = rw.owner()
     await reader.do(lock.read.acquire, lease=90)
     await reader.do(lock.read.release)
@@ -141,10 +145,11 @@ async def test_only_what_is_held_here_is_renewed(rw: Stage, wire: Wire) -> None:
     for _ in range(3):
         await owner.do(lock.read.acquire)
     hold = await owner.do(lambda: lock.read.hold)
-    await asyncio.sleep(2.2)
+    await renewed(hold)
+    java = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
+    await until(lambda: wire.entries(java) == {}, 5, "the dead one's lease has ended")
     assert hold.valid
     assert [*wire.entries(hold.holder)] == [1, 2, 3]
-    assert wire.entries("2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38") == {}
     for _ in range(3):
         await owner.do(lock.read.release)
     assert await rw.owner().do(rw.lock(rw.client()).write.acquire, timeout=0)
@@ -160,7 +165,6 @@ async def test_nothing_is_renewed_after_the_last_release(rw: Stage) -> None:
         for _ in range(3):
             await owner.do(side.release)
         assert len(client._driver.session.holds) == 0
-    await asyncio.sleep(0.5)
     assert rw.left_behind() == set()
 
 
@@ -169,7 +173,6 @@ async def test_who_came_down_is_renewed_on(rw: Stage) -> None:
     lock, owner, other = rw.lock(rw.client(lease=1.8)), rw.owner(), rw.owner()
     await owner.do(lock.write.acquire)
     await owner.do(lock.read.acquire)
-    await asyncio.sleep(0.7)
     await owner.do(lock.write.release)
     hold = await owner.do(lambda: lock.read.hold)
     assert not await other.do(rw.lock(rw.client()).write.acquire, timeout=2.2)
@@ -216,8 +219,7 @@ async def test_a_lock_that_java_shortened_is_kept(rw: Stage, wire: Wire) -> None
     lock, owner = rw.lock(rw.client(lease=3)), rw.owner()
     await owner.do(lock.read.acquire)
     rw.redis.pexpire("name", 2_500)
-    await asyncio.sleep(3)
-    assert wire.left() > 0
+    await until(lambda: wire.left() > 2_500, 10, "a renewal has raised it")
     assert await owner.do(lock.read.owned)
 
 
@@ -232,13 +234,15 @@ async def main():
     client = interlock.asyncio.connect(url, lease=1)
     async with client, client.read_write_lock("name").read:
         say("held")
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 asyncio.run(main())
 """
 
 
 @pytest.mark.parametrize("code", [READ, READ_IN_TASK], ids=["sync", "asyncio"])
-def test_a_killed_reader_blocks_for_its_lease(redis_url: str, code: str) -> None:
+def test_a_killed_reader_blocks_for_its_lease(
+    redis_url: str, redis_client: redis.Redis, code: str
+) -> None:
     """A writer enters within the lease of a killed reader, with or without other readers."""
     with (
         Child(code, redis_url) as reader,
@@ -251,7 +255,9 @@ def test_a_killed_reader_blocks_for_its_lease(redis_url: str, code: str) -> None
         beside.acquire()
         assert not writing.acquire(timeout=1.4, lease=5)
         reader.kill()
-        time.sleep(1)
+        wire = Wire(redis_client)
+        wait_until(lambda: wire.alive() == 1, 10, "the killed reader's lease has ended")
+        wire.close()
         beside.release()
         assert writing.acquire(timeout=SLACK), "the dead one's lease is over"
         writing.release()
@@ -284,4 +290,4 @@ def _read_and_die(lock: Any, redis_client: redis.Redis) -> None:
     assert redis_client.hlen("name") == 3
     wait_until(lambda: len([*redis_client.scan_iter("{name}:*")]) == 1, 10, "its entry ended")
     del thread
-    time.sleep(0.3)
+    time.sleep(0.3)  # until its client has let go of what the dead thread held

@@ -99,13 +99,12 @@ async def test_readers_enter_on_a_downgrade(rw: Stage) -> None:
     await owner.do(lock.write.acquire)
     locks = [rw.lock(client) for client in (here, here, here, there, there, there)]
     reading = [asyncio.create_task(rw.owner().do(each.read.acquire)) for each in locks]
-    await asyncio.sleep(0.3)
+    await rw.waits(6)
     writing = asyncio.create_task(rw.owner().do(rw.lock(there).write.acquire, timeout=20))
-    await asyncio.sleep(0.2)
+    await rw.waits(7)
     assert await asyncio.wait_for(owner.do(lock.read.acquire), 5), "it passes those who wait for it"
     await owner.do(lock.write.release)
     assert await asyncio.wait_for(asyncio.gather(*reading), 5) == [True] * 6
-    await asyncio.sleep(0.1)
     assert not writing.done()
     writing.cancel()
     await owner.do(lock.read.release)
@@ -117,7 +116,7 @@ async def test_all_waiting_readers_enter_on_a_release(rw: Stage) -> None:
     lock = rw.lock(client)
     await owner.do(rw.lock(rw.client()).write.acquire)
     reading = [asyncio.create_task(rw.owner().do(lock.read.acquire)) for _ in range(12)]
-    await asyncio.sleep(0.4)
+    await rw.waits(12)
     assert not any(task.done() for task in reading)
     await owner.do(rw.lock(client).write.force_release)
     assert await asyncio.wait_for(asyncio.gather(*reading), 5) == [True] * 12
@@ -135,7 +134,7 @@ async def test_later_readers_queue_behind_a_waiting_writer(rw: Stage) -> None:
     writing = asyncio.create_task(b.do(lock.write.acquire))
     await until(rw.redis.pubsub_channels, 5, "the writer waits")
     reading = asyncio.create_task(c.do(lock.read.acquire))
-    await asyncio.sleep(0.3)
+    await rw.waits(2)
     assert not reading.done()
     assert await d.do(lock.read.acquire, timeout=0)
     await d.do(lock.read.release)
@@ -154,7 +153,7 @@ async def test_readers_enter_when_the_writer_before_them_gives_up(rw: Stage) -> 
     lock, a, b, c = rw.lock(client), rw.owner(), rw.owner(), rw.owner()
     await a.do(lock.read.acquire)
     writing = asyncio.create_task(b.do(lock.write.acquire, timeout=0.6))
-    await asyncio.sleep(0.2)
+    await rw.waits()
     reading = asyncio.create_task(c.do(lock.read.acquire))
     assert not await asyncio.wait_for(writing, 5)
     assert await asyncio.wait_for(reading, 5)

@@ -38,7 +38,7 @@ def visitor(me: Process) -> Work:
     """Read, write, and write first and then read, over and over."""
     read, write = ReadLock(me.client.session, "name"), WriteLock(me.client.session, "name")
     for _ in range(5):
-        yield me.sleep(me.random.random() ** 3)
+        yield me.pass_time(me.random.random() ** 3)
         plan: list[LockBase] = me.random.choice(
             ([read], [read, read], [write], [write, read], [write, read, write], [write, write])
         )
@@ -46,7 +46,7 @@ def visitor(me: Process) -> Work:
             yield from _enter(me, lock)
         if me.holds(read) and not me.holds(write):
             yield from _goes_not_up(me, write)
-        yield me.sleep(me.random.random() ** 4)
+        yield me.pass_time(me.random.random() ** 4)
         # Coming down means giving the write lock back first.
         for lock in sorted(plan, key=lambda lock: lock is read):
             yield from _leave(me, lock)
@@ -161,23 +161,23 @@ def test_who_comes_down_never_waits_for_itself(writing: float) -> None:
             session = me.client.session
             read, write = ReadLock(session, "name"), WriteLock(session, "name")
             yield me.acquire(write)
-            yield me.sleep(writing)
+            yield me.pass_time(writing)
             began = me.client.clock()
             yield me.acquire(read)
             assert me.client.clock() - began < 0.1
             yield me.release(write)
             released = me.client.clock()
-            yield me.sleep(0.3)
+            yield me.pass_time(0.3)
             assert len(entered) == 3
             assert max(entered) - released < 0.05
             yield me.release(read)
 
         def reader(me: Process, entered: list[float] = entered) -> Work:
             read = ReadLock(me.client.session, "name")
-            yield me.sleep(0.05)
+            yield me.pass_time(0.05)
             yield me.acquire(read)
             entered.append(me.client.clock())
-            yield me.sleep(0.5)
+            yield me.pass_time(0.5)
             yield me.release(read)
 
         simulator.spawn(client, writer)
@@ -225,7 +225,7 @@ def _again_and_again(me: Process, lock: LockBase, turns: Counter[str]) -> Work:
         try:
             yield me.acquire(lock, None)
             turns[me.name] += 1
-            yield me.sleep(0.001)
+            yield me.pass_time(0.001)
             yield me.release(lock)
         except TROUBLE:
             yield from _leave(me, lock)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
+from tests.lock.lock_like import resting
 from tests.read_write.wire import CHANNEL
 from tests.support.servers import wait_until
 
@@ -252,10 +253,13 @@ class Crowd:
         self._url = url
         self._stack = stack
         self._pool = stack.enter_context(ThreadPoolExecutor(10))
+        self.clients: list[interlock.Client] = []
 
     def client(self) -> interlock.Client:
         """Return a client that seldom looks by itself."""
-        return self._stack.enter_context(interlock.connect(self._url, poll_cap=30))
+        client = self._stack.enter_context(interlock.connect(self._url, poll_cap=30))
+        self.clients.append(client)
+        return client
 
     def enter(self, side: Any) -> Any:
         """Wait for *side* in a thread."""
@@ -269,11 +273,11 @@ def crowd(redis_url: str) -> Any:
         yield Crowd(stack, redis_url)
 
 
-def _listening(redis_client: redis.Redis, count: int) -> None:
+def _listening(redis_client: redis.Redis, crowd: Crowd, count: int) -> None:
     wait_until(
         lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == count, 5, "they hear the channel"
     )
-    time.sleep(0.3)  # they have looked after their subscriptions
+    wait_until(resting(*crowd.clients), 10, "they have looked after that")
 
 
 def test_the_last_reader_gives_the_lock_to_the_first_writer(
@@ -288,7 +292,7 @@ def test_the_last_reader_gives_the_lock_to_the_first_writer(
         writers.append(crowd.client().read_write_lock("name", owner="it").write)
         waits.append(crowd.enter(writers[-1]))
         wait_until(lambda n=number: redis_client.zcard(QUEUE) > n, 5, "it stands in the queue")
-    _listening(redis_client, 2)
+    _listening(redis_client, crowd, 2)
     readers[0].release()
     assert not any(wait.done() for wait in waits)
     with redis_client.pubsub(ignore_subscribe_messages=True) as ears:
@@ -313,7 +317,7 @@ def test_all_readers_come_in_together(crowd: Crowd, redis_client: redis.Redis) -
     # A client that has waited to write has a place; its readers wait in the queue.
     assert not mixed.read_write_lock("name").write.acquire(timeout=0.2)
     waits = [crowd.enter(c.read_write_lock("name").read) for c in (mixed, mixed, plain, plain)]
-    _listening(redis_client, 2)
+    _listening(redis_client, crowd, 2)
     holder.release()
     for wait in waits:
         wait.result(PROMPT)
@@ -332,7 +336,7 @@ def test_a_downgrade_lets_readers_in_past_writers_in_the_queue(
     reading = [crowd.enter(each.read_write_lock("name").read) for each in (mixed, plain)]
     writer = third.read_write_lock("name", owner="it").write
     writing = crowd.enter(writer)
-    _listening(redis_client, 3)
+    _listening(redis_client, crowd, 3)
     lock.write.release()
     for wait in reading:
         wait.result(PROMPT)
@@ -350,7 +354,7 @@ def test_a_writer_behind_a_reader_of_its_client_hears_of_its_turn(
     holder = crowd.client().read_write_lock("name", owner="it").write
     holder.acquire()
     reading = crowd.enter(reader.read)
-    _listening(redis_client, 1)
+    _listening(redis_client, crowd, 1)
     writing = crowd.enter(writer.write)
     wait_until(lambda: redis_client.zcard(QUEUE) == 1, 5, "the client stands in the queue")
     holder.release()
@@ -372,7 +376,7 @@ def test_readers_and_writers_all_have_their_turns(crowd: Crowd) -> None:
                 began = time.monotonic()
                 side.acquire()
                 mine.append(time.monotonic() - began)
-                time.sleep(0.001)
+                side.locked()
                 side.release()
 
     working = []
@@ -398,7 +402,7 @@ ends, turns = time.monotonic() + 2, 0
 while time.monotonic() < ends:
     with lock:
         turns += 1
-        time.sleep(0.001)
+        time.sleep(0.001)  # the commands of a turn are counted
 say(turns)
 sys.stdin.readline()
 """

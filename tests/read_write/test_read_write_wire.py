@@ -210,13 +210,12 @@ async def test_java_frees_what_we_wait_for(rw: Stage, wire: Wire) -> None:
     wire.java_reads()
     writing = asyncio.create_task(owners[0].do(lock.write.acquire))
     await until(lambda: _listeners(rw) == 2, 5, "it listens")
-    await asyncio.sleep(0.2)
     wire.java_stops_reading()
     assert await asyncio.wait_for(writing, 5)
     await owners[0].do(lock.write.release)
     wire.java_writes()
     reading = [asyncio.create_task(owner.do(lock.read.acquire)) for owner in owners]
-    await asyncio.sleep(0.4)
+    await rw.waits(3)
     assert not any(task.done() for task in reading)
     wire.java_stops_writing()
     assert await asyncio.wait_for(asyncio.gather(*reading), 5) == [True] * 3

@@ -124,6 +124,10 @@ class Wire:
         assert all(self.redis.get(key) == b"1" for key in keys)
         return {int(key.removeprefix(prefix)): self.redis.pttl(key) for key in sorted(keys)}
 
+    def alive(self) -> int:
+        """Return how many entries of readers have not ended yet."""
+        return len([*self.redis.scan_iter("{name}:*:rwlock_timeout:*")])
+
     def left(self) -> int:
         """Return what is left of the hash, in milliseconds."""
         return self.redis.pttl("name")

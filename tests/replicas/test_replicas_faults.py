@@ -91,10 +91,7 @@ def test_closing_ends_the_wait(stopped: ReplicatedServers) -> None:
 
     thread = threading.Thread(target=acquire)
     thread.start()
-    deadline = time.monotonic() + 20
-    while stopped.primary.execute("EXISTS", "name") == 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: stopped.primary.execute("EXISTS", "name") == 1, 20, "it is written")
     client.close()
     thread.join()
     [what] = outcome

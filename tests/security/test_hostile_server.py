@@ -154,7 +154,7 @@ async def test_an_endless_reply_ends(face: Face) -> None:
         sock.sendall(b"$1000000\r\n")
         while True:
             sock.sendall(b"x")
-            time.sleep(0.02)
+            time.sleep(0.02)  # a byte at a time
 
     with listening(trickle) as port:
         assert isinstance(await ask(face, port), ServerUnavailableError)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import until
+from tests.lock.lock_like import sent_in, until
+from tests.support.patience import let_others_run
 from tests.support.servers import wait_until
 
 import interlock
@@ -34,7 +35,7 @@ async def test_one_release_wakes_all_who_can_go(plain: Stage) -> None:
         for number, owner in enumerate(owners)
     ]
     await until(lambda: plain.redis.pubsub_numsub("redisson_sc:{name}")[0][1] == 2, 5, "they wait")
-    await asyncio.sleep(0.5)
+    await plain.waits(20)
     await plain.owner().do(plain.lock(plain.client()).release, 20)
     assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [True] * 20
     assert plain.redis.get("name") == b"0"
@@ -48,12 +49,11 @@ async def test_who_wants_less_goes_ahead(plain: Stage, first: int) -> None:
     waiting = {}
     for number in wants:
         waiting[number] = asyncio.create_task(plain.owner().do(plain.lock(client).acquire, number))
-        await asyncio.sleep(0.2)
+        await plain.waits(len(waiting))
     giver = plain.lock(plain.client())
     for number in (1, 2, 3):
         await plain.owner().do(giver.release, number)
         assert await asyncio.wait_for(waiting[number], 5)
-        await asyncio.sleep(0.1)
         assert not any(task.done() for other, task in waiting.items() if other > number)
     assert plain.redis.get("name") == b"0"
 
@@ -64,9 +64,9 @@ async def test_a_waiter_that_goes_passes_its_wake_up_on(plain: Stage) -> None:
     for _ in range(5):
         plain.redis.set("name", 0)
         front = asyncio.create_task(plain.owner().do(plain.lock(client).acquire, timeout=0.3))
-        await asyncio.sleep(0.05)
+        await plain.waits()
         behind = asyncio.create_task(plain.owner().do(plain.lock(client).acquire))
-        await asyncio.sleep(random.uniform(0.24, 0.26))
+        await asyncio.sleep(random.uniform(0.24, 0.26))  # about when its time is up
         await plain.owner().do(plain.lock(plain.client()).release)
         if await front:
             await plain.owner().do(plain.lock(plain.client()).release)
@@ -79,7 +79,7 @@ async def test_a_waiter_lives_without_messages(plain: Stage, proxy: FaultProxy) 
     semaphore = plain.lock(plain.client(proxy.url(), poll_cap=1))
     waiting = asyncio.create_task(plain.owner().do(semaphore.acquire, 2))
     await until(plain.redis.pubsub_channels, 5, "it waits")
-    await asyncio.sleep(0.3)
+    await plain.waits()
     released = time.monotonic()
     await plain.owner().do(plain.lock(plain.client()).release, 2)
     assert await asyncio.wait_for(waiting, 5)
@@ -94,11 +94,9 @@ async def test_idle_waiters_are_nearly_silent(plain: Stage, proxy: FaultProxy) -
         asyncio.create_task(plain.owner().do(plain.lock(client).acquire, timeout=60))
         for _ in range(30)
     ]
-    await asyncio.sleep(1)
-    proxy.clear_record()
-    started = time.monotonic()
-    await asyncio.sleep(1.5)
-    assert proxy.commands["EVALSHA"] <= 2 * (time.monotonic() - started) / 0.5
+    await plain.waits(30)
+    took = await sent_in(proxy, 1.5)
+    assert proxy.commands["EVALSHA"] <= 2 * took / 0.5
     await plain.close(client)
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(result) for result in results} == {interlock.ClosedError}
@@ -118,7 +116,7 @@ async def test_never_more_than_there_are(leased: Stage) -> None:
         inside += len(permit.ids)
         most = max(most, inside)
         visits += 1
-        await asyncio.sleep(0.005)
+        await owner.do(semaphore.available_permits)
         inside -= len(permit.ids)
         await owner.do(permit.release)
 
@@ -146,7 +144,7 @@ def test_threads_and_tasks_together(redis_url: str, redis_client: redis.Redis) -
             async def turn() -> None:
                 for _ in range(10):
                     async with client.semaphore("name"):
-                        await asyncio.sleep(0)
+                        await let_others_run()
 
             await asyncio.gather(*(turn() for _ in range(10)))
 
@@ -176,13 +174,13 @@ def test_what_a_killed_process_had_comes_back(redis_url: str, redis_client: redi
         semaphore = client.leased_semaphore("name")
         permits = [semaphore.acquire(2), semaphore.acquire(lease=1.8)]
         say("holds")
-        time.sleep(60)
+        threading.Event().wait()
     """
     with Child(child, redis_url) as holder, interlock.connect(redis_url) as client:
         semaphore = client.leased_semaphore("name")
         semaphore.try_set_permits(3)
         assert holder.hear() == "holds"
-        time.sleep(2.4)
+        time.sleep(2.4)  # longer than the lease: two are renewed, one is not
         assert semaphore.acquired_permits() == 2, "one has ended, two are renewed"
         with semaphore.acquire():
             os.kill(holder.pid, signal.SIGKILL)
@@ -209,7 +207,7 @@ def test_killing_at_random_moments(redis_url: str, redis_client: redis.Redis) ->
         for each in children:
             assert each.hear() == "runs"
         for each in children:
-            time.sleep(random.uniform(0.05, 0.15))
+            time.sleep(random.uniform(0.05, 0.15))  # the moment of a real signal
             os.kill(each.pid, signal.SIGKILL)
         wait_until(lambda: semaphore.available_permits() == 5, 5, "all permits are back")
         assert semaphore.permits() == 5

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from tests.lock.interrupting import Moment, Points, interrupt_after
-from tests.lock.lock_like import until
+from tests.lock.lock_like import until, waiters
 from tests.support.proxy import (
     command,
     delay,
@@ -198,7 +198,7 @@ async def test_an_outage_that_is_too_long(plain: Stage, proxy: FaultProxy, call:
     proxy.clear_rules()
     wanted = b"6" if call == "release" else b"5"
     await until(lambda: plain.redis.get("name") == wanted, 5, "it is settled")
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.5)  # what comes late has come
     assert plain.redis.get("name") == wanted
 
 
@@ -232,7 +232,7 @@ async def test_a_server_that_was_never_there(plain: Stage, proxy: FaultProxy) ->
         with pytest.raises(ServerUnavailableError):
             await owner.do(call)
     proxy.start_accepting()
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.5)  # what comes late has come
     assert proxy.commands["EVALSHA"] == 0
 
 
@@ -251,7 +251,13 @@ async def test_cancelled_at_every_wait(
             operation = await _operation(client, call)
             task = asyncio.create_task(_run(points, operation))
             if call == "wait":
-                await asyncio.sleep(0.02)
+                await until(
+                    lambda points=points, task=task: (
+                        waiters(client) or points.reached or task.done()
+                    ),
+                    10,
+                    "it waits",
+                )
                 loaded.incrby("name", 3)
                 loaded.publish("redisson_sc:{name}", 3)
             try:

@@ -92,7 +92,7 @@ async def test_without_a_lease_it_is_renewed(leased: Stage) -> None:
     semaphore = leased.lock(client)
     await owner.do(semaphore.try_set_permits, 2)
     one, two = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire)
-    await asyncio.sleep(2.2)
+    await renewed(one, two)
     assert one
     assert two
     assert await _counts(owner, semaphore) == (0, 2, 2)
@@ -208,7 +208,7 @@ async def test_a_lease_is_prolonged(leased: Stage) -> None:
     await owner.do(one.update_lease, 60)
     await owner.do(two.update_lease)
     await owner.do(leased.lock(leased.client()).update_lease, three.ids[0], 60)
-    await asyncio.sleep(2.2)
+    await asyncio.sleep(2.2)  # longer than the lease that the three had first
     assert one
     assert two
     assert one.remaining > 50

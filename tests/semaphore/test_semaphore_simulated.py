@@ -62,7 +62,7 @@ class Books:
                     continue
                 self.taken += number
                 with suppress(*TROUBLE):
-                    yield me.sleep(0.05)
+                    yield me.pass_time(0.05)
                 yield from self._given(semaphore.release(number), number)
 
         return program
@@ -108,7 +108,7 @@ def leaser(*wants: int, lease: float | None = None) -> Callable[[Process], Work]
                 permit: Permit | None = yield semaphore.acquire(
                     Request(owner, number, NEVER, lease), lambda made: made
                 )
-                yield me.sleep(0.05)
+                yield me.pass_time(0.05)
                 assert permit is not None
                 if permit.state is State.HELD:
                     yield semaphore.release_id(permit.ids[0]) if number == 1 else permit.release()
@@ -231,7 +231,7 @@ def fleet(
                 continue
             books.taken += wants
             books.waits.append(me.client.now - began)
-            yield me.sleep(work)
+            yield me.pass_time(work)
             books.taken -= wants
             yield iter(semaphore.release(wants))
 
@@ -386,7 +386,7 @@ def test_who_is_woken_at_its_deadline_keeps_nothing_from_others(seed: int) -> No
                 yield iter(semaphore.release(1))
 
         def give(me: Process, step: int = step) -> Work:
-            yield me.sleep(0.272 + step * 0.0001)
+            yield me.pass_time(0.272 + step * 0.0001)
             yield iter(Semaphore(me.client.session, "name").release(1))
 
         for program in (front, fleet(books, 1)):

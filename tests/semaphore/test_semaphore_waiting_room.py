@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.children import Child
+from tests.lock.lock_like import resting
 from tests.lock.queued import entering, first_process
 from tests.support.servers import wait_until
 
@@ -43,7 +44,7 @@ with interlock.connect(url, poll_cap=30) as client:
         turns, ends = 0, time.monotonic() + float(seconds)
         while time.monotonic() < ends:
             with semaphore:
-                time.sleep(0.001)
+                time.sleep(0.001)  # the commands of a turn are counted
             turns += 1
         say(turns)
 """
@@ -131,7 +132,7 @@ def test_a_frozen_head_swallows_no_permit(
     second, third = enter(), enter()
     child.signal(signal.SIGSTOP)
     giver.release()
-    time.sleep(0.3)
+    time.sleep(0.3)  # the message reaches the stopped process alone
     assert not second.got.done()
     giver.release()
     assert second.got.result(PROMPT)
@@ -211,7 +212,7 @@ def old(redis_client: redis.Redis, until: float) -> list[float]:
             while not redis_client.eval(OLD_ACQUIRE, 1, "name"):
                 ears.get_message(timeout=5)
             waits.append(time.monotonic() - began)
-            time.sleep(0.001)
+            redis_client.ping()
             redis_client.eval(OLD_RELEASE, 1, "name", CHANNEL)
     return waits
 
@@ -224,7 +225,7 @@ def new(url: str, until: float) -> list[float]:
         while (began := time.monotonic()) < until:
             semaphore.acquire()
             waits.append(time.monotonic() - began)
-            time.sleep(0.001)
+            semaphore.available_permits()
             semaphore.release()
     return waits
 
@@ -257,7 +258,7 @@ def test_who_may_not_hear_of_its_turn_hears_of_all(fresh_server: RedisServer) ->
         theirs = [pool.submit(client.semaphore("name").acquire) for client in (one, two)]
         wait_until(lambda: server.pubsub_numsub(CHANNEL)[0][1] == 2, 5, "both hear")
         wait_until(lambda: server.zcard(QUEUE) == 1, 5, "one stands in the queue")
-        time.sleep(0.3)  # the other has looked after its subscription
+        wait_until(resting(one, two, count=2), 10, "both have looked after that")
         for giver in (one, two):
             giver.semaphore("name").release()
         assert all(each.result(PROMPT) for each in theirs)
@@ -298,7 +299,7 @@ def test_a_leased_semaphore_shares_the_number(
         wait_until(
             lambda: [n for _, n in redis_client.pubsub_numsub(*heard)] == [1, 0], 5, "it hears all"
         )
-        time.sleep(0.3)  # it has looked after its subscription
+        wait_until(resting(first.client, count=2), 10, "it has looked after that")
         giver.release(2)
         assert first.got.result(PROMPT)
         second.result(PROMPT).release()

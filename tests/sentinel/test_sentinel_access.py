@@ -40,7 +40,7 @@ async def take(stage: Stage, client: Any, name: str = "locks:a") -> None:
     lock = client.lock(name)
     assert await owner.do(lock.acquire, timeout=15)
     waiting = asyncio.create_task(other.do(lock.acquire, timeout=15))
-    await asyncio.sleep(0.1)
+    await stage.waits()
     await owner.do(lock.release)
     assert await waiting
     await other.do(lock.release)
@@ -169,7 +169,7 @@ async def test_a_demoted_server_and_another_one(stage: Stage) -> None:
         first.execute("REPLICAOF", "127.0.0.1", second.port)
         owner = stage.owner()
         acquiring = asyncio.create_task(owner.do(client.lock("name").acquire, timeout=20))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # it finds a replica meanwhile
         assert not acquiring.done()
         sentinel.execute("SENTINEL", "REMOVE", SERVICE)
         sentinel.execute("SENTINEL", "MONITOR", SERVICE, "127.0.0.1", second.port, 1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.patience import let_others_run
 
 from interlock._links.sentinel_origin import from_sentinel_url
 from interlock.errors import ServerUnavailableError
@@ -123,7 +123,7 @@ async def test_a_connection_that_is_cut_while_it_arrives_leads_nowhere(
     monkeypatch.setattr(node, "ask_async", ask)
     monkeypatch.setattr(servers._open, "stands", stood)
     assert await servers.connect_async(1.0) is connection
-    await asyncio.sleep(0)
+    await let_others_run()
     assert cut == ["cut"]
     assert servers._primary == second
     assert servers.epoch() == 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.patience import let_others_run
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -36,12 +37,12 @@ async def test_a_killed_primary(stage: Stage, bed: SentinelServers) -> None:
         first_at = first_at or time.monotonic()
         inside.add(number)
         assert inside == {number}
-        await asyncio.sleep(0.02)
+        await let_others_run(5)
         inside.discard(number)
         await owner.do(theirs.release)
 
     waiting = [asyncio.create_task(wait(number)) for number in range(4)]
-    await asyncio.sleep(0.3)
+    await stage.waits(4)
     old.kill()
     releasing = asyncio.create_task(holder.do(lock.release))
     new = await asyncio.to_thread(bed.wait_for_promotion, old)
@@ -63,7 +64,7 @@ async def test_a_primary_that_hangs(stage: Stage, bed: SentinelServers) -> None:
     assert await holder.do(client.lock("held").acquire)
     assert stage.redis.wait(2, 20_000) == 2
     waiting = asyncio.create_task(waiter.do(client.lock("held").acquire, timeout=60))
-    await asyncio.sleep(0.3)
+    await stage.waits()
     old = bed.present_primary()
     old.pause()
     acquiring = asyncio.create_task(owner.do(client.lock("name").acquire, timeout=60))
@@ -113,7 +114,7 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     hearing = asyncio.create_task(fifth.do(condition.wait, timeout=60))
     event, third = client.event("event"), stage.owner()
     setting = asyncio.create_task(third.do(event.wait, timeout=30))
-    await asyncio.sleep(0.2)
+    await stage.waits(4)
     assert stage.redis.wait(2, 20_000) == 2
 
     old = bed.present_primary()

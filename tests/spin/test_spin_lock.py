@@ -73,12 +73,13 @@ async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) 
     """A hand-over reads in MONITOR as the plain lock's without SUBSCRIBE and PUBLISH."""
     one, two = stage.client(), stage.client()
     a, b = stage.owner(), stage.owner()
-    mine, theirs = stage.lock(one), stage.lock(two, backoff=ConstantBackoff(0.02))
+    backoff = Noted(0.02)
+    mine, theirs = stage.lock(one), stage.lock(two, backoff=backoff)
     with server.client() as watcher, watcher.monitor() as monitor:
         await a.do(mine.acquire)
         first = (await a.do(lambda: mine.hold)).holder
         waiting = asyncio.create_task(b.do(theirs.acquire))
-        await asyncio.sleep(0.2)
+        await until(lambda: backoff.given, 10, "it has asked")
         await a.do(mine.release)
         assert await asyncio.wait_for(waiting, 5)
         second = (await b.do(lambda: theirs.hold)).holder
@@ -146,14 +147,14 @@ async def test_the_exponential_default_grows_quiet(proxy: FaultProxy, stage: Sta
 async def test_the_deadline_is_kept_whatever_the_pause(stage: Stage) -> None:
     """A pause longer than the time left is cut short; the last try is made at the deadline."""
     a, b = stage.owner(), stage.owner()
-    mine, backoff = stage.lock(stage.client()), ConstantBackoff(60)
+    mine, backoff = stage.lock(stage.client()), Noted(60)
     theirs = stage.lock(stage.client(), backoff=backoff)
     await a.do(mine.acquire)
     began = time.monotonic()
     assert not await b.do(theirs.acquire, timeout=0.3)
     assert 0.3 <= time.monotonic() - began < 5
     waiting = asyncio.create_task(b.do(theirs.acquire, timeout=1))
-    await asyncio.sleep(0.2)
+    await until(lambda: backoff.given == 2, 10, "it has asked once more")
     await a.do(mine.release)
     assert await asyncio.wait_for(waiting, 10), "it was free at the deadline"
     await b.do(theirs.release)
@@ -203,16 +204,16 @@ async def test_pauses_that_are_none(stage: Stage, proxy: FaultProxy) -> None:
 async def test_plain_and_spin_locks_of_one_name_exclude_each_other(stage: Stage) -> None:
     """Each waits for the other; a plain waiter hears no spin release and looks at its poll cap."""
     a, b = stage.owner(), stage.owner()
-    spin = stage.lock(stage.client(), backoff=ConstantBackoff(0.02))
+    backoff = Noted(0.02)
+    spin = stage.lock(stage.client(), backoff=backoff)
     plain = stage.client(poll_cap=1).lock("name")
     await a.do(spin.acquire)
     waiting = asyncio.create_task(b.do(plain.acquire))
     await until(lambda: stage.redis.pubsub_channels() != [], 5, "the plain one subscribed")
-    await asyncio.sleep(0.2)
     await a.do(spin.release)
     assert await asyncio.wait_for(waiting, 5)
     spinning = asyncio.create_task(a.do(spin.acquire))
-    await asyncio.sleep(0.2)
+    await until(lambda: backoff.given, 10, "it has asked")
     assert not spinning.done()
     await b.do(plain.release)
     assert await asyncio.wait_for(spinning, 5)
@@ -236,8 +237,9 @@ async def test_closing_ends_the_wait(stage: Stage) -> None:
     client = stage.client()
     mine = stage.lock(stage.client())
     await a.do(mine.acquire)
-    waiting = asyncio.create_task(b.do(stage.lock(client).acquire))
-    await asyncio.sleep(0.3)
+    backoff = Noted(0.02)
+    waiting = asyncio.create_task(b.do(stage.lock(client, backoff=backoff).acquire))
+    await until(lambda: backoff.given, 10, "it has asked")
     await stage.close(client)
     with pytest.raises(ClosedError):
         await asyncio.wait_for(waiting, 5)
@@ -256,7 +258,7 @@ async def test_many_that_wait_all_get_it(stage: Stage) -> None:
         await owner.do(lock.acquire)
         inside += 1
         most = max(most, inside)
-        await asyncio.sleep(0.01)
+        await owner.do(lock.locked)
         inside -= 1
         await owner.do(lock.release)
 

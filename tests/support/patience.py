@@ -1,7 +1,8 @@
-"""Bounded waiting for what another process will do."""
+"""Bounded waiting for what another process or task will do."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -29,4 +30,15 @@ def wait_until(condition: Callable[[], bool], timeout: float, what: str) -> None
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {PATIENCE * timeout} s in vain until {what}")
-        time.sleep(0.01)
+        time.sleep(0.01)  # between two questions: others need the processor
+
+
+async def let_others_run(turns: int = 1) -> None:
+    """Give each other task of this loop its turn, *turns* times. No time passes."""
+    for _ in range(turns):
+        await asyncio.sleep(0)  # no time passes
+
+
+async def forever() -> None:
+    """Wait until somebody cancels this task; a test that forgets it fails."""
+    await asyncio.wait_for(asyncio.Event().wait(), GIVE_UP)

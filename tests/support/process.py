@@ -109,7 +109,7 @@ class ServerProcess:
                     answer = b""
             if answer.startswith(_ANSWERS):
                 return True
-            time.sleep(0.005)
+            time.sleep(0.005)  # between two questions
         return False
 
     def log_tail(self, lines: int = 15) -> str:

@@ -122,7 +122,7 @@ class Relay:
         fault = action.kind if action is not None else None
         seconds = action.seconds if action is not None else 0.0
         if fault == "delay":
-            await asyncio.sleep(seconds)
+            await _lag(seconds)
         elif fault in ("drop_request", "reset"):
             # The replies under way come first. Then the task that passes the last one hangs up.
             self._forwarding = False
@@ -184,7 +184,7 @@ class Relay:
         if answered.fault == "swallow_reply":
             self._relaying = False
         elif answered.fault == "delay_reply":
-            await asyncio.sleep(answered.seconds)
+            await _lag(answered.seconds)
             answered.seconds = 0.0  # once for all channels of a SUBSCRIBE
         if not answered.surplus:
             await self._relay(frame, dribble=answered.fault == "dribble")
@@ -224,7 +224,11 @@ class Relay:
         for byte in frame:
             self._to_client.write(bytes([byte]))
             await self._to_client.drain()
-            await asyncio.sleep(_DRIBBLE_PAUSE)
+            await _lag(_DRIBBLE_PAUSE)
+
+
+async def _lag(seconds: float) -> None:
+    await asyncio.sleep(seconds)  # a slow network
 
 
 def _words(frame: bytes) -> list[bytes]:

@@ -269,7 +269,7 @@ class RedisServer:
             self.kill()
             if (_PORT_TAKEN not in log and not self._needs_front) or time.monotonic() > deadline:
                 raise self._start_error(log)
-            time.sleep(0.02)
+            time.sleep(0.02)  # until another port may be free
             if not port_is_ours:
                 self._conf.unlink()
 

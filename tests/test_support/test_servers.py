@@ -97,7 +97,8 @@ def test_server_dies_with_a_killed_test_process(started: str) -> None:
         if child or {started!r} != "before a fork":
             server.execute("PING")
             print(server.pid, child, server.unix_path.parent, flush=True)
-        time.sleep(60)
+        import threading
+        threading.Event().wait()
     """
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(script)],

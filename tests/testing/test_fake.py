@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
-from tests.support.patience import wait_until
+from tests.support.patience import let_others_run, wait_until
 
 import interlock
 import interlock.asyncio
@@ -65,7 +65,7 @@ async def test_tasks(fake: FakeServer) -> None:
         async with client.lock("it"):
             inside += 1
             assert inside == 1
-            await asyncio.sleep(0)
+            await let_others_run()
             inside -= 1
             turns += 1
 

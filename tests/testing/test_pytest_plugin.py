@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from redis import Redis
+from tests.support.patience import wait_until
 
 from interlock.testing import pytest_plugin
 
@@ -75,12 +75,7 @@ def test_killed_session_leaves_no_server(tmp_path: Path, runtime: Path) -> None:
         with Redis.from_url(url) as connection:
             server = connection.info("server")["process_id"]
         os.kill(session.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while (
-        subprocess.run(["ps", "-p", str(server)], capture_output=True, check=False).returncode == 0
-    ):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: not Path(f"/proc/{server}").exists(), 60, "the server ends")
 
 
 def test_no_server_program_fails_only_who_asks(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def visit(seconds: float = 1.0, **options: Any) -> Callable[[Process], Run]:
         if (yield me.acquire(lock, **options)) is None:
             return None
         got_at = me.client.now
-        yield me.sleep(seconds)
+        yield me.pass_time(seconds)
         yield me.release(lock)
         return got_at
 
@@ -66,7 +66,7 @@ def later(program: Callable[[Process], Run], seconds: float = 0.01) -> Callable[
     """Return *program*, begun a little later."""
 
     def delayed(me: Process) -> Run:
-        yield me.sleep(seconds)
+        yield me.pass_time(seconds)
         return (yield from program(me))
 
     return delayed
@@ -97,7 +97,7 @@ class TestRun:
 
         def program(me: Process) -> Run:
             while True:
-                yield me.sleep(0.1)
+                yield me.pass_time(0.1)
 
         simulator = Simulator(42, steps=1000)
         simulator.spawn(simulator.client(), program)
@@ -175,7 +175,7 @@ class TestRun:
         def program(me: Process) -> Run:
             hold = yield me.acquire(me.lock("x"), lease=0.5)
             hold.listen(lambda: 1 / 0)
-            yield me.sleep(1.0)
+            yield me.pass_time(1.0)
 
         simulator = Simulator(1)
         client = simulator.client()
@@ -297,7 +297,7 @@ class TestEffectFaults:
             lock = me.lock("x")
             try:
                 yield me.acquire(lock)
-                yield me.sleep(1.0)
+                yield me.pass_time(1.0)
             finally:
                 yield me.release(lock)
 
@@ -341,7 +341,7 @@ class TestTimedFaults:
 
         def program(me: Process) -> Run:
             hold = yield me.acquire(me.lock("x"))
-            yield me.sleep(1.0)
+            yield me.pass_time(1.0)
             lost.append(hold.lost(me.client.clock()))
 
         simulator, _, successor = two(
@@ -371,7 +371,7 @@ class TestTimedFaults:
 
         def program(me: Process) -> Run:
             hold = yield me.acquire(me.lock("x"))
-            yield me.sleep(1.5)
+            yield me.pass_time(1.5)
             states.append(hold.state)
 
         simulator, _, successor = two(program, later(visit()), times=[(0.5, schedule.restart())])
@@ -489,7 +489,7 @@ class TestInvariants:
         def program(me: Process) -> Run:
             lock = FencedLock(me.client.session, "x")
             yield me.acquire(lock)
-            yield me.sleep(1.0)
+            yield me.pass_time(1.0)
             yield me.release(lock)
 
         def harm(simulator: Simulator) -> None:

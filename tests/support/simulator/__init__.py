@@ -9,7 +9,7 @@ and the network. The order of everything depends on nothing but the seed::
     def worker(me: Process):
         lock = me.lock("orders:42")
         if (yield me.acquire(lock, timeout=5)):
-            yield me.sleep(1)
+            yield me.pass_time(1)
             yield me.release(lock)
 
     simulator = Simulator(seed=1)

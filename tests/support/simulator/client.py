@@ -120,8 +120,8 @@ class Process(Runner["SimulatedClient"]):
         self.client.note_use(lock, lease)
         return lock.extend(self.owner, lease)
 
-    def sleep(self, seconds: float) -> Op[None]:
-        """Return the operation that does nothing for *seconds*."""
+    def pass_time(self, seconds: float) -> Op[None]:
+        """Return the operation that does nothing for *seconds*, in virtual time."""
         self._nap = self._sleep_until(self.client.clock() + seconds)
         return self._nap
 

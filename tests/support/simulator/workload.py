@@ -118,7 +118,7 @@ def prepare(seed: int, kind: str = "lock", *, replicated: bool = False) -> Simul
 
     def program(me: Process) -> Generator[Any, Any, None]:
         for _ in range(ROUNDS):
-            yield me.sleep(random.random() ** 3)
+            yield me.pass_time(random.random() ** 3)
             if replicated:
                 simulator.network.replicas = random.choices(LAGS, k=random.randint(0, 3))
             lock = KINDS[kind](me, random.choice(names))
@@ -143,13 +143,13 @@ def _visit(me: Process, lock: LockBase) -> Generator[Any, Any, None]:
             lease = random.choice((None, None, None, 0.2, 1.0))
             if (yield me.acquire(lock, timeout, lease=lease)) is not None:
                 depth += 1
-            yield me.sleep(random.random() ** 4)
+            yield me.pass_time(random.random() ** 4)
             if depth and random.random() < 0.2:
                 yield me.extend(lock, random.choice((0.3, 2.5)))
         while depth:
             yield from _give_back(me, lock)
             depth -= 1
-            yield me.sleep(random.random() ** 6)
+            yield me.pass_time(random.random() ** 6)
     except (HoldLostError, ReplicationError, ServerUnavailableError, Interrupted):
         # A program that is hit goes on with something else, some day, or gives up what it holds.
         while me.holds(lock) and random.random() < 0.9:

@@ -28,6 +28,7 @@ final class Clients {
                 clients.remove(command.get("client").asText()).shutdown();
                 return null;
             case "sleep":
+                // A job takes real time.
                 Thread.sleep(Time.millis(command.get("seconds")));
                 return null;
             case "hash":
