@@ -1,6 +1,7 @@
 """Deliberate mistakes in the library: the lab and its checker must find each of them.
 
-A mistake is a change of text in a copy of the sources. The workers import the copy.
+A mistake changes the meaning of a function or script in a copy of the sources. The workers import
+the copy.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .leftovers import PREFIX
+from .mistakes import Call, Condition, Mistake, Value
 from .process import ROOT
 from .run import Plan, Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LUA = "_core/lua"
+# A call that changes nothing, in the place of a message.
+_SILENT = Call("PUBLISH", "redis.call('exists', KEYS[1])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +31,7 @@ class Mutant:
     Attributes:
         name: What the library does wrong.
         rule: The rule of the checker that is about it.
-        file: Inside ``src/interlock``.
-        right: What the file says, once.
-        wrong: What the mistake says.
+        mistake: What is changed in the library.
         objects: The objects that programs use.
         faults: The faults that happen.
         arena: The servers.
@@ -41,9 +42,7 @@ class Mutant:
 
     name: str
     rule: str
-    file: str
-    right: str
-    wrong: str
+    mistake: Mistake
     objects: Sequence[str]
     faults: Sequence[str] = ()
     arena: str = "single"
@@ -56,18 +55,13 @@ MUTANTS = (
     Mutant(
         "an acquire takes what is taken",
         "L-1",
-        f"{_LUA}/lock_acquire.lua",
-        "if not ours and not free then",
-        "if not ours and not free and depth ~= '1' then",
+        Mistake("lock_acquire", Condition("ours free", "$0 and depth ~= '1'")),
         ("plain",),
     ),
     Mutant(
         "an acquire sets no lease",
         "L-12",
-        f"{_LUA}/lock_acquire.lua",
-        "if free or redis.call('pttl', lock) < tonumber(lease) then\n"
-        "  redis.call('pexpire', lock, lease)",
-        "if free then\n  redis.call('persist', lock)",
+        Mistake("lock_acquire", Call("pexpire", "redis.call('persist', $1)")),
         ("plain",),
         ("kill -9",),
         seconds=30,
@@ -75,25 +69,19 @@ MUTANTS = (
     Mutant(
         "a re-entry adds to the depth",
         "L-9",
-        f"{_LUA}/lock_acquire.lua",
-        "redis.call('hset', lock, holder, depth)\nif free",
-        "redis.call('hincrby', lock, holder, depth)\nif free",
+        Mistake("lock_acquire", Call("hset", "redis.call('hincrby', $1, $2, $3)", which=1)),
         ("plain",),
     ),
     Mutant(
         "an inner release frees the lock",
         "L-3",
-        f"{_LUA}/lock_release.lua",
-        "elseif depth ~= '0' then",
-        "elseif depth ~= '0' and depth ~= '1' then",
+        Mistake("lock_release", Condition("depth 0", "$0 and depth ~= '1'")),
         ("plain",),
     ),
     Mutant(
         "a release wakes nobody",
         "L-4",
-        f"{_LUA}/lock_release.lua",
-        "~= 1 then\n  redis.call(PUBLISH, channel, '0')",
-        "~= 1 then\n  redis.call('exists', lock)",
+        Mistake("lock_release", _SILENT),
         ("plain",),
         seconds=30,
         lanes=1,
@@ -101,51 +89,41 @@ MUTANTS = (
     Mutant(
         "a renewal keeps what others hold",
         "L-2",
-        f"{_LUA}/lock_renew.lua",
-        "== 1 and 1 or 0",
-        "and 1 or 0",
+        Mistake("lock_renew", Call("hexists", "1")),
         ("forced",),
         seconds=25,
     ),
     Mutant(
         "a renewal renews nothing",
         "L-3",
-        f"{_LUA}/lock_renew.lua",
-        "redis.call('pexpire', lock, lease)",
-        "redis.call('pttl', lock)",
+        Mistake("lock_renew", Call("pexpire", "redis.call('pttl', $1)")),
         ("plain",),
         seconds=15,
     ),
     Mutant(
         "a fair lock goes to the next who asks",
         "L-6",
-        f"{_LUA}/fair_lock_acquire.lua",
-        "local turn = free and (not head or head == holder)",
-        "local turn = free",
+        Mistake("fair_lock_acquire", Value("turn", "free")),
         ("fair",),
     ),
     Mutant(
         "a fair lock serves the last who came",
         "L-6",
-        f"{_LUA}/fair_lock_acquire.lua",
-        "place = redis.call('rpush', queue, holder) - 1",
-        "redis.call('lpush', queue, holder) place = 0",
+        Mistake("fair_lock_acquire", Call("rpush", "redis.call('lpush', $1, $2) * 0 + 1")),
         ("fair",),
     ),
     Mutant(
         "a fencing token stays the same",
         "L-5",
-        f"{_LUA}/fenced_lock_acquire.lua",
-        "math.max(last, floor) - last + 1",
-        "math.max(1 - last, 0)",
+        Mistake(
+            "fenced_lock_acquire", Call("incrby", "redis.call('incrby', $1, math.max(1 - last, 0))")
+        ),
         ("fenced",),
     ),
     Mutant(
         "the last reader wakes no writer",
         "L-4",
-        f"{_LUA}/read_lock_release.lua",
-        "next = pass_on()",
-        "next = redis.call('exists', queue) == 1",
+        Mistake("read_lock_release", Value("next", "redis.call('exists', queue) == 1")),
         ("write", "read", "write"),
         seconds=60,
         lanes=1,
@@ -154,33 +132,25 @@ MUTANTS = (
     Mutant(
         "a reader enters while somebody writes",
         "L-1",
-        f"{_LUA}/read_lock_acquire.lua",
-        "or mode == 'write' and written",
-        "or mode == 'write'",
+        Mistake("read_lock_acquire", Value("open", "$0 or mode == 'write'")),
         ("read", "write"),
     ),
     Mutant(
         "a writer enters while somebody reads",
         "L-1",
-        f"{_LUA}/write_lock_acquire.lua",
-        "if longest == -2 then",
-        "if longest < 3600000 then",
+        Mistake("write_lock_acquire", Condition("longest 2", "longest < 3600000")),
         ("read", "write"),
     ),
     Mutant(
         "a group lock looks at its first value only",
         "L-1",
-        f"{_LUA}/group_lock_acquire.lua",
-        "    all_ours = false\n    if owner then",
-        "    all_ours = false\n    if owner and i == FIRST then",
+        Mistake("group_lock_acquire", Condition("owner", "owner and i == FIRST")),
         ("group-ab", "group-bc"),
     ),
     Mutant(
         "a group lock wakes nobody",
         "L-4",
-        f"{_LUA}/group_lock_release.lua",
-        "redis.call(PUBLISH, channel, '0')",
-        "redis.call('exists', lock)",
+        Mistake("group_lock_release", _SILENT),
         ("group-ab",),
         seconds=30,
         lanes=1,
@@ -188,17 +158,13 @@ MUTANTS = (
     Mutant(
         "a semaphore gives what it does not have",
         "L-11",
-        f"{_LUA}/semaphore_acquire.lua",
-        "local enough = free >= wanted",
-        "local enough = free >= 0",
+        Mistake("semaphore_acquire", Value("enough", "free >= 0", which=0)),
         ("permits",),
     ),
     Mutant(
         "a repeated release of a permit counts twice",
         "L-11",
-        f"{_LUA}/semaphore_release.lua",
-        "local done = redis.call('get', request)",
-        "local done = nil",
+        Mistake("semaphore_release", Value("done", "nil")),
         ("permits",),
         ("lost reply",),
         seconds=15,
@@ -206,42 +172,32 @@ MUTANTS = (
     Mutant(
         "a leased semaphore gives more permits than it has",
         "L-1",
-        f"{_LUA}/leased_semaphore_acquire.lua",
-        "if free < #members then",
-        "if free < -1 then",
+        Mistake("leased_semaphore_acquire", Condition("free members", "free < -1")),
         ("leased",),
     ),
     Mutant(
         "leased permits are not renewed",
         "L-3",
-        f"{_LUA}/leased_semaphore_renew.lua",
-        "redis.call('zadd', leases, now + lease, member)",
-        "redis.call('zscore', leases, member)",
+        Mistake("leased_semaphore_renew", Call("zadd", "redis.call('zscore', $1, $3)")),
         ("leased",),
         seconds=15,
     ),
     Mutant(
         "a latch counts down by two",
         "L-11",
-        f"{_LUA}/latch_count_down.lua",
-        "local count = redis.call('decr', latch)",
-        "local count = redis.call('decrby', latch, 2)",
+        Mistake("latch_count_down", Call("decr", "redis.call('decrby', $1, 2)")),
         ("latch",),
     ),
     Mutant(
         "a latch that has a count is set again",
         "L-11",
-        f"{_LUA}/latch_try_set.lua",
-        "redis.call('set', latch, count, 'nx')",
-        "redis.call('set', latch, count)",
+        Mistake("latch_try_set", Call("set", "redis.call('set', $1, $2)", which=0)),
         ("latch",),
     ),
     Mutant(
         "an event that is set wakes nobody",
         "L-4",
-        f"{_LUA}/event_set.lua",
-        "redis.call(PUBLISH, channel, '1')",
-        "redis.call('exists', KEYS[1])",
+        Mistake("event_set", _SILENT),
         ("event",),
         seconds=20,
         lanes=1,
@@ -249,17 +205,13 @@ MUTANTS = (
     Mutant(
         "an event stays set",
         "L-11",
-        f"{_LUA}/event_clear.lua",
-        "redis.call('set', event, 'clear ' .. state:match('%S+$'), 'px', kept)",
-        "redis.call('exists', event)",
+        Mistake("event_clear", Call("set", "redis.call('exists', $1)", which=1)),
         ("event",),
     ),
     Mutant(
         "a waiter misses a setting that is cleared at once",
         "L-4",
-        "_core/objects/event.py",
-        "status.mark is not None and status.mark != mark",
-        "False",
+        Mistake("objects.event:_was_set", Condition("status mark None", "False")),
         ("event",),
         seconds=30,
         lanes=1,
@@ -267,17 +219,13 @@ MUTANTS = (
     Mutant(
         "a barrier lets parties through before the last one",
         "L-13",
-        f"{_LUA}/barrier_arrive.lua",
-        "if index + 1 < parties or acts",
-        "if index + 2 < parties or acts",
+        Mistake("barrier_arrive", Condition("index 1 parties acts", "$0 and index + 2 ~= parties")),
         ("barrier",),
     ),
     Mutant(
         "a barrier that is passed wakes nobody",
         "L-4",
-        f"{_LUA}/barrier_arrive.lua",
-        "redis.call(PUBLISH, channel, '1')",
-        "redis.call('exists', barrier)",
+        Mistake("barrier_arrive", _SILENT),
         ("barrier",),
         seconds=25,
         lanes=1,
@@ -285,9 +233,7 @@ MUTANTS = (
     Mutant(
         "a party that leaves is counted on",
         "L-13",
-        f"{_LUA}/barrier_leave.lua",
-        "redis.call('zrem', waiting, party)",
-        "redis.call('zscore', waiting, party)",
+        Mistake("barrier_leave", Call("zrem", "redis.call('zscore', $1, $2)")),
         ("barrier",),
         ("signal",),
         seconds=40,
@@ -296,17 +242,13 @@ MUTANTS = (
     Mutant(
         "an election tells of a former leader",
         "L-15",
-        f"{_LUA}/election_announce.lua",
-        "if redis.call('hget', leader, 'holder') ~= holder then",
-        "if redis.call('exists', leader) == 0 then",
+        Mistake("election_announce", Call("hget", "(redis.call('exists', $1) == 1 and holder)")),
         ("election",),
     ),
     Mutant(
         "a notification wakes nobody",
         "L-4",
-        f"{_LUA}/condition_notify.lua",
-        "redis.call(PUBLISH, channel .. ':' .. waiter, '1')",
-        "redis.call('exists', KEYS[1])",
+        Mistake("condition_notify", _SILENT),
         ("condition",),
         seconds=20,
         lanes=1,
@@ -314,34 +256,26 @@ MUTANTS = (
     Mutant(
         "a notification wakes two",
         "L-16",
-        f"{_LUA}/condition_notify.lua",
-        "last = count - 1",
-        "last = count",
+        Mistake("condition_notify", Value("last", "count", which=1)),
         ("condition",),
     ),
     Mutant(
         "a notification is for nobody",
         "L-16",
-        f"{_LUA}/condition_notify.lua",
-        "redis.call('zrange', waiting, 0, last)",
-        "redis.call('zrange', waiting, 1, last)",
+        Mistake("condition_notify", Call("zrange", "redis.call('zrange', $1, 1, $3)")),
         ("condition",),
         seconds=20,
     ),
     Mutant(
         "a wait for a condition ends without the lock",
         "L-16",
-        "_core/objects/condition.py",
-        "        yield from self._acquire_again(before)\n        ending",
-        "        ending",
+        Mistake("objects.condition:Condition._wait", Call("_acquire_again", "()")),
         ("condition",),
     ),
     Mutant(
         "an acquire takes what is taken, while replicas are promoted",
         "L-1",
-        f"{_LUA}/lock_acquire.lua",
-        "if not ours and not free then",
-        "if not ours and not free and depth ~= '1' then",
+        Mistake("lock_acquire", Condition("ours free", "$0 and depth ~= '1'")),
         ("plain",),
         ("failover, asked for", "primary stopped"),
         arena="sentinel",
@@ -350,9 +284,7 @@ MUTANTS = (
     Mutant(
         "a hold is believed for longer than its lease",
         "L-1",
-        "_core/model/holds.py",
-        "self.valid_until = sent_at + ",
-        "self.valid_until = 9 + sent_at + ",
+        Mistake("model.holds:Hold.grant", Value("valid_until", "9 + $0")),
         ("plain",),
         ("SIGSTOP", "refused"),
         seconds=20,
@@ -360,18 +292,20 @@ MUTANTS = (
     Mutant(
         "a red lock is content with a minority",
         "L-1",
-        "_core/locks/red_lock.py",
-        "len(members) // 2 + 1",
-        "len(members) // 2",
+        Mistake(
+            "locks.red_lock:RedLock.__init__",
+            Call("__init__", "super().__init__($1, len(members) // 2)"),
+        ),
         ("red",),
         arena="five",
     ),
     Mutant(
         "a loss is not noticed",
         "L-2",
-        "_core/upkeep/watchdog.py",
-        "self._lose(hold, hold.gone_reason(until - TELL_WITHIN))",
-        "hold.extend_validity(sent_at, self.lease)",
+        Mistake(
+            "upkeep.watchdog:Watchdog._note",
+            Call("_lose", "hold.extend_validity(sent_at, self.lease)"),
+        ),
         ("forced",),
         seconds=30,
     ),
@@ -382,15 +316,11 @@ def copy(mutant: Mutant, into: Path) -> None:
     """Copy the sources to *into*, with the mistake.
 
     Raises:
-        LookupError: The text is not there once: the mutant is out of date.
+        LookupError: The place of the change is not there: the mutant is out of date.
     """
     shutil.copytree(ROOT / "src", into, dirs_exist_ok=True)
-    file = into / "interlock" / mutant.file
-    text = file.read_text()
-    if text.count(mutant.right) != 1:
-        found = text.count(mutant.right)
-        raise LookupError(f"{mutant.name}: {mutant.file} has {mutant.right!r} {found} times")
-    file.write_text(text.replace(mutant.right, mutant.wrong))
+    file = into / "interlock" / mutant.mistake.file
+    file.write_text(mutant.mistake.made(file.read_text()))
 
 
 def hunt(mutant: Mutant, binary: Path, seed: int) -> list[str]:

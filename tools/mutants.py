@@ -31,7 +31,7 @@ TARGETS = {
         "cleanup_limits", "_finish_later", "_end_lost", "_end_gone", "release", "mine",
     ),
     "model/holds.py": (
-        "sent", "answered", "failed", "late_grants", "grant", "begin_release", "end", "lose",
+        "sent", "failed", "late_grants", "grant", "begin_release", "end", "lose",
         "enter", "leave", "reserve", "released", "extend_validity", "valid", "lost",
     ),
     "locks/lock.py": (

@@ -1,32 +1,40 @@
 """The tests of the core can fail: each deliberate mistake in it is found by a named simulation.
 
-A mistake is a change of the source text of a module or of a script. The changed function replaces
-the right one for one test.
+A mistake names a function or a script, and what it does wrong. The changed function replaces the
+right one for one test.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from faultlab.mistakes import (
+    Call,
+    Change,
+    Condition,
+    LuaText,
+    Result,
+    Value,
+    changed_function,
+    function_in,
+)
 from tests.support.scripts import TEXTS
 from tests.support.simulator import Process, Schedule, Simulator, StepBudgetError, schedule
 
 from interlock._core.locks import lock, lock_base
-from interlock._core.model import holds
 from interlock._core.model.effects import Script
-from interlock._core.queue import waiters, waiting
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.source import MESSAGES, sent
-from interlock._core.upkeep import cleanup, session, watchdog
 from interlock.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from types import ModuleType
 
     from interlock._core.scripts.script import Variants
 
@@ -213,16 +221,14 @@ class Mutation:
 
     Attributes:
         name: for the test's id.
-        where: a function, or the name of a script.
-        right: what the source says.
-        wrong: what the mistake says.
+        where: a function below ``interlock._core``, or the name of a script.
+        change: what is wrong there.
         found_by: the simulation.
     """
 
     name: str
-    where: Any
-    right: str
-    wrong: str
+    where: str
+    change: Change
     found_by: Callable[[], None]
 
 
@@ -230,183 +236,157 @@ MUTATIONS = [
     Mutation(
         "acquire-takes-what-is-taken",
         "lock_acquire",
-        "if not ours and not free then",
-        "if not ours and not free and depth ~= '1' then",
+        Condition("ours free", "$0 and depth ~= '1'"),
         contention,
     ),
     Mutation(
         "acquire-sets-no-lease",
         "lock_acquire",
-        "redis.call('pexpire', lock, lease)\n  return nil",
-        "redis.call('persist', lock)\n  return nil",
+        Call("pexpire", "redis.call('persist', $1)"),
         contention,
     ),
     Mutation(
         "acquire-counts",
         "lock_acquire",
-        "redis.call('hset', lock, holder, depth)\nif free",
-        "redis.call('hincrby', lock, holder, depth)\nif free",
+        Call("hset", "redis.call('hincrby', $1, $2, $3)", which=1),
         nested,
     ),
     Mutation(
         "free-lock-counts",
         "lock_acquire",
-        "redis.call('hset', lock, holder, depth)\n  redis",
-        "redis.call('hincrby', lock, holder, 2)\n  redis",
+        Call("hset", "redis.call('hincrby', $1, $2, 2)", which=0),
         nested,
     ),
     Mutation(
         "release-wakes-nobody",
         "lock_release",
-        "redis.pcall(PUBLISH, wake, '0')",
-        "1",
+        Call("PUBLISH", "tonumber('1')"),
         contention,
     ),
     Mutation(
         "release-wakes-the-last",
         "lock_release",
-        "redis.pcall('zrange', queue, '0', '0', 'withscores')",
-        "redis.pcall('zrange', queue, '-1', '-1', 'withscores')",
+        Call("zrange", "redis.pcall('zrange', $1, '-1', '-1', $4)"),
         crowd,
     ),
     Mutation(
         "lock-is-always-left-to-others",
         "lock_release",
-        "math.floor(time[1] / 2)",
-        "math.huge",
+        Value("period", "time[1] and math.huge"),
         crowd,
     ),
     Mutation(
         "claim-is-anybodys",
         "lock_acquire",
-        "redis.pcall('hdel', lock, client .. ':0') == 1",
-        "redis.call('del', lock) == 1",
+        Call("hdel", "redis.call('del', $1)"),
         contention,
     ),
     Mutation(
         "who-gives-up-keeps-its-place",
-        waiting.leave_queue,
-        "if place is None:",
-        "if True:",
+        "queue.waiting:leave_queue",
+        Condition("place None", "True"),
         impatience,
     ),
     Mutation(
         "both-hold-what-is-handed-over",
         "lock_hand_over",
-        "redis.call('hdel', lock, holder) == 0",
-        "redis.call('hexists', lock, holder) == 0",
+        Call("hdel", "redis.call('hexists', $1, $2)"),
         neighbours,
     ),
     Mutation(
         "hand-over-sets-no-lease",
         "lock_hand_over",
-        "redis.call('pexpire', lock, lease)\nreturn 1",
-        "redis.call('persist', lock)\nreturn 1",
+        Call("pexpire", "redis.call('persist', $1)"),
         neighbours,
     ),
     Mutation(
         "inner-release-frees",
         "lock_release",
-        "elseif depth ~= '0' then",
-        "elseif depth ~= '0' and depth ~= '1' then",
+        Condition("depth 0", "$0 and depth ~= '1'"),
         nested,
     ),
     Mutation(
         "renewal-keeps-others",
         "lock_renew",
-        "== 1 and 1 or 0",
-        "and 1 or 0",
+        Call("hexists", "1"),
         removed_key,
     ),
     Mutation(
         "watchdog-never-renews",
-        watchdog.Watchdog._sort,
-        "elif hold.renew_at <= now:",
-        "elif hold.renew_at <= now - 60:",
+        "upkeep.watchdog:Watchdog._sort",
+        Condition("hold renew_at now", "hold.renew_at <= now - 60"),
         long_hold,
     ),
     Mutation(
         "watchdog-counts-from-the-answer",
-        watchdog.Watchdog._note,
-        "hold.extend_validity(sent_at, lease)",
-        "hold.extend_validity(sent_at + 5, lease)",
+        "upkeep.watchdog:Watchdog._note",
+        Call("extend_validity", "hold.extend_validity($1 + 5, $2)"),
         outage,
     ),
     Mutation(
         "loss-is-ignored",
-        watchdog.Watchdog._note,
-        "elif hold.state is State.HELD:",
-        "elif hold.state is State.PENDING:",
+        "upkeep.watchdog:Watchdog._note",
+        Condition("hold state State HELD", "False"),
         removed_key,
     ),
     Mutation(
         "acquire-is-not-undone",
-        lock_base.undo_acquire,
-        "if not (late or granted):",
-        "if late or granted:",
+        "locks.lock_base:undo_acquire",
+        Call("clean_up_after", "()"),
         interrupted_acquire,
     ),
     Mutation(
         "late-grants-are-forgotten",
-        lock_base.end_late_grants,
-        "if hold.unanswered:",
-        "if hold.unanswered > 2:",
+        "locks.lock_base:end_late_grants",
+        Condition("hold unanswered", "$0 > 2"),
         strays_of_a_hold,
     ),
     Mutation(
         "late-grants-in-vain-are-forgotten",
-        lock_base.undo_acquire,
-        "hold.late_grants()",
-        "hold.offered",
+        "locks.lock_base:undo_acquire",
+        Call("late_grants", "hold.offered"),
         strays_in_vain,
     ),
     Mutation(
         "one-stray-is-all",
-        cleanup.CleanupQueue.carry,
-        "entry.late - bool(reply)",
-        "entry.late * (not reply)",
+        "upkeep.cleanup:CleanupQueue.carry",
+        Value("late", "0 if reply else entry.late"),
         strays_of_a_hold,
     ),
     Mutation(
         "late-grant-counts",
-        holds.Hold.grant,
-        "if now >= until:",
-        "if now >= until + 9:",
+        "model.holds:Hold.grant",
+        Condition("now until", "now >= until + 9"),
         late_grant,
     ),
     Mutation(
         "late-grant-is-believed",
-        holds.Hold.grant,
-        "until = self.valid_until = sent_at +",
-        "until = self.valid_until = now +",
+        "model.holds:Hold.grant",
+        Value("valid_until", "$0 - sent_at + now"),
         late_grant,
     ),
     Mutation(
         "number-is-used-again",
-        lock_base.Release.finish,
-        "if depth == 0 and (call.unknown or hold.unanswered):",
-        "if depth < 0:",
+        "locks.lock_base:Release.finish",
+        Condition("depth 0 call unknown hold unanswered", "depth < 0"),
         late_release,
     ),
     Mutation(
         "front-keeps-its-place",
-        waiters.Waiters.leave,
-        "successor.front = True",
-        "successor.front = False",
+        "queue.waiters:Waiters.leave",
+        Value("front", "False"),
         neighbours,
     ),
     Mutation(
         "nobody-looks-again",
-        session.Session.poll_interval,
-        "return cap * (0.75 + self.random() / 4)",
-        "return cap * (60 + self.random() / 4)",
+        "upkeep.session:Session.poll_interval",
+        Result("$0 * 60"),
         lost_messages,
     ),
     Mutation(
         "message-is-not-acted-on",
-        waiting.wait_in_queue,
-        "(waiter.take() or session.clock() >= look_at)",
-        "(session.clock() >= look_at)",
+        "queue.waiting:wait_in_queue",
+        Condition("waiter take session clock look_at", "session.clock() >= look_at"),
         contention,
     ),
 ]
@@ -414,30 +394,40 @@ MUTATIONS = [
 
 def mutate(mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
     """Put the mistake in the place of what is right."""
-    if isinstance(mutation.where, str):
-        name = f"_{mutation.where.upper()}"
-        script: Script[Any] | Variants[Any] = getattr(scripts, name)
-        source = TEXTS[mutation.where]
-        assert source.count(mutation.right) == 1
-        wrong = source.replace(mutation.right, mutation.wrong)
-        if isinstance(script, Script):
-            mistaken: Any = Script(script.name, sent(wrong), script.decode)
-        else:
-            decode = script["PUBLISH"].decode
-            mistaken = {p: Script(script.name, sent(wrong, p), decode) for p in MESSAGES}
-        patch.setattr(scripts, name, mistaken)
-        return
-    module = importlib.import_module(mutation.where.__module__)
-    source = textwrap.dedent(inspect.getsource(mutation.where))
-    assert source.count(mutation.right) == 1
-    names: dict[str, Any] = {}
-    future = "from __future__ import annotations\n"
-    exec(future + source.replace(mutation.right, mutation.wrong), vars(module).copy(), names)
-    *path, name = mutation.where.__qualname__.split(".")
+    path, is_function, name = mutation.where.partition(":")
+    if is_function:
+        mutate_function(importlib.import_module(f"interlock._core.{path}"), name, mutation, patch)
+    else:
+        mutate_script(path, mutation, patch)
+
+
+def mutate_script(stem: str, mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
+    """Put a mistaken script in the place of the right one."""
+    name = f"_{stem.upper()}"
+    script: Script[Any] | Variants[Any] = getattr(scripts, name)
+    wrong = LuaText(TEXTS[stem]).changed(mutation.change)
+    if isinstance(script, Script):
+        mistaken: Any = Script(script.name, sent(wrong), script.decode)
+    else:
+        decode = script["PUBLISH"].decode
+        mistaken = {p: Script(script.name, sent(wrong, p), decode) for p in MESSAGES}
+    patch.setattr(scripts, name, mistaken)
+
+
+def mutate_function(
+    module: ModuleType, qualified: str, mutation: Mutation, patch: pytest.MonkeyPatch
+) -> None:
+    """Put a mistaken function in the place of the right one, wherever it is used."""
+    *path, name = qualified.split(".")
     holder = getattr(module, path[0]) if path else module
-    patch.setattr(holder, name, names[name])
-    for user in (lock, lock_base):
-        if getattr(user, name, None) is mutation.where:
+    right = getattr(holder, name)
+    function = function_in(ast.parse(inspect.getsource(module)), qualified)
+    changed_function(function, mutation.change)
+    names: dict[str, Any] = {}
+    source = f"from __future__ import annotations\n{ast.unparse(function)}"
+    exec(source, vars(module).copy(), names)
+    for user in (holder, lock, lock_base):
+        if getattr(user, name, None) is right:
             patch.setattr(user, name, names[name])
 
 

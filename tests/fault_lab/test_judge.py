@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +9,6 @@ from faultlab import linear
 from faultlab.failovers import Failovers
 from faultlab.judge import Judge
 from faultlab.meetings import Bounds
-from faultlab.mutants import MUTANTS, copy
 from faultlab.notifications import Notifications
 
 if TYPE_CHECKING:
@@ -196,20 +193,6 @@ def test_wrong_depth_is_found() -> None:
     story.op("a", "depth", 1.5, 1.6, value=3, h=ident, wants=2)
 
     assert story.rules() == {"L-9"}
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
-def test_mutant_is_up_to_date(mutant: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text that a mutant changes stands in the library, once."""
-    only = tmp_path / "src/interlock" / mutant.file
-    only.parent.mkdir(parents=True)
-    source = Path(__file__).parents[2] / "src/interlock" / mutant.file
-    shutil.copy(source, only)
-    monkeypatch.setattr("faultlab.mutants.ROOT", tmp_path)
-    copy(mutant, tmp_path / "copy")
-
-    changed = (tmp_path / "copy/interlock" / mutant.file).read_text()
-    assert changed != source.read_text()
 
 
 def test_failed_operations_may_have_had_effects() -> None:
