@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-from tests.lock.lock_like import Face, Kind, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import redis
+from tests.lock.lock_like import Kind, stage_of
 
 BARRIER = Kind(
     "barrier",
     lambda client, name, parties=3, **options: client.barrier(name, parties, **options),
 )
 
-
-@pytest.fixture
-async def stage(
-    face: Face, loaded: redis.Redis, redis_url: str, patient: None
-) -> AsyncIterator[Stage]:
-    """Give the barrier on each face in turn, on a server that knows every script."""
-    set_up = Stage(face, BARRIER, redis_url, loaded)
-    yield set_up
-    await set_up.end()
+stage = stage_of(BARRIER)

@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import until
+from tests.support.faults import FAULTS
 from tests.support.proxy import (
     command,
-    drop_reply,
-    drop_request,
-    duplicate,
-    reset,
     swallow_reply,
 )
 
@@ -37,13 +34,6 @@ if TYPE_CHECKING:
 PARTIES = "interlock_barrier_parties:{name}"
 SLACK = 3.0
 """Seconds that a busy machine may take for what is due."""
-FAULTS = {
-    "request-lost": drop_request,
-    "connection-reset": reset,
-    "reply-lost": drop_reply,
-    "reply-swallowed": swallow_reply,
-    "twice": duplicate,
-}
 
 
 async def _ask(barrier: Any, what: str) -> Any:

@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import KINDS, resting, sent_in, until
+from tests.support.faults import FAULTS
 from tests.support.patience import forever, wait_until
 from tests.support.proxy import (
     command,
-    drop_reply,
-    drop_request,
-    duplicate,
-    reset,
-    swallow_reply,
 )
 
 import interlock
@@ -34,13 +30,6 @@ WAITING = "interlock_condition:{name}"
 LEASES = "interlock_condition_leases:{name}"
 SLACK = 5.0
 """Seconds that a busy machine may take for what is due."""
-FAULTS = {
-    "request-lost": drop_request,
-    "connection-reset": reset,
-    "reply-lost": drop_reply,
-    "reply-swallowed": swallow_reply,
-    "twice": duplicate,
-}
 
 
 async def _wait(stage: Stage, condition: Any, **options: Any) -> tuple[Owner, asyncio.Task[Any]]:

@@ -9,35 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import queued, sent_in, until
+from tests.lock.lock_like import sent_in, until
+from tests.support.faults import FAULTS
 from tests.support.proxy import (
     command,
-    drop_reply,
-    drop_request,
-    duplicate,
-    reset,
-    swallow_reply,
 )
 
-import interlock.asyncio
-from interlock import ClosedError, WrongTypeError
+from interlock import WrongTypeError
 from interlock._core.upkeep.idempotency import IdempotentCall
 
 if TYPE_CHECKING:
-    import redis
     from tests.lock.lock_like import Stage
     from tests.support.proxy import Action, FaultProxy
 
 CHANNEL = "interlock_event__channel:{name}"
 SLACK = 5.0
 """Seconds that a busy machine may take for what is due."""
-FAULTS = {
-    "request-lost": drop_request,
-    "connection-reset": reset,
-    "reply-lost": drop_reply,
-    "reply-swallowed": swallow_reply,
-    "twice": duplicate,
-}
 
 
 async def _waiting(stage: Stage, event: Any, **options: Any) -> asyncio.Task[Any]:
@@ -125,14 +112,6 @@ async def test_it_outlives_who_set_it(stage: Stage, redis_url: str) -> None:
     assert await stage.owner().do(stage.lock(stage.client()).is_set)
 
 
-async def test_a_timeout_is_kept(stage: Stage) -> None:
-    """A waiter that waits in vain is told so after its time and not much more."""
-    event = stage.lock(stage.client(poll_cap=30))
-    began = time.monotonic()
-    assert await stage.owner().do(event.wait, timeout=0.2) is False
-    assert 0.2 <= time.monotonic() - began < 0.2 + SLACK
-
-
 async def test_bad_timeouts(stage: Stage) -> None:
     """A negative timeout raises, but for -1, which waits for ever as everywhere."""
     event = stage.lock(stage.client())
@@ -192,30 +171,6 @@ async def test_one_round_trip_each(stage: Stage, proxy: FaultProxy) -> None:
     for call in (event.set, event.wait, event.is_set, event.clear):
         await owner.do(call)
     assert [each.args[0] for each in proxy.record] == [b"EVALSHA"] * 4
-
-
-async def test_closing_wakes_who_waits(stage: Stage) -> None:
-    """A waiter whose client is closed gets ClosedError."""
-    client = stage.client()
-    waiting = await _waiting(stage, stage.lock(client))
-    await stage.close(client)
-    with pytest.raises(ClosedError):
-        await waiting
-
-
-async def test_a_cancelled_waiter_passes_its_turn_on(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
-    """When the waiter in front is cancelled the others still hear of the setting."""
-    async with interlock.asyncio.connect(redis_url, poll_cap=60) as client:
-        event = client.event("name")
-        waiting = [asyncio.create_task(event.wait()) for _ in range(3)]
-        await queued(client, count=3)
-        waiting[0].cancel()
-        await event.set()
-        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
-        assert isinstance(outcomes[0], asyncio.CancelledError)
-        assert outcomes[1:] == [True, True]
 
 
 async def test_a_name_in_use_by_something_else(stage: Stage) -> None:

@@ -6,24 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.fair.places import Places
-from tests.lock.lock_like import Face, Kind, Stage
+from tests.lock.lock_like import Kind, stage_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     import redis
 
 FAIR = Kind("fair", lambda client, name, **options: client.fair_lock(name, **options))
 
-
-@pytest.fixture
-async def fair(
-    face: Face, loaded: redis.Redis, redis_url: str, patient: None
-) -> AsyncIterator[Stage]:
-    """Give the fair lock on each face in turn."""
-    set_up = Stage(face, FAIR, redis_url, loaded)
-    yield set_up
-    await set_up.end()
+fair = stage_of(FAIR)
 
 
 @pytest.fixture

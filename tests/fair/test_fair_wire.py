@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.fair.places import CHANNEL, LOCK, QUEUE, TIMEOUTS, Places
 from tests.lock.lock_like import sent_in, until
-
-from interlock import ReentryError
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -142,19 +139,6 @@ async def test_a_waiter_lives_without_messages(proxy: FaultProxy, fair: Stage) -
     await a.do(mine.release)
     assert await asyncio.wait_for(waiting, 5 / 3 + 2)
     assert proxy.dropped_messages == 1
-
-
-async def test_it_is_not_reentrant_unless_it_is(fair: Stage) -> None:
-    """A non-reentrant lock refuses its owner, keeps its hold, and sends nothing for the refusal."""
-    owner, client = fair.owner(), fair.client()
-    lock = client.fair_lock(LOCK, reentrant=False)
-    await owner.do(lock.acquire)
-    with pytest.raises(ReentryError):
-        await owner.do(lock.acquire)
-    assert await owner.do(lock.hold_count) == 1
-    assert Places(fair.redis).waiting == []
-    await owner.do(lock.release)
-    assert fair.redis.dbsize() == 0
 
 
 async def test_force_release_tells_the_first(fair: Stage) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.lock.lock_like import until
 
-from interlock import ReentryError, WrongTypeError
+from interlock import WrongTypeError
 
 if TYPE_CHECKING:
     import redis
@@ -202,17 +202,3 @@ async def test_a_counter_that_is_something_else_is_not_touched(stage: Stage) -> 
     assert stage.redis.lrange("redisson_lock_token:{name}", 0, -1) == [b"precious"]
     stage.redis.delete("redisson_lock_token:{name}")
     assert await owner.do(lock.acquire, timeout=0)
-
-
-async def test_a_non_reentrant_one_refuses_without_asking(proxy: FaultProxy, stage: Stage) -> None:
-    """Taken again by its owner, a non-reentrant fenced lock raises and changes nothing."""
-    client, owner = stage.client(proxy.url()), stage.owner()
-    lock = stage.lock(client, reentrant=False)
-    await owner.do(lock.acquire)
-    before = dump(stage.redis, "name")
-    proxy.clear_record()
-    with pytest.raises(ReentryError):
-        await owner.do(lock.acquire)
-    assert proxy.record == []
-    assert dump(stage.redis, "name") == before
-    await owner.do(lock.release)

@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-from tests.lock.lock_like import Face, Kind, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import redis
+from tests.lock.lock_like import Kind, stage_of
 
 LATCH = Kind("latch", lambda client, name: client.count_down_latch(name))
 
-
-@pytest.fixture
-async def stage(
-    face: Face, loaded: redis.Redis, redis_url: str, patient: None
-) -> AsyncIterator[Stage]:
-    """Give the latch on each face in turn, on a server that knows every script."""
-    set_up = Stage(face, LATCH, redis_url, loaded)
-    yield set_up
-    await set_up.end()
+stage = stage_of(LATCH)

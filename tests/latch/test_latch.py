@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import queued, sent_in, until
+from tests.lock.lock_like import sent_in, until
 from tests.support.proxy import command, swallow_reply
 
 import interlock
-from interlock import ClosedError, LatchDeletedError, WrongTypeError
+from interlock import LatchDeletedError, WrongTypeError
 
 if TYPE_CHECKING:
     import redis
@@ -88,16 +87,6 @@ async def test_a_late_copy_of_a_call_that_did_nothing(stage: Stage, proxy: Fault
     assert await owner.do(direct.count) == 1
 
 
-async def test_a_timeout_is_kept(stage: Stage) -> None:
-    """A wait in vain ends after its time and not much later."""
-    owner, latch = stage.owner(), stage.lock(stage.client(poll_cap=30))
-    await owner.do(latch.try_set_count, 1)
-    assert await owner.do(latch.wait, timeout=0) is False
-    started = time.monotonic()
-    assert await owner.do(latch.wait, timeout=0.2) is False
-    assert 0.2 <= time.monotonic() - started < 5
-
-
 @pytest.mark.parametrize("waiters", [1, 5])
 async def test_deleting_wakes_by_an_error(stage: Stage, waiters: int) -> None:
     """A deletion ends each wait for the latch with an error; a later wait returns at once."""
@@ -130,19 +119,6 @@ async def test_an_opening_is_not_missed(stage: Stage, proxy: FaultProxy) -> None
     await owner.do(latch.try_set_count, 1)
     with pytest.raises(LatchDeletedError):
         await asyncio.wait_for(again, 5)
-
-
-async def test_a_waiter_lives_without_messages(stage: Stage, proxy: FaultProxy) -> None:
-    """With every message lost a waiter goes on within the poll cap."""
-    proxy.drop_messages = True
-    owner, latch = stage.owner(), stage.lock(stage.client())
-    await owner.do(latch.try_set_count, 1)
-    waiting = await _waiting(stage, stage.lock(stage.client(proxy.url(), poll_cap=1)))
-    opened = time.monotonic()
-    await owner.do(latch.count_down)
-    assert await asyncio.wait_for(waiting, 5) is True
-    assert time.monotonic() - opened < 3
-    assert proxy.dropped_messages > 0
 
 
 async def test_idle_waiters_are_nearly_silent(stage: Stage, proxy: FaultProxy) -> None:
@@ -191,31 +167,6 @@ async def test_all_go_on(stage: Stage, redis_url: str) -> None:
         assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [True] * 100
         for each in children:
             assert [each.hear() for _ in range(5)] == ["went on"] * 5
-
-
-async def test_closing_wakes_who_waits(stage: Stage) -> None:
-    """A waiter gets ClosedError when its client is closed."""
-    client = stage.client()
-    latch = stage.lock(client)
-    await stage.owner().do(latch.try_set_count, 1)
-    waiting = await _waiting(stage, latch)
-    await stage.close(client)
-    with pytest.raises(ClosedError):
-        await waiting
-
-
-async def test_a_cancelled_waiter_passes_its_turn_on(redis_url: str) -> None:
-    """When the waiter in front is cancelled the others still hear of the opening."""
-    async with interlock.asyncio.connect(redis_url, poll_cap=60) as client:
-        latch = client.count_down_latch("name")
-        await latch.try_set_count(1)
-        waiting = [asyncio.create_task(latch.wait()) for _ in range(3)]
-        await queued(client, count=3)
-        waiting[0].cancel()
-        await latch.count_down()
-        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
-        assert isinstance(outcomes[0], asyncio.CancelledError)
-        assert outcomes[1:] == [True, True]
 
 
 @pytest.mark.parametrize("count", [0, -1, 2**53 + 1, 1.0, "1", True, None])

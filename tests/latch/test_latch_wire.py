@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from tests.lock.interrupting import Moment, Points
 from tests.lock.lock_like import until
+from tests.support.faults import FAULTS
 from tests.support.proxy import (
     command,
-    drop_reply,
     drop_request,
-    duplicate,
-    reset,
-    swallow_reply,
 )
 
 import interlock.asyncio
@@ -26,13 +23,6 @@ if TYPE_CHECKING:
     from tests.support.proxy import Action, FaultProxy
     from tests.support.servers import RedisServer
 
-FAULTS = {
-    "request-lost": drop_request,
-    "connection-reset": reset,
-    "reply-lost": drop_reply,
-    "reply-swallowed": swallow_reply,
-    "twice": duplicate,
-}
 OURS = ("redisson_unlock_latch", "interlock_latch_ending")
 
 

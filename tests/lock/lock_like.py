@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pytest
 from tests.support.cards import is_card
 from tests.support.patience import PATIENCE
 
@@ -22,7 +23,7 @@ import interlock
 import interlock.asyncio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     import redis
     from tests.support.proxy import FaultProxy
@@ -267,6 +268,25 @@ class Stage:
             raise ExceptionGroup("clients that could not be closed", errors)
 
 
+def stage_of(kind: Kind) -> Any:
+    """Return a fixture that gives *kind* on each face in turn, on a server that knows all scripts."""
+
+    @pytest.fixture
+    async def stage(
+        face: Face, loaded: redis.Redis, redis_url: str, patient: None
+    ) -> AsyncIterator[Stage]:
+        set_up = Stage(face, kind, redis_url, loaded)
+        yield set_up
+        await set_up.end()
+
+    return stage
+
+
+def kind_of(name: str) -> Kind:
+    """Return the kind *name* of those that the generic cases run over."""
+    return next(kind for kind in KINDS if kind.name == name)
+
+
 async def until(condition: Callable[[], Any], timeout: float, what: str) -> None:
     """Ask *condition*, which may be awaitable, until it holds, without blocking the event loop.
 
@@ -311,7 +331,8 @@ def resting(*clients: Any, count: int = 1) -> Callable[[], bool]:
 
 def _moves(client: Any) -> bool:
     """Return whether a waiter of *client* is about to ask the server, or asks it."""
-    lanes = [*client._driver._subscriber._lanes.values()]
+    # With pubsub off there is none.
+    lanes = [*getattr(client._driver._subscriber, "_lanes", {}).values()]
     queues = [*client._driver.session.waiters.queues.values()]
     fronts = [waiter for queue in queues for waiter in [*queue][:1]]
     return any(lane._unanswered for lane in lanes) or any(

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
+from tests.lock.lock_like import KINDS, until
 
 import interlock
 from interlock import ClosedError, HoldLostError, NotHeldError, ReentryError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
 
     from interlock import Client
 
@@ -82,6 +83,27 @@ async def test_the_owner_enters_again(stage: Stage) -> None:
         assert not await other.do(lock.acquire, timeout=0)
     await owner.do(lock.release)
     assert stage.left_behind() == set()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in KINDS if not kind.reentrant],
+    indirect=True,
+    ids=lambda kind: kind.name,
+)
+async def test_one_that_is_not_reentrant_refuses_without_asking(
+    proxy: FaultProxy, stage: Stage
+) -> None:
+    """Taken again by its owner, it raises at once, changes nothing and sends nothing."""
+    lock, owner = stage.lock(stage.client(proxy.url())), stage.owner()
+    await owner.do(lock.acquire)
+    before = stage.redis.dump("name"), stage.left_behind()
+    proxy.clear_record()
+    with pytest.raises(ReentryError):
+        await owner.do(lock.acquire)
+    assert proxy.record == []
+    assert (stage.redis.dump("name"), stage.left_behind()) == before
+    await owner.do(lock.release)
 
 
 async def test_only_the_owner_releases(stage: Stage) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import Face, Kind, Stage
+from tests.lock.lock_like import Kind, stage_of
 from tests.read_write.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
     import redis
 
@@ -18,25 +18,8 @@ READ_WRITE = Kind(
 )
 READ = Kind("read", lambda client, name, **options: client.read_write_lock(name, **options).read)
 
-
-@pytest.fixture
-async def rw(
-    face: Face, loaded: redis.Redis, redis_url: str, patient: None
-) -> AsyncIterator[Stage]:
-    """Give the read/write lock on each face in turn."""
-    set_up = Stage(face, READ_WRITE, redis_url, loaded)
-    yield set_up
-    await set_up.end()
-
-
-@pytest.fixture
-async def stage(
-    face: Face, loaded: redis.Redis, redis_url: str, patient: None
-) -> AsyncIterator[Stage]:
-    """Give the read lock on each face in turn, for the cases of every lock-like."""
-    set_up = Stage(face, READ, redis_url, loaded)
-    yield set_up
-    await set_up.end()
+rw = stage_of(READ_WRITE)
+stage = stage_of(READ)
 
 
 @pytest.fixture

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from tests.lock.interrupting import Moment, Points
 from tests.lock.lock_like import queued, until
+from tests.support.faults import FAULTS
 from tests.support.proxy import (
     command,
-    drop_reply,
     drop_request,
-    duplicate,
-    reset,
     swallow_reply,
 )
 
@@ -31,13 +29,6 @@ if TYPE_CHECKING:
     from tests.read_write.wire import Wire
     from tests.support.proxy import Action, FaultProxy
 
-FAULTS = {
-    "request-lost": drop_request,
-    "connection-reset": reset,
-    "reply-lost": drop_reply,
-    "reply-swallowed": swallow_reply,
-    "twice": duplicate,
-}
 READS, WRITES = ["read"], ["write"]
 CALLS: dict[str, tuple[list[str], Callable[[Any], Any], tuple[int, int]]] = {
     "read": ([], lambda lock: lock.read.acquire(), (1, 0)),

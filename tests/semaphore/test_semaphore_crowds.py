@@ -73,20 +73,6 @@ async def test_a_waiter_that_goes_passes_its_wake_up_on(plain: Stage) -> None:
         assert await asyncio.wait_for(behind, 5)
 
 
-async def test_a_waiter_lives_without_messages(plain: Stage, proxy: FaultProxy) -> None:
-    """With every message lost a waiter has its permit within the poll cap."""
-    proxy.drop_messages = True
-    semaphore = plain.lock(plain.client(proxy.url(), poll_cap=1))
-    waiting = asyncio.create_task(plain.owner().do(semaphore.acquire, 2))
-    await until(plain.redis.pubsub_channels, 5, "it waits")
-    await plain.waits()
-    released = time.monotonic()
-    await plain.owner().do(plain.lock(plain.client()).release, 2)
-    assert await asyncio.wait_for(waiting, 5)
-    assert time.monotonic() - released < 3
-    assert proxy.dropped_messages > 0
-
-
 async def test_idle_waiters_are_nearly_silent(plain: Stage, proxy: FaultProxy) -> None:
     """Thirty waiters of one client cost about one command per poll cap together."""
     client = plain.client(proxy.url(), poll_cap=0.5)

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from tests.lock.interrupting import Moment, Points, interrupt_after
 from tests.lock.lock_like import until, waiters
+from tests.support.faults import FAULTS
 from tests.support.proxy import (
     command,
     delay,
     delay_reply,
-    drop_reply,
     drop_request,
-    duplicate,
-    reset,
     swallow_reply,
 )
 from tests.support.servers import wait_until
@@ -31,13 +29,6 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.proxy import Action, FaultProxy
 
-FAULTS = {
-    "request-lost": drop_request,
-    "connection-reset": reset,
-    "reply-lost": drop_reply,
-    "reply-swallowed": swallow_reply,
-    "twice": duplicate,
-}
 PLAIN_CALLS: dict[str, tuple[Callable[[Any], Any], Any, int]] = {
     "acquire": (lambda semaphore: semaphore.acquire(2), True, 3),
     "acquire-in-time": (lambda semaphore: semaphore.acquire(2, timeout=60), True, 3),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
 
-from interlock import AcquireTimeoutError, ClosedError, WrongTypeError
+from interlock import AcquireTimeoutError, WrongTypeError
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -172,29 +169,6 @@ async def test_a_name_in_use_by_something_else(plain: Stage, value: str) -> None
     notes = plain.redis.keys("redisson_unlock_latch:{name}:*")
     assert {b"name", *notes} == set(plain.redis.keys())
     assert plain.redis.dump("name") == before
-
-
-async def test_a_timeout_is_kept(plain: Stage) -> None:
-    """An acquire that finds no permit in time returns False soon after, and takes none later."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(poll_cap=30))
-    await owner.do(semaphore.available_permits)
-    started = time.monotonic()
-    assert await owner.do(semaphore.acquire, timeout=0.2) is False
-    assert 0.2 <= time.monotonic() - started < 5
-    await owner.do(semaphore.release)
-    assert await owner.do(semaphore.available_permits) == 1
-
-
-async def test_closing_wakes_who_waits(plain: Stage) -> None:
-    """A waiter gets ClosedError, and no permit, when its client is closed."""
-    owner, client = plain.owner(), plain.client()
-    waiting = asyncio.create_task(owner.do(plain.lock(client).acquire))
-    await until(plain.redis.pubsub_channels, 5, "it waits")
-    await plain.close(client)
-    with pytest.raises(ClosedError):
-        await waiting
-    plain.redis.incrby("name", 1)
-    assert plain.redis.get("name") == b"1"
 
 
 async def test_a_name_mapper_is_heeded(plain: Stage) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis.asyncio.sentinel
 import redis.sentinel
+from tests.lock.lock_like import queued
 from tests.sentinel.small import SERVICE, knows, sentinel_of
 from tests.support.servers import RedisServer, main_binary
 
@@ -40,7 +41,7 @@ async def take(stage: Stage, client: Any, name: str = "locks:a") -> None:
     lock = client.lock(name)
     assert await owner.do(lock.acquire, timeout=15)
     waiting = asyncio.create_task(other.do(lock.acquire, timeout=15))
-    await stage.waits()
+    await queued(client)
     await owner.do(lock.release)
     assert await waiting
     await other.do(lock.release)

@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from tests.lock.lock_like import kind_of, stage_of
 
-import pytest
-from tests.lock.lock_like import KINDS, Face, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import redis
-
-SPIN = next(kind for kind in KINDS if kind.name == "spin")
-
-
-@pytest.fixture
-async def stage(
-    face: Face, loaded: redis.Redis, redis_url: str, patient: None
-) -> AsyncIterator[Stage]:
-    """Give the spin lock on each face in turn."""
-    set_up = Stage(face, SPIN, redis_url, loaded)
-    yield set_up
-    await set_up.end()
+SPIN = kind_of("spin")
+stage = stage_of(SPIN)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.lock.lock_like import until
 
-from interlock import ClosedError, ConstantBackoff, ReentryError
+from interlock import ConstantBackoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -229,52 +229,3 @@ async def test_an_expired_holder_is_followed(stage: Stage) -> None:
     assert await b.do(theirs.acquire, timeout=10)
     assert time.monotonic() - began < 5
     await b.do(theirs.release)
-
-
-async def test_closing_ends_the_wait(stage: Stage) -> None:
-    """A spinning waiter gets ClosedError when its client closes, and leaves nothing behind."""
-    a, b = stage.owner(), stage.owner()
-    client = stage.client()
-    mine = stage.lock(stage.client())
-    await a.do(mine.acquire)
-    backoff = Noted(0.02)
-    waiting = asyncio.create_task(b.do(stage.lock(client, backoff=backoff).acquire))
-    await until(lambda: backoff.given, 10, "it has asked")
-    await stage.close(client)
-    with pytest.raises(ClosedError):
-        await asyncio.wait_for(waiting, 5)
-    await a.do(mine.release)
-    assert stage.left_behind() == set()
-
-
-async def test_many_that_wait_all_get_it(stage: Stage) -> None:
-    """Ten waiters of several clients have the lock one after another, each of them alone."""
-    inside, most = 0, 0
-    clients = [stage.client() for _ in range(3)]
-
-    async def work(number: int) -> None:
-        nonlocal inside, most
-        lock, owner = stage.lock(clients[number % 3]), stage.owner()
-        await owner.do(lock.acquire)
-        inside += 1
-        most = max(most, inside)
-        await owner.do(lock.locked)
-        inside -= 1
-        await owner.do(lock.release)
-
-    await asyncio.wait_for(asyncio.gather(*map(work, range(10))), 60)
-    assert most == 1
-    assert stage.left_behind() == set()
-
-
-async def test_a_non_reentrant_one_refuses_without_asking(proxy: FaultProxy, stage: Stage) -> None:
-    """Taken again by its owner, a non-reentrant spin lock raises at once and changes nothing."""
-    lock, owner = stage.lock(stage.client(proxy.url()), reentrant=False), stage.owner()
-    await owner.do(lock.acquire)
-    before = stage.redis.hgetall("name")
-    proxy.clear_record()
-    with pytest.raises(ReentryError):
-        await owner.do(lock.acquire)
-    assert proxy.record == []
-    assert stage.redis.hgetall("name") == before
-    await owner.do(lock.release)

@@ -57,6 +57,15 @@ later replies let through, the client would take them for earlier ones, which no
 duplicate = Action("duplicate")
 """Have the server execute the request twice, and relay the first reply."""
 
+FAULTS = {
+    "request-lost": drop_request,
+    "connection-reset": reset,
+    "reply-lost": drop_reply,
+    "reply-swallowed": swallow_reply,
+    "twice": duplicate,
+}
+"""Name -> what may happen to any request or its reply."""
+
 dribble = Action("dribble")
 """Relay the reply byte by byte."""
 

@@ -1,0 +1,137 @@
+"""What holds for each wait for an event, a latch or a permit, on both faces.
+
+Waits for locks have cases of their own: ``tests/lock``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.lock_like import Face, Kind, Stage, queued
+
+import interlock.asyncio
+from interlock import ClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    import redis
+    from tests.support.proxy import FaultProxy
+
+SLACK = 5.0
+"""Seconds that a busy machine may take for what is due."""
+
+
+@dataclass(frozen=True)
+class Waited(Kind):
+    """Something that is waited for.
+
+    Attributes:
+        wait: the call that waits.
+        begin: what makes it wait.
+        go_on: what lets all three go on who wait.
+    """
+
+    wait: Callable[[Any], Callable[..., Any]] = lambda it: it.wait
+    begin: Callable[[Any], Callable[[], Any]] = lambda it: it.is_set
+    go_on: Callable[[Any], Callable[[], Any]] = lambda it: it.set
+
+
+WAITED = [
+    Waited("event", lambda client, name: client.event(name)),
+    Waited(
+        "latch",
+        lambda client, name: client.count_down_latch(name),
+        begin=lambda it: lambda: it.try_set_count(1),
+        go_on=lambda it: it.count_down,
+    ),
+    Waited(
+        "semaphore",
+        lambda client, name: client.semaphore(name),
+        wait=lambda it: it.acquire,
+        begin=lambda it: it.available_permits,
+        go_on=lambda it: lambda: it.release(3),
+    ),
+    Waited(
+        "leased",
+        lambda client, name: client.leased_semaphore(name),
+        wait=lambda it: it.try_acquire,
+        begin=lambda it: lambda: it.try_set_permits(0),
+        go_on=lambda it: lambda: it.set_permits(3),
+    ),
+]
+
+
+@pytest.fixture(params=WAITED, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> Waited:
+    """Give each thing that is waited for in turn."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+async def stage(
+    face: Face, kind: Waited, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
+    """Give each of them on each face in turn, in the state that makes a call wait."""
+    set_up = Stage(face, kind, redis_url, loaded)
+    await set_up.owner().do(kind.begin(set_up.lock(set_up.client())))
+    yield set_up
+    await set_up.end()
+
+
+async def test_closing_wakes_who_waits(stage: Stage, kind: Waited) -> None:
+    """A waiter gets ClosedError when its client is closed, and has taken nothing."""
+    client = stage.client()
+    before = stage.redis.get("name")
+    waiting = asyncio.create_task(stage.owner().do(kind.wait(stage.lock(client)), timeout=60))
+    await queued(client)
+    await stage.close(client)
+    with pytest.raises(ClosedError):
+        await waiting
+    assert stage.redis.get("name") == before
+
+
+async def test_a_timeout_is_kept(stage: Stage, kind: Waited) -> None:
+    """A wait in vain ends after its time and not much later, and takes nothing afterwards."""
+    owner, it = stage.owner(), stage.lock(stage.client(poll_cap=30))
+    assert not await owner.do(kind.wait(it), timeout=0)
+    began = time.monotonic()
+    assert not await owner.do(kind.wait(it), timeout=0.2)
+    assert 0.2 <= time.monotonic() - began < 0.2 + SLACK
+    await owner.do(kind.go_on(it))
+    assert await asyncio.gather(*(owner.do(kind.wait(it), timeout=0) for _ in range(3)))
+
+
+async def test_a_waiter_lives_without_messages(
+    proxy: FaultProxy, stage: Stage, kind: Waited
+) -> None:
+    """With every message lost a waiter goes on within the poll cap."""
+    proxy.drop_messages = True
+    client = stage.client(proxy.url(), poll_cap=1)
+    waiting = asyncio.create_task(stage.owner().do(kind.wait(stage.lock(client)), timeout=60))
+    await queued(client)
+    began = time.monotonic()
+    await stage.owner().do(kind.go_on(stage.lock(stage.client())))
+    assert await asyncio.wait_for(waiting, 20)
+    assert time.monotonic() - began < 1 + SLACK
+    assert proxy.dropped_messages > 0
+
+
+async def test_a_cancelled_waiter_passes_its_turn_on(
+    kind: Waited, redis_url: str, loaded: redis.Redis
+) -> None:
+    """When the waiter in front is cancelled, the others still hear that they can go on."""
+    async with interlock.asyncio.connect(redis_url, poll_cap=60) as client:
+        it = kind.make(client, "name")
+        await kind.begin(it)()
+        waiting = [asyncio.create_task(kind.wait(it)(timeout=60)) for _ in range(3)]
+        await queued(client, count=3)
+        waiting[0].cancel()
+        await kind.go_on(it)()
+        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
+        assert isinstance(outcomes[0], asyncio.CancelledError)
+        assert all(outcomes[1:])
