@@ -230,7 +230,7 @@ LOCKS: list[Mistake] = [
         """
         import time
         with client.lock("x", lease=0.2):
-            time.sleep(0.5)
+            time.sleep(0.5)  # longer than the lease
         """,
         "HoldLostError",
         "lease",

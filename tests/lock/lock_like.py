@@ -269,7 +269,7 @@ class Stage:
 
 
 def stage_of(kind: Kind) -> Any:
-    """Return a fixture that gives *kind* on each face in turn, on a server that knows all scripts."""
+    """Return a fixture: *kind* on each face in turn, on a server that knows all scripts."""
 
     @pytest.fixture
     async def stage(
