@@ -116,6 +116,21 @@ def test_a_fair_queue_is_listed_in_its_order(client: Client, redis_url: str) -> 
             each.join()
 
 
+def test_a_queue_before_a_free_lock_is_listed(client: Client, redis_client: redis.Redis) -> None:
+    """While the first in its queue takes its time, nobody holds a fair lock; it is listed."""
+    seconds, _ = redis_client.time()
+    for name, ends in (("slow", seconds + 600), ("{a}:slow", seconds + 600), ("over", seconds - 9)):
+        braces = name if "{" in name else f"{{{name}}}"
+        redis_client.rpush(f"redisson_lock_queue:{braces}", f"{JAVA}:1")
+        redis_client.zadd(f"redisson_lock_timeout:{braces}", {f"{JAVA}:1": 1000 * ends})
+    found = by_name(client)
+    assert set(found) == {"slow", "{a}:slow"}
+    for info in found.values():
+        assert (info.kind, info.holders, info.waiting, info.awaited) == ("fair_lock", (), 1, True)
+    assert client.describe("over") is None
+    assert [info.name for info in client.locks("slow", kinds=["fair_lock"])] == ["slow"]
+
+
 def test_a_lock_whose_name_ends_like_a_key_of_leases_is_itself(
     client: Client, redis_url: str
 ) -> None:

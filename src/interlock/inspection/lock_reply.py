@@ -34,6 +34,8 @@ ELECTION = "interlock_election:"
 """How the keys of elections begin."""
 LEASES = ":timeout"
 """How the keys of permits' leases end."""
+QUEUE = "redisson_lock_queue:"
+"""How the keys of the queues of fair locks begin."""
 READ_ENTRY = ":rwlock_timeout:"
 """What is within the keys of readers' entries."""
 
@@ -102,6 +104,18 @@ def key_of(info: LockInfo) -> str:
     return names.election_key(info.name) if info.kind == "election" else info.name
 
 
+def is_forsaken(info: LockInfo) -> bool:
+    """Return whether nobody holds *info*, and its queue has only places that are over.
+
+    The next one who acquires it removes them.
+    """
+    return (
+        info.kind == "fair_lock"
+        and not info.holders
+        and all(each.remaining is None for each in info.waiters)
+    )
+
+
 def may_be(info: LockInfo, wanted: frozenset[str]) -> bool:
     """Return whether *info* may be of a kind that is *wanted*; none means all."""
     return (
@@ -130,10 +144,20 @@ def channel_of(info: LockInfo) -> str:
     return names.lock_channel(info.name)
 
 
+def queued_of(key: str) -> str:
+    """Return the name of the fair lock whose queue is in *key*."""
+    return _within_braces(key.removeprefix(QUEUE))
+
+
 def election_of(key: str) -> str:
     """Return the name of the election whose leader is in *key*."""
-    name = key.removeprefix(ELECTION)
-    return name[1:-1] if name.startswith("{") and "{" not in name[1:] else name
+    return _within_braces(key.removeprefix(ELECTION))
+
+
+def _within_braces(name: str) -> str:
+    """Return *name* without the braces that `names.prefix_name` has put around it."""
+    around = name.startswith("{") and name.endswith("}") and "{" not in name[1:]
+    return name[1:-1] if around else name
 
 
 def semaphore_of(key: str) -> str:

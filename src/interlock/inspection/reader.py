@@ -44,6 +44,7 @@ from interlock.inspection.lock_reply import (
     NUMBERS,
     channel_of,
     election_of,
+    is_forsaken,
     key_of,
     lock_info_of,
     may_be,
@@ -146,7 +147,8 @@ class Reader:
 
         Cost:
             Four round trips for each *step* keys of hashes, two for others; before them two for
-            each 500 cards. A cluster has no list of its cards: it is scanned for them first.
+            each 500 cards. The keys are gone through once for each type of key. A cluster has no
+            list of its cards: it is scanned for them first.
         """
         wanted = frozenset(kinds)
         if unknown := sorted(wanted - set(KINDS)):
@@ -161,9 +163,10 @@ class Reader:
         seen: set[int] = set()
         for node in self._service.nodes:
             for keys, leases in scans(self._service, node, pattern, wanted, step):
+                new = keys if leases else [key for key in keys if hash(key) not in seen]
                 page = [
                     info
-                    for info in self._look(node, keys, LIMIT, leases=leases)
+                    for info in self._look(node, new, LIMIT, leases=leases)
                     if hash(key_of(info)) not in seen and may_be(info, wanted)
                 ]
                 if page:
@@ -388,7 +391,9 @@ class Reader:
             if isinstance(reply, ReplyError):
                 self._note(node, reply)
             elif reply is not None:
-                found.append(lock_info_of(key, cast("list[Any]", reply)))
+                info = lock_info_of(key, cast("list[Any]", reply))
+                if not is_forsaken(info):
+                    found.append(info)
         return found
 
     def _note(self, node: Endpoint, reply: Exception) -> None:

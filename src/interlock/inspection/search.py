@@ -14,9 +14,11 @@ from interlock.inspection.lock_reply import (
     LEASES,
     NUMBERS,
     OURS,
+    QUEUE,
     READ_ENTRY,
     election_of,
     is_text,
+    queued_of,
     semaphore_of,
 )
 from interlock.inspection.pattern import glob
@@ -34,9 +36,8 @@ def scans(
 ) -> Iterator[tuple[list[str], bool]]:
     """Yield keys that may be of *kinds*, and whether they are those of permits' leases."""
     matches = glob(pattern)
-    if not kinds or kinds & set(KINDS[:5]):
-        for keys in scan(service, node, "hash", pattern, step):
-            yield [key for key in keys if not key.startswith(OURS)], False
+    for keys in _locks(service, node, pattern, kinds, step):
+        yield keys, False
     if not kinds or "election" in kinds:
         for keys in scan(service, node, "hash", f"{ELECTION}*", step):
             yield [key for key in keys if matches(election_of(key))], False
@@ -49,6 +50,20 @@ def scans(
             yield own, False
     elif not kinds:
         yield _waited_numbers(service, node, pattern), False
+
+
+def _locks(
+    service: Service, node: Endpoint, pattern: str, kinds: frozenset[str], step: int
+) -> Iterator[list[str]]:
+    """Yield keys that may be locks, held or awaited."""
+    matches = glob(pattern)
+    if not kinds or kinds & set(KINDS[:5]):
+        for keys in scan(service, node, "hash", pattern, step):
+            yield [key for key in keys if not key.startswith(OURS)]
+    if not kinds or "fair_lock" in kinds:
+        # Nobody holds the lock while its first waiter takes its time: then there is no hash.
+        for keys in scan(service, node, "list", f"{QUEUE}*", step):
+            yield [name for name in map(queued_of, keys) if matches(name)]
 
 
 def scan(
