@@ -145,6 +145,12 @@ def test_a_ring_of_five_is_told(
         assert told.stdout.count("has waited") == 5
         for part in (f"pid {ring.pid} ", "thread 'first'", "thread 'second'", "task 'Task-"):
             assert part in told.stdout
+        # Each of the five waits is marked, though each client proves the ring only once.
+        wait_until(
+            lambda: command("list").stdout.count("DEADLOCK") == 5,
+            GIVE_UP,
+            "each lock of the ring is marked in the list",
+        )
     # The one whose lock was broken hears of that; nobody hears of the deadlock.
     assert sorted(ring.ended) == ["HoldLostError", *["done"] * 4]
     assert command("deadlocks").returncode == 0

@@ -145,9 +145,21 @@ class DeadlockWatch:
         self._mark(suspected)
 
     def _mark(self, suspected: dict[Party, Sight]) -> None:
-        """Mark the waits of proven deadlocks in the card."""
-        present = {same_cycle(sight.links) for sight in suspected.values()}
-        marked = frozenset([hold for cycle, hold in self._reported.items() if cycle in present])
+        """Mark the waits of proven deadlocks in the card, if they are this client's."""
+        session = self._session
+        steps = {
+            (link.party, link.key)
+            for sight in suspected.values()
+            if same_cycle(sight.links) in self._reported
+            for link in sight.links
+        }
+        marked = frozenset(
+            [
+                hold
+                for hold in list(session.events.waits)
+                if (Party(session.client_id, hold.table_key[1]), hold.key) in steps
+            ]
+        )
         if marked != self._card.in_deadlock:
             self._card.in_deadlock = marked
             self._card.hurry()
@@ -190,7 +202,7 @@ class DeadlockWatch:
                     logging.getLogger("interlock").warning(
                         "no DeadlockError: only a card tells that %s",
                         told_of([doubt]),
-                        extra=told,
+                        extra=told | {"event": "deadlock.unproven"},
                     )
                 return
             session.deadlocked[hold] = DeadlockError(
