@@ -63,6 +63,7 @@ NEEDS = {
         _postgresql,
         ("tests/fencing/test_fencing_sql.py", "tests/fencing/test_fencing_paused_holder.py"),
     ),
+    "prometheus": Need("prometheus", lambda: all(map(shutil.which, ("prometheus", "promtool")))),
     "redis-7.0": Need("redis-server", lambda: "redis-7.0" in binaries()),
     "systemd": Need("systemd", lambda: shutil.which("systemd-analyze") is not None),
     "testsuite": Need(
