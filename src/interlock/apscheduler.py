@@ -110,16 +110,19 @@ class Single:
         self._over.set()
 
     def _run(self) -> None:
+        failing = {"event": "scheduler.failing", "lock_name": self._name}
         while not self._stopping.is_set():
             try:
                 if self._scheduler.running:
                     self._stand_by()
                     continue
             except InterlockError as error:
-                _logger.warning("%r: cannot lead, and will try again: %s", self._name, error)
+                _logger.warning(
+                    "%r: cannot lead, and will try again: %s", self._name, error, extra=failing
+                )
             except Exception:
                 # A job store may raise anything.
-                _logger.exception("%r: cannot lead, and will try again", self._name)
+                _logger.exception("%r: cannot lead, and will try again", self._name, extra=failing)
             self._stopping.wait(_RETRY)
 
     def _stand_by(self) -> None:
@@ -141,7 +144,8 @@ class Single:
             self._skip_past_runs()
             self._scheduler.resume()
             self._leading.set()
-            _logger.info("%r: leading", self._name)
+            leading = {"event": "scheduler.leading", "lock_name": self._name}
+            _logger.info("%r: leading", self._name, extra=leading)
             while hold and not self._stopping.is_set() and not self._over.wait(_STANDBY):
                 pass
         finally:

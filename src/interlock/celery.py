@@ -181,7 +181,8 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
                 return self._run_under(hold, least, args, kwargs)
         if self.if_locked == "retry":
             raise self.retry(exc=AcquireTimeoutError(f"{name!r} is in use", name=name))
-        _logger.info("%s was skipped: %r is in use", self.name, name)
+        skipped = {"event": "task.skipped", "lock_name": name}
+        _logger.info("%s was skipped: %r is in use", self.name, name, extra=skipped)
         return self.otherwise
 
     def _block(self, ours: Client, name: str, lease: Duration | None) -> Any:
@@ -235,7 +236,10 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         elif (ticket := _ticket_of(client(app), name, lease)) is None:
             if self.if_queued == "raise":
                 raise AcquireTimeoutError(f"{name!r} is queued or runs already", name=name)
-            _logger.info("%s was not sent: %r is queued or runs already", self.name, name)
+            unsent = {"event": "task.not_sent", "lock_name": name}
+            _logger.info(
+                "%s was not sent: %r is queued or runs already", self.name, name, extra=unsent
+            )
             return EagerResult(task_id or uuid(), self.otherwise, states.REJECTED, name=self.name)
         if ticket is not None:
             headers[_TICKET] = ticket
@@ -330,7 +334,11 @@ class SingleBeat:
                 if not self._take_over():
                     return 0.0
             except (InterlockError, redis.RedisError) as error:
-                _logger.warning("beat: cannot take over, and will try again: %s", error)
+                _logger.warning(
+                    "beat: cannot take over, and will try again: %s",
+                    error,
+                    extra={"event": "beat.failing"},
+                )
                 return _RETRY
         return cast("float", cast("Any", super()).tick(*args, **kwargs))
 
@@ -352,7 +360,8 @@ class SingleBeat:
     def _take_over(self) -> bool:
         """Wait for a while to become the one that leads; return whether it does."""
         if self._hold is not None:
-            _logger.error("beat: %r was lost; standing by", self._hold.name)
+            lost_lead = {"event": "beat.lost", "lock_name": self._hold.name}
+            _logger.error("beat: %r was lost; standing by", self._hold.name, extra=lost_lead)
             lost, self._hold = self._hold, None
             with contextlib.suppress(HoldLostError):
                 lost.release()
@@ -366,7 +375,8 @@ class SingleBeat:
             hold.release()
             raise
         self._hold = hold
-        _logger.info("beat: leading, by the lock %r", name)
+        leading = {"event": "beat.leading", "lock_name": name}
+        _logger.info("beat: leading, by the lock %r", name, extra=leading)
         return True
 
 
@@ -417,7 +427,11 @@ class Beat(SingleBeat, Scheduler):  # type: ignore[misc]  # Celery has no types
         try:
             return super().tick(*args, **kwargs)
         except redis.RedisError as error:
-            _logger.warning("beat: cannot note a run, and will try again: %s", error)
+            _logger.warning(
+                "beat: cannot note a run, and will try again: %s",
+                error,
+                extra={"event": "beat.run_unknown"},
+            )
             self._heap = None
             return _RETRY
 

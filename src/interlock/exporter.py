@@ -84,7 +84,7 @@ class Fleet(Collector):
         waiting: Counter[str] = Counter()
         clients: set[str] = set()
         late = dead = silent = deadlocked = 0
-        oldest, self.error = 0.0, ""
+        oldest, failed_before, self.error = 0.0, self.error, ""
         waits: list[float] = []
         try:
             with Reader(self._servers, self._options) as reader:
@@ -104,10 +104,15 @@ class Fleet(Collector):
         except InterlockError as error:
             # Half a count would look like locks that have gone.
             self.error = str(error)
+            if not failed_before:
+                event = {"event": "exporter.unreadable"}
+                LOGGER.warning("the exporter cannot read the locks: %s", error, extra=event)
             return [_gauge("interlock_exporter_up", 0.0)]
         except Exception as error:  # noqa: BLE001 - a scrape has an answer, whatever happens
             self.error = f"{type(error).__name__}: {error}"
-            LOGGER.exception("the exporter cannot read the locks")
+            if self.error != failed_before:
+                mistake = {"event": "exporter.failed"}
+                LOGGER.exception("the exporter cannot read the locks", extra=mistake)
             return [_gauge("interlock_exporter_up", 0.0)]
         return [
             _by("interlock_locks", "kind", locks),

@@ -69,4 +69,9 @@ async def _give_back(permit: Permit) -> None:
         await permit.release()
     except InterlockError as error:
         # Nobody waits for this task. The permit comes back with its lease.
-        _LOGGER.warning("a permit of %r could not be given back: %s", permit.name, error)
+        _LOGGER.warning(
+            "a permit of %r could not be given back: %s",
+            permit.name,
+            error,
+            extra={"event": "permit.not_returned", "lock_name": permit.name},
+        )

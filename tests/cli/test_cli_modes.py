@@ -156,7 +156,8 @@ def test_a_lost_permit_stops_the_job(runs: Runs, redis_client: redis.Redis) -> N
     assert status == 70
     assert err == (
         "interlock: lock 'NAME' was lost while the command runs (gone from the server (given back "
-        "by its id, deleted, evicted, or the server restarted without its data)): stopping it\n"
+        "by its id, deleted, evicted, or the server lost its data or stepped its clock)): "
+        "stopping it\n"
     )
 
 

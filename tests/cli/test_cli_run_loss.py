@@ -26,7 +26,10 @@ def test_a_lock_taken_away_stops_the_job(
     runs: Runs, redis_client: redis.Redis, tmp_path: Path, how: str
 ) -> None:
     """A job whose lock is gone gets TERM, the status is 70, and the message has the reason."""
-    told = " (gone from the server (deleted, evicted, or the server restarted without its data))"
+    told = (
+        " (gone from the server (deleted, evicted, or the server lost its data or stepped its "
+        "clock))"
+    )
     seen = tmp_path / "seen"
     text = f"trap 'echo term >{seen}; exit 0' TERM; echo up; while :; do sleep 0.05; done"
     process = runs.started("--lease", "3", "NAME", "--", "/bin/sh", "-c", text)

@@ -154,7 +154,7 @@ class TestRelease:
             (
                 None,
                 "server lost it",
-                "gone from the server (deleted, evicted, or the server restarted without its data)",
+                "gone from the server (deleted, evicted, or the server lost its data or stepped",
             ),
             (
                 unavailable(),

@@ -153,7 +153,10 @@ class Lock:
         except redis_errors.LockError:
             if self.raise_on_release_error:
                 raise
-            logger.warning("Lock was unlocked or no longer owned when exiting context manager.")
+            logger.warning(
+                "Lock was unlocked or no longer owned when exiting context manager.",
+                extra={"event": "redis_py.not_owned", "lock_name": self._name},
+            )
 
     @property
     def hold(self) -> Hold | None:

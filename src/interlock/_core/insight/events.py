@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
 
 
-_GONE = "deleted, evicted, or the server restarted without its data"
+_GONE = "deleted, evicted, or the server lost its data or stepped its clock"
 
 
 def tell_loss(reason: LossReason, detail: str = "") -> str:

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from interlock.errors import InterlockError, LossReason
     from interlock.options import Options
 
-UNASKED = "deleted, evicted, released by force, or the server restarted without its data"
+UNASKED = "deleted, evicted, released by force, or the server lost its data or stepped its clock"
 """What may have happened to a hold that is gone, if nobody could be asked why."""
-GIVEN_BACK = "given back by its id, deleted, evicted, or the server restarted without its data"
+GIVEN_BACK = (
+    "given back by its id, deleted, evicted, or the server lost its data or stepped its clock"
+)
 """What may have happened to a permit that is gone without a note."""
 DRIFT = 0.001
 """The limit for the difference between two clocks' rates: 500 ppm each, as of a bad quartz."""

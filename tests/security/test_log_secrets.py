@@ -1,0 +1,56 @@
+"""No record of the log has a password or a ticket, neither in its text nor in its attributes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from tests.support.patience import GIVE_UP, wait_until
+
+import interlock
+
+if TYPE_CHECKING:
+    import pytest
+    from tests.support.servers import RedisServer
+
+SECRET = "hunter2-and-more"
+RULES = ("reset", "on", f">{SECRET}", "~*", "&*", "+@all")
+EXPECTED = {
+    "lock.slow_acquire",
+    "lock.slow_hold",
+    "lock.force_released",
+    "lock.lost",
+    "renewal.failing",
+}
+
+
+def events(caplog: pytest.LogCaptureFixture) -> set[str]:
+    """Return the events of the records until now."""
+    return {str(vars(record).get("event")) for record in caplog.records}
+
+
+def test_no_record_has_a_secret(
+    fresh_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Slow, broken and lost holds, tickets and a changed password leave no secret in the log."""
+    caplog.set_level(logging.DEBUG)
+    fresh_server.execute("ACL", "SETUSER", "app", *RULES)
+    url = fresh_server.url(username="app", password=SECRET)
+    with interlock.connect(url, lease=1.5, slow_acquire=0.2, slow_hold=0.2) as client:
+        ticket = client.try_lock("handed").hand_over()
+        broken, kept = client.try_lock("broken"), client.try_lock("kept")
+        waiter = threading.Thread(target=lambda: client.lock("kept").acquire(timeout=2))
+        waiter.start()
+        wait_until(lambda: "lock.slow_acquire" in events(caplog), GIVE_UP, "a wait is slow")
+        waiter.join()
+        client.force_release("broken", holder=broken.holder, reason="stuck")
+        wait_until(broken.lost.is_set, GIVE_UP, "the hold is lost")
+        fresh_server.execute("ACL", "SETUSER", "app", "resetpass", ">another")
+        fresh_server.execute("CLIENT", "KILL", "USER", "app")
+        wait_until(kept.lost.is_set, GIVE_UP, "the other hold is lost")
+        wait_until(lambda: events(caplog) >= EXPECTED, GIVE_UP, "all of it is logged")
+    told = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
+    assert "kept" in told
+    for secret in (SECRET, "another", str(ticket)):
+        assert secret not in told
