@@ -162,7 +162,7 @@ def test_a_lost_lock_stops_the_job(stage: Stage, capsys: pytest.CaptureFixture[s
     assert "term" in stage.seen.read_text()
     assert capsys.readouterr().err == (
         "interlock: lock 'NAME' was lost while the command runs (gone from the server (deleted, "
-        "evicted, or the server restarted without its data)): stopping it\n"
+        "evicted, or the server lost its data or stepped its clock)): stopping it\n"
     )
 
 

@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "interlock"
 PAGE = ROOT / "docs" / "reference" / "logs.md"
 LEVELS = {"info": "INFO", "warning": "WARNING", "error": "ERROR", "exception": "ERROR"}
+PASSED_ON = "<passed on>"
+"""In place of an event that a function gets from its caller."""
 ROW = re.compile(r"^\| `([\w.]+)` \| ([A-Z, ]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 
 
@@ -46,6 +48,8 @@ def events_of(module: ast.Module, extra: ast.expr) -> set[str]:
     if isinstance(extra, ast.Dict):
         for key, value in zip(extra.keys, extra.values, strict=True):
             if isinstance(key, ast.Constant) and key.value == "event":
+                if isinstance(value, ast.Name):
+                    return {PASSED_ON}
                 assert isinstance(value, ast.Constant), ast.unparse(value)
                 found.add(str(value.value))
     return found
@@ -57,7 +61,12 @@ def logged(path: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(module):
         if not isinstance(node, ast.Call):
             continue
-        if isinstance(node.func, ast.Name) and node.func.id == "_log" and len(node.args) > 1:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "note":
+            # `Session.note` passes an event on, which is logged as a warning.
+            first = node.args[0] if node.args else None
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield first.value, "WARNING"
+        elif isinstance(node.func, ast.Name) and node.func.id == "_log" and len(node.args) > 1:
             level, event = node.args[:2]
             assert isinstance(level, ast.Attribute)
             assert isinstance(event, ast.Constant)
@@ -69,7 +78,7 @@ def logged(path: Path) -> Iterator[tuple[str, str]]:
             assert extras, f"{path}:{node.lineno}: a record without an event"
             events = events_of(module, extras[0])
             assert events, f"{path}:{node.lineno}: a record without an event"
-            for each in events:
+            for each in events - {PASSED_ON}:
                 yield each, LEVELS[node.func.attr]
 
 

@@ -238,6 +238,37 @@ def test_search_and_filters(console: str, page: Page, client: Client) -> None:
         page.get_by_text("No lock matches.").wait_for()
 
 
+def test_columns_sort_by_mouse_keyboard_and_on_a_phone(
+    console: str, page: Page, client: Client
+) -> None:
+    """A click on a column's head sorts by it, a second one turns it, and a phone has links."""
+
+    def names() -> list[str]:
+        return [each.inner_text() for each in page.locator("tbody th a").all()]
+
+    with client.lock("sort:b"), client.lock("sort:a"), client.lock("sort:c"):
+        page.goto(f"{console}?q=sort:")
+        page.get_by_role("link", name="sort:c").wait_for()
+        page.get_by_role("columnheader", name="Name").get_by_role("link").click()
+        page.locator("th[aria-sort=ascending]").wait_for()
+        assert names() == ["sort:a", "sort:b", "sort:c"]
+        page.get_by_role("columnheader", name="Name").get_by_role("link").focus()
+        page.keyboard.press("Enter")
+        page.locator("th[aria-sort=descending]").wait_for()
+        assert names() == ["sort:c", "sort:b", "sort:a"]
+        # Updates keep the order.
+        with client.lock("sort:d"):
+            page.get_by_role("link", name="sort:d").wait_for()
+            assert names()[0] == "sort:d"
+        page.get_by_role("link", name="sort:d").wait_for(state="detached")
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.get_by_label("Sort").get_by_role("link", name="Name").click()
+        page.get_by_label("Sort").locator("a[aria-current]", has_text="Name").wait_for()
+        assert names() == ["sort:a", "sort:b", "sort:c"]
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert violations(page) == []
+
+
 def test_names_are_shown_and_never_run(console: str, page: Page, client: Client) -> None:
     """A lock called ``<script>`` is text on every page."""
     name = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
@@ -320,7 +351,7 @@ def test_the_keyboard_reaches_everything(console: str, page: Page, client: Clien
         page.goto(console)
         page.get_by_role("link", name="by:key").wait_for()
         reached = []
-        for _ in range(16):
+        for _ in range(26):
             page.keyboard.press("Tab")
             reached.append(page.evaluate("document.activeElement.textContent.trim()"))
     assert reached[0] == "Skip to the content"

@@ -17,12 +17,13 @@ import interlock
 from interlock import Options
 from interlock._links.urls import open_url
 from interlock.cli import main
-from interlock.console.changes import Changes, story_of
+from interlock.console.changes import Changes
 from interlock.console.watch import Watch
 from interlock.errors import ClosedError
 from interlock.exporter import Fleet
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo
-from interlock.inspection.server_facts import ServerFacts
+from interlock.inspection.cards import Card, End
+from interlock.inspection.server_facts import ServerFacts, story_of
 from interlock.inspection.words import trouble
 
 if TYPE_CHECKING:
@@ -87,10 +88,22 @@ def test_a_stopped_holder_is_late(
             holder.kill()
 
 
-def lock(name: str = "a", *, left: float = 9.0, held: float = 1.0, waiting: int = 0) -> LockInfo:
+def lock(
+    name: str = "a",
+    *,
+    left: float = 9.0,
+    held: float = 1.0,
+    waiting: int = 0,
+    alive: bool | None = None,
+) -> LockInfo:
     """Return a lock with one holder that renews it, of whose lease of 9 s so much is left."""
     holder = HolderInfo(
-        "c:1", ClientInfo("c"), remaining=left, held_for=held, lease=9, renewed=True
+        "c:1",
+        ClientInfo("c", answering=alive),
+        remaining=left,
+        held_for=held,
+        lease=9,
+        renewed=True,
     )
     return LockInfo(name, "lock", holders=(holder,), holder_count=1, waiting=waiting)
 
@@ -113,11 +126,35 @@ def test_what_happened_between_two_readings_is_told() -> None:
     [(what, loss)] = told(lock(left=9), None)
     assert ("no card tells whether released" in what, loss) == (True, False)
     # The server could not be read for 20 s: the lease had time to run out.
-    assert told(lock(left=9), None, passed=20.0) == [("lost by c:1: its lease ran out", True)]
+    assert told(lock(alive=True), None, passed=20.0) == [("lost by c:1: its lease ran out", True)]
+    # Without a card, a hold that is so short may have been released.
+    [(what, loss)] = told(lock(), None, passed=20.0)
+    assert ("released, or its lease ran out" in what, loss) == (True, False)
     assert told(lock(left=9), None, story="it was flushed") == [
         ("lost by c:1: it was flushed", True)
     ]
     assert told(None, lock()) == [("acquired by c:1", False)]
+
+
+def test_a_later_card_tells_how_a_hold_ended_that_was_seen_without_one() -> None:
+    """A hold that vanished before a card told of it is a loss as soon as a card says so."""
+    for how, expected in (
+        (End(1.0, lost=True, why="server lost it"), ("lost by c:1: it was gone", True)),
+        (End(1.0, lost=False), ("released by c:1", False)),
+    ):
+        changes = Changes()
+        [found] = changes.between([lock()], [], 2.0, "")
+        assert "no card tells" in found.what
+        assert list(changes.settle({"c": Card(ClientInfo("c"))})) == []
+        [(old, new)] = changes.settle({"c": Card(ClientInfo("c"), ends={("c:1", "a"): how})})
+        assert old == found
+        assert new.what.startswith(expected[0])
+        assert new.loss is expected[1]
+    # Without a card nobody will tell, and the hold is no loss.
+    changes = Changes()
+    [found] = changes.between([lock()], [], 2.0, "")
+    assert list(changes.settle({"c": None})) == []
+    assert changes.clients() == set()
 
 
 def test_a_restart_a_flush_and_evictions_explain_missing_keys() -> None:
@@ -139,7 +176,7 @@ def test_losses_are_losses_and_releases_are_releases(
 
     def seen(name: str, word: str) -> bool:
         watch.looked_at()
-        return any(each.name == name and word in each.what for each in watch.happenings)
+        return any(each.name == name and word in each.what for each in watch.history.happenings)
 
     watch.start()
     try:
@@ -159,7 +196,7 @@ def test_losses_are_losses_and_releases_are_releases(
             _ = redis_client.delete("taken")
             wait_until(lambda: seen("taken", "lost by"), GIVE_UP, "the loss is told")
             wait_until(lambda: seen("kept", "released by"), GIVE_UP, "the release is told")
-        losses = [each.name for each in watch.happenings if each.loss]
+        losses = [each.name for each in watch.history.happenings if each.loss]
         assert losses == ["taken"]
     finally:
         watch.close()

@@ -79,6 +79,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a name by which browsers reach it, without a port; repeatable",
     )
     parser.add_argument(
+        "--history",
+        metavar="FILE",
+        help="keep there what was seen in the last hour, for the next start "
+        "(default: it is forgotten at the end)",
+    )
+    parser.add_argument(
         "--allow-release", action="store_true", help="let readers break holds, after a question"
     )
 
@@ -93,7 +99,14 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     listening.need("console", "starlette", "uvicorn", "jinja2")
     import uvicorn  # noqa: PLC0415 - an extra
 
-    from interlock.console import THIS_MACHINE, Access, Server, Watch, make_app  # noqa: PLC0415
+    from interlock.console import (  # noqa: PLC0415 - as above
+        THIS_MACHINE,
+        Access,
+        History,
+        Server,
+        Watch,
+        make_app,
+    )
 
     listen = cast("Address", given["listen"])
     token, header = _token(given, environ), str(given["user_header"])
@@ -115,7 +128,8 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     # Its own records name the user.
     options = Options(log=False)
     log_to_stderr()
-    app = make_app(Watch(open_servers(given, environ), options), access)
+    history = History(Path(str(given["history"])) if given["history"] else None)
+    app = make_app(Watch(open_servers(given, environ), options, history=history), access)
     config = uvicorn.Config(
         app,
         host=listen.host or "0.0.0.0",  # noqa: S104 - a secret was given

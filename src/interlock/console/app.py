@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, is_dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +15,13 @@ import uvicorn
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -24,26 +31,32 @@ from interlock._drivers.background.log import log_break
 from interlock.console.access import COOKIE, HEADERS
 from interlock.console.changes import Happening, who
 from interlock.console.graph import ROW
+from interlock.console.order import COLUMNS, in_order
 from interlock.console.watch import FILTERS
 from interlock.errors import ConfigError, InterlockError
-from interlock.inspection.face import read_lock, read_stacks
+from interlock.inspection.face import read_lock, read_lock_and_ends, read_stacks
 from interlock.inspection.words import end_of, silence
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
     from types import FrameType
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from interlock.console.access import Access
+    from interlock.console.history import Chart
     from interlock.console.watch import Watch
     from interlock.inspection import LockInfo
 
 HERE = Path(__file__).parent
 PAGE = 100
 """Locks on one page."""
+BAR, CHART_HEIGHT = 4, 32
+"""Width of a minute in a chart, and the height of the chart."""
 HEARTBEAT = 10.0
 """Seconds after which a browser is told that the console is there, though nothing has changed."""
+JSON = ".json"
+"""How the path of a page ends that is wanted for programs."""
 LONGEST_BODY = 10_000
 """Bytes of a form."""
 NOT_NAMED = (
@@ -74,6 +87,18 @@ def _waiting(info: LockInfo) -> str:
     return str(count) if count else "" if info.waiting_known else "?"
 
 
+def _bars(chart: Chart, figure: str) -> list[tuple[int, int, int]]:
+    """Return of each bar of a chart where it begins, its top, and its height."""
+    numbers: list[int] = [getattr(each, figure) for each in chart.minutes]
+    most = max(*numbers, 1)
+    heights = [-(-number * CHART_HEIGHT // most) for number in numbers]
+    return [
+        (place * BAR, CHART_HEIGHT - height, height)
+        for place, height in enumerate(heights)
+        if height
+    ]
+
+
 def _clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
@@ -92,7 +117,7 @@ def templates() -> Environment:
     )
     made.filters.update(seconds=seconds, clock=_clock)
     made.globals.update(
-        url=_url, who=who, silence=silence, end_of=end_of, waiting=_waiting, ROW=ROW
+        url=_url, who=who, silence=silence, end_of=end_of, waiting=_waiting, bars=_bars, ROW=ROW
     )
     return cast("Environment", made)
 
@@ -123,11 +148,24 @@ class Console:
         found = snapshot.locks
         if search or chosen in FILTERS:
             found = tuple(info for info in found if _matches(info, search, chosen))
+        order = request.query_params.get("sort", "")
+        if order.removeprefix("-") in COLUMNS:
+            found = in_order(found, order)
         first = _whole(request.query_params.get("from", ""))
         page = found[first : first + PAGE]
         return self._page(
             request,
             "locks.html",
+            told=lambda: {
+                "found": len(found),
+                "from": first,
+                "locks": [info.as_dict() for info in page],
+                "counts": snapshot.counts,
+                "chart": _plain(self.watch.history.chart()),
+            },
+            turned=partial(_turned, order),
+            sort=order if order.removeprefix("-") in COLUMNS else "",
+            chart=self.watch.history.chart(),
             locks=page,
             found=len(found),
             first=first,
@@ -143,15 +181,25 @@ class Console:
         name = request.query_params.get("name", "")
         error, info, account = "", None, None
         try:
-            info = await asyncio.to_thread(read_lock, self.watch.servers, self.watch.options, name)
-            account = self.watch.explain(name, info)
+            info, ends = await asyncio.to_thread(
+                read_lock_and_ends, self.watch.servers, self.watch.options, name
+            )
+            account = self.watch.explain(name, info, ends)
         except InterlockError as failure:
             error = str(failure)
-        seen = [happening for happening in self.watch.happenings if happening.name == name]
+        seen = [happening for happening in self.watch.history.happenings if happening.name == name]
         return self._page(
             request,
             "lock.html",
+            told=lambda: {
+                "lock": None if info is None else info.as_dict(),
+                "account": None if account is None else asdict(account),
+                "error": error,
+                "seen": _plain(seen[:50]),
+                "chart": _plain(self.watch.history.chart(name)),
+            },
             cached=False,
+            chart=self.watch.history.chart(name),
             name=name,
             info=info,
             account=account,
@@ -177,17 +225,32 @@ class Console:
 
     async def graph(self, request: Request) -> Response:
         """Answer with the wait-for graph."""
-        return self._page(request, "graph.html", graph=self.watch.snapshot.graph)
+        graph = self.watch.snapshot.graph
+        return self._page(request, "graph.html", told=lambda: _plain(graph), graph=graph)
 
     async def clients(self, request: Request) -> Response:
         """Answer with the clients."""
-        return self._page(request, "clients.html", clients=self.watch.snapshot.clients())
+        clients = self.watch.snapshot.clients()
+        return self._page(
+            request, "clients.html", told=lambda: {"clients": _plain(clients)}, clients=clients
+        )
 
     async def timeline(self, request: Request) -> Response:
         """Answer with the losses, and everything else that was seen."""
         losses = request.query_params.get("show", "losses") != "all"
-        seen = [each for each in self.watch.happenings if each.loss or not each.name or not losses]
-        return self._page(request, "timeline.html", cached=False, seen=seen[:200], losses=losses)
+        seen = [
+            each
+            for each in self.watch.history.happenings
+            if each.loss or not each.name or not losses
+        ]
+        return self._page(
+            request,
+            "timeline.html",
+            told=lambda: {"seen": _plain(seen)},
+            cached=False,
+            seen=seen[:200],
+            losses=losses,
+        )
 
     # Actions.
 
@@ -224,7 +287,9 @@ class Console:
             kind = "lock" if info is None else info.kind
             log_break(kind, name, holder, reason.strip(), self.access.user(request))
             what = f"hold of {holder} broken: {told}"
-            self.watch.note(Happening(time.time(), name, what, loss=True))
+            # The reading that misses the hold counts it.
+            broken = Happening(time.time(), name, what, loss=True)
+            self.watch.history.note(broken, counts=False)
         self.watch.read_now()
         outcome = "released" if done else "changed"
         return RedirectResponse(_url("/lock", name=name, done=outcome), status_code=303)
@@ -305,10 +370,28 @@ class Console:
     # How a page is made.
 
     def _page(
-        self, request: Request, template: str, *, cached: bool = True, **values: Any
+        self,
+        request: Request,
+        template: str,
+        *,
+        cached: bool = True,
+        told: Callable[[], Mapping[str, object]] | None = None,
+        **values: Any,
     ) -> Response:
-        """Return the page, or its changing part if the script asks for that."""
+        """Return the page, or its changing part if the script asks for that.
+
+        Args:
+            request: for the page.
+            template: of the page.
+            cached: whether the part is the same for all readers of one reading.
+            told: returns what the page shows as what JSON can carry.
+            **values: for the template.
+        """
         self.watch.looked_at()
+        if told is not None and str(request.scope["path"]).endswith(JSON):
+            snapshot = self.watch.snapshot
+            about = {"at": snapshot.at, "problem": snapshot.error, "missing": snapshot.missing}
+            return JSONResponse({**about, **told()})
         part = request.headers.get("x-part") == "live"
         cookie = request.cookies.get(COOKIE, "")
         fresh = not cookie
@@ -434,7 +517,12 @@ def make_app(watch: Watch, access: Access) -> Gate:
     app = Starlette(
         routes=[
             Route("/", console.locks),
+            Route(f"/locks{JSON}", console.locks),
             Route("/lock", console.lock),
+            Route(f"/lock{JSON}", console.lock),
+            Route(f"/graph{JSON}", console.graph),
+            Route(f"/clients{JSON}", console.clients),
+            Route(f"/timeline{JSON}", console.timeline),
             Route("/stacks", console.stacks, methods=["GET", "POST"]),
             Route("/graph", console.graph),
             Route("/clients", console.clients),
@@ -449,6 +537,23 @@ def make_app(watch: Watch, access: Access) -> Gate:
         exception_handlers={InterlockError: console.failed},
     )
     return Gate(app, console)
+
+
+def _turned(order: str, column: str) -> str:
+    """Return the order that a click on *column* asks for: the other one if it is sorted by it.
+
+    Figures begin with the most, and texts with the first.
+    """
+    first = column if column in ("name", "kind", "holder") else f"-{column}"
+    other = column if first.startswith("-") else f"-{column}"
+    return other if order == first else first
+
+
+def _plain(told: object) -> Any:
+    """Return dataclasses as what JSON can carry."""
+    if isinstance(told, list):
+        return [_plain(each) for each in cast("list[object]", told)]
+    return asdict(told) if is_dataclass(told) and not isinstance(told, type) else told
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -5,7 +5,8 @@ Rules:
 * A hold that vanished was released only if its client says so: its card tells how holds end. A
   client that has closed gave back what it held.
 * Until a card tells, the server's own story counts: a restart, a flush, or evicted keys.
-* A lease that had time to run out since the last good reading has run out.
+* If a lease had time to run out since the last good reading, it has. A card must have known the
+  hold, and may say otherwise.
 * If neither tells, the hold is "gone: unknown why". That is a loss if a card knew the hold. A hold
   that no card knew (Java, or shorter than a second) may have been released.
 """
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 45.0
 """Seconds after which a card that tells nothing will not tell."""
+PATIENCE_UNKNOWN = 15.0
+"""As `PATIENCE`, for a hold that no card told of: most were too short for a card."""
 OPEN = 200
 """Holds whose end is looked into at the same time."""
 
@@ -39,12 +42,14 @@ class Happening:
         name: of the lock; empty if it is about the server.
         what: in words.
         loss: whether a holder lost its lock.
+        turn: whether a holder came.
     """
 
     at: float
     name: str
     what: str
     loss: bool = False
+    turn: bool = False
 
 
 @dataclass(slots=True)
@@ -56,12 +61,14 @@ class _Open:
         each: the hold as it was seen last.
         since: when it was missed, on the monotonic clock.
         server: whether the server's own story explains it.
+        known: whether a card told of the hold. If not, the next card may tell how it ended.
     """
 
     happening: Happening
     each: HolderInfo
     since: float
     server: bool
+    known: bool
 
 
 class Changes:
@@ -97,7 +104,7 @@ class Changes:
                 yield Happening(now, info.name, f"the renewal by {who(each)} is late")
         for place in new.keys() - old.keys():
             info, each = new[place]
-            yield Happening(now, info.name, f"acquired by {who(each)}")
+            yield Happening(now, info.name, f"acquired by {who(each)}", turn=True)
 
     def _gone(
         self, place: tuple[str, str], each: HolderInfo, passed: float, story: str
@@ -105,18 +112,18 @@ class Changes:
         now, name = time.time(), place[0]
         ran_out = each.remaining is not None and each.remaining <= passed
         known = each.client.answering is not None and each.held_for is not None
-        if each.late or each.client.dead or ran_out:
+        if each.late or each.client.dead or (known and ran_out):
             found = Happening(now, name, f"lost by {who(each)}: its lease ran out", loss=True)
         elif story:
             found = Happening(now, name, f"lost by {who(each)}: {story}", loss=True)
         elif known:
             found = Happening(now, name, f"gone, held by {who(each)} until now: not known why yet")
         else:
-            return Happening(
-                now, name, f"ended, held by {who(each)} until now: no card tells whether released"
-            )
-        if known and len(self._open) < OPEN:
-            self._open[place] = _Open(found, each, time.monotonic(), bool(story))
+            how = "released, or its lease ran out" if ran_out else "no card tells whether released"
+            found = Happening(now, name, f"ended, held by {who(each)} until now: {how}")
+        # There may be very many short holds. They leave room for the others.
+        if each.client.client_id and len(self._open) < (OPEN if known else OPEN // 2):
+            self._open[place] = _Open(found, each, time.monotonic(), bool(story), known)
         return found
 
     def settle(self, told: Mapping[str, Card | None]) -> Iterator[tuple[Happening, Happening]]:
@@ -135,10 +142,16 @@ class Changes:
                 end = None if card is None else _end_of(card, holder, name)
                 if end is not None:
                     verdict = _verdict(each, end)
+                elif card is None and not each.known:
+                    del self._open[place]
+                    continue
                 elif card is None and not each.server and not each.happening.loss:
                     verdict = (f"released by {who(each.each)}: its client has closed", False)
             if verdict is None:
-                if now - each.since < PATIENCE:
+                if now - each.since < (PATIENCE if each.known else PATIENCE_UNKNOWN):
+                    continue
+                if not each.known:
+                    del self._open[place]
                     continue
                 verdict = (each.happening.what, True)
                 if not each.happening.loss:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from interlock._drivers.background.log import LOGGER
 from interlock.console.changes import Changes, Happening
 from interlock.console.graph import Graph, graph_of
+from interlock.console.history import History
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
 from interlock.inspection.deadlocks import DeadlockSearch
@@ -20,12 +20,13 @@ from interlock.inspection.why import explain
 from interlock.inspection.words import trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.inspection import ClientInfo, LockInfo
     from interlock.inspection.cards import Card
+    from interlock.inspection.info import EndInfo
     from interlock.inspection.why import Account
     from interlock.options import Options
 
@@ -35,8 +36,6 @@ IDLE_INTERVAL = 10.0
 """Seconds between two readings while nobody looks on."""
 LOOKING = 15.0
 """Seconds after a request for which somebody still counts as looking on."""
-KEPT = 500
-"""Happenings that are remembered."""
 DRAWN = 100
 """Locks that the graph shows."""
 ALIKE_AMONG = 1000
@@ -51,6 +50,7 @@ FILTERS: Mapping[str, Callable[[LockInfo], bool]] = {
     "dead": lambda info: info.dead,
     "deadlock": lambda info: info.deadlock,
     "late": lambda info: info.late,
+    "silent": lambda info: info.silent,
     "waiting": lambda info: info.awaited is not False,
     "long": lambda info: (info.held_for or 0) >= LONG,
 }
@@ -116,19 +116,25 @@ class Watch:
         servers: of the service.
         options: for reading.
         interval: seconds between two readings while somebody looks on.
+        history: remembers what was seen.
 
     Attributes:
         snapshot: the newest reading.
-        happenings: the newest first.
+        history: what was seen until now.
     """
 
     def __init__(
-        self, servers: Endpoint | Cluster, options: Options, *, interval: float = INTERVAL
+        self,
+        servers: Endpoint | Cluster,
+        options: Options,
+        *,
+        interval: float = INTERVAL,
+        history: History | None = None,
     ) -> None:
         self.servers = servers
         self.options = options
         self.snapshot = Snapshot()
-        self.happenings: deque[Happening] = deque(maxlen=KEPT)
+        self.history = history or History()
         self._interval = interval
         self._search = DeadlockSearch()
         self._changes = Changes()
@@ -148,6 +154,7 @@ class Watch:
         self._closing = True
         self._wakeup.set()
         self._thread.join(10)
+        self.history.write(now=True)
 
     def looked_at(self) -> None:
         """Note that somebody looks on."""
@@ -160,10 +167,16 @@ class Watch:
         """Read soon."""
         self._wakeup.set()
 
-    def explain(self, name: str, info: LockInfo | None) -> Account:
-        """Return why the lock *name* is as it is; *info* is what is known of it."""
+    def explain(self, name: str, info: LockInfo | None, ends: Sequence[EndInfo]) -> Account:
+        """Return why the lock *name* is as it is.
+
+        Args:
+            name: of the lock.
+            info: what is known of it.
+            ends: how its holds ended.
+        """
         names = [each.name for each in self.snapshot.locks[:ALIKE_AMONG]]
-        return explain(name, info, deadlocks=self._search.found(), names=names)
+        return explain(name, info, ends=ends, deadlocks=self._search.found(), names=names)
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call *listener* after each reading, in the thread; return what ends that."""
@@ -176,14 +189,13 @@ class Watch:
 
     def note(self, happening: Happening) -> None:
         """Remember *happening*."""
-        self.happenings.appendleft(happening)
+        self.history.note(happening)
 
     def _settle(self) -> None:
         """Tell how holds ended, where their clients' cards tell it by now."""
         better = dict(self._changes.settle(self._told))
         if better:
-            kept = [better.get(each, each) for each in self.happenings]
-            self.happenings = deque(kept, maxlen=KEPT)
+            self.history.correct(better)
 
     def _run(self) -> None:
         while not self._closing:
@@ -224,11 +236,15 @@ class Watch:
                     facts=facts,
                 )
         except InterlockError as error:
+            if not last.error:
+                event = {"event": "console.unreadable"}
+                LOGGER.warning("the console cannot read the locks: %s", error, extra=event)
             return replace(last, version=last.version + 1, error=str(error))
         except Exception as error:  # noqa: BLE001 - the thread must go on, or pages get stale
             told = f"{type(error).__name__}: {error}"
             if told != last.error:
-                LOGGER.exception("the console cannot read the locks")
+                mistake = {"event": "console.failed"}
+                LOGGER.exception("the console cannot read the locks", extra=mistake)
             return replace(last, version=last.version + 1, error=told)
 
     def _take(self, snapshot: Snapshot) -> None:
@@ -252,8 +268,11 @@ class Watch:
                 if story:
                     self.note(Happening(time.time(), "", f"the server's data: {story}"))
                 passed = snapshot.at - last.at
-                for found in self._changes.between(last.locks, snapshot.locks, passed, story):
-                    self.note(found)
+                found = list(self._changes.between(last.locks, snapshot.locks, passed, story))
+                for each in found:
+                    self.note(each)
+                self.history.look(snapshot.locks, [each.name for each in found if each.turn])
         self.snapshot = snapshot
+        self.history.write()
         for listener in self._listeners:
             listener()

@@ -15,7 +15,7 @@ from interlock.inspection.why import explain
 if TYPE_CHECKING:
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
-    from interlock.inspection.info import LockInfo, StackInfo
+    from interlock.inspection.info import EndInfo, LockInfo, StackInfo
     from interlock.inspection.why import Account
     from interlock.options import Options
 
@@ -44,6 +44,14 @@ def read_lock(servers: Endpoint | Cluster, options: Options, key: str) -> LockIn
     """
     with Reader(servers, options) as reader:
         return _described(reader, key)
+
+
+def read_lock_and_ends(
+    servers: Endpoint | Cluster, options: Options, key: str
+) -> tuple[LockInfo | None, list[EndInfo]]:
+    """Return what is known of the lock *key*, and how its holds ended; errors as `read_lock`."""
+    with Reader(servers, options) as reader:
+        return _described(reader, key), reader.ends(key)
 
 
 def _described(reader: Reader, key: str) -> LockInfo | None:

@@ -51,7 +51,7 @@ def read_facts(service: Service) -> ServerFacts:
 def story_of(before: ServerFacts, after: ServerFacts) -> str:
     """Return why keys may be missing since the reading before; an empty text for no reason."""
     if before.runs and after.runs and not after.runs <= before.runs:
-        return "a server was restarted or replaced, and has not got it"
+        return "a server was restarted or replaced"
     if after.flushes > before.flushes:
         return "all data was deleted (FLUSHDB or FLUSHALL)"
     if after.evicted > before.evicted:
