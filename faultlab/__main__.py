@@ -12,9 +12,10 @@ from pathlib import Path
 
 from tests.support.servers import binaries
 
-from . import incidents, leftovers, namespaces
+from . import leftovers, namespaces
 from .arena import ARENAS
 from .history import load
+from .incidents import play
 from .judge import Judge
 from .mutants import MUTANTS, hunt
 from .run import Plan, Run, report
@@ -125,7 +126,11 @@ def main() -> int:
     mutants.set_defaults(do=_mutants)
     played = commands.add_parser("incidents", help="check what operators are told of incidents")
     played.add_argument("words", nargs="*", help="only incidents with these words in their names")
-    played.set_defaults(do=lambda asked: incidents.main(asked.words))
+    played.add_argument("--verbose", action="store_true", help="show what each of them said")
+    played.add_argument("--record", action="store_true", help="renew the table of docs/on-call")
+    played.set_defaults(
+        do=lambda asked: play.main(asked.words, verbose=asked.verbose, record=asked.record)
+    )
     asked = parser.parse_args()
     # Who ends the lab politely wants it to clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))

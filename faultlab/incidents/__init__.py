@@ -1,0 +1,1 @@
+"""Play incidents on real servers with real processes, and check what operators are told."""
