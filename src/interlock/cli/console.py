@@ -18,7 +18,7 @@ from interlock.options import Options
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from interlock.console import Network
+    from interlock.console import Access, Network
 
 DESCRIPTION = """\
 Serve web pages that show all locks of a service: who holds and awaits what, deadlocks, clients and
@@ -99,32 +99,10 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     listening.need("console", "starlette", "uvicorn", "jinja2")
     import uvicorn  # noqa: PLC0415 - an extra
 
-    from interlock.console import (  # noqa: PLC0415 - as above
-        THIS_MACHINE,
-        Access,
-        History,
-        Server,
-        Watch,
-        make_app,
-    )
+    from interlock.console import History, Server, Watch, make_app  # noqa: PLC0415 - as above
 
     listen = cast("Address", given["listen"])
-    token, header = _token(given, environ), str(given["user_header"])
-    if not listen.loopback and not token and not header:
-        raise UsageError(
-            f"{listen.host or 'all addresses'} can be reached from elsewhere: give a token "
-            "(--token-file, $INTERLOCK_CONSOLE_TOKEN) or a proxy's --user-header"
-        )
-    proxies = cast("list[Network]", given["proxy"])
-    if proxies and not header:
-        raise UsageError("--proxy means nothing without --user-header")
-    access = Access(
-        token,
-        header,
-        proxies or THIS_MACHINE,
-        tuple(name.lower() for name in cast("list[str]", given["host"])),
-        allow_release=bool(given["allow_release"]),
-    )
+    access = _access(given, environ, listen)
     # Its own records name the user.
     options = Options(log=False)
     log_to_stderr()
@@ -153,6 +131,32 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     say(f"console at http://{f'[{host}]' if ':' in host else host}:{port}/")
     server.run(sockets=[bound])
     return 0
+
+
+def _access(given: Mapping[str, object], environ: Mapping[str, str], listen: Address) -> Access:
+    """Return who may see the console.
+
+    Raises:
+        UsageError: an address without a secret, or a proxy without its header.
+    """
+    from interlock.console import THIS_MACHINE, Access  # noqa: PLC0415 - an extra
+
+    token, header = _token(given, environ), str(given["user_header"])
+    if not listen.loopback and not token and not header:
+        raise UsageError(
+            f"{listen.host or 'all addresses'} can be reached from elsewhere: give a token "
+            "(--token-file, $INTERLOCK_CONSOLE_TOKEN) or a proxy's --user-header"
+        )
+    proxies = cast("list[Network]", given["proxy"])
+    if proxies and not header:
+        raise UsageError("--proxy means nothing without --user-header")
+    return Access(
+        token,
+        header,
+        proxies or THIS_MACHINE,
+        tuple(name.lower() for name in cast("list[str]", given["host"])),
+        allow_release=bool(given["allow_release"]),
+    )
 
 
 def _network(text: str) -> Network:
