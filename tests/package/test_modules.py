@@ -100,6 +100,7 @@ TESTED_BY = {
     "_links/open_connections.py": "lock/test_lock_close.py",
     "_links/pool.py": "links/test_link_threads.py",
     "_links/redirection.py": "cluster/test_cluster_moves.py",
+    "_links/redis_connections.py": "links/test_link_login.py",
     "_links/redis_client.py": "links/test_link_login.py",
     "_links/replies.py": "links/test_link_messages.py",
     "_links/sentinel.py": "sentinel/test_sentinel_access.py",

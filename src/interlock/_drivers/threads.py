@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 import time
 import weakref
-from asyncio.events import (
-    _get_running_loop,  # pyright: ignore[reportPrivateUsage] - documented, and does not raise
-)
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
@@ -82,6 +80,16 @@ current_owner: Callable[[], Owner] = partial(of_thread, object(), _new_owner)
 
 It ends with the thread, and so does the claim to the holds of the thread.
 """
+
+
+_modules = sys.modules
+
+
+def _in_event_loop() -> bool:
+    """Return whether an event loop runs in this thread; asyncio takes long to load, and is not."""
+    # Documented, and does not raise. A module that is just being loaded may lack it.
+    running = getattr(_modules["asyncio.events"], "_get_running_loop", None)
+    return running is not None and running() is not None
 
 
 class LostEvent:
@@ -199,7 +207,7 @@ class ThreadDriver:
             try:
                 failure: BaseException | None = None
                 try:
-                    if _get_running_loop() is not None:
+                    if "asyncio.events" in _modules and _in_event_loop():
                         warn_in_event_loop()
                     if not self._renewer.started:
                         self._begin()
@@ -250,7 +258,7 @@ class ThreadDriver:
         Any exception in this thread, a Ctrl-C included, is thrown into the operation. Its clean-up
         is still performed.
         """
-        if _get_running_loop() is not None:
+        if "asyncio.events" in _modules and _in_event_loop():
             warn_in_event_loop()
         if not self._renewer.started:
             self._begin()

@@ -15,11 +15,10 @@ Rules:
 from __future__ import annotations
 
 import socket
-import ssl
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from interlock._links.exchange import methods_for
+from interlock._links.exchange import encrypts, methods_for
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
@@ -382,7 +381,7 @@ class Connection:
             return ServerUnavailableError(
                 f"{self.where} is not a Redis server: another program answers at this port"
             )
-        if not self.served and not isinstance(self._socket, ssl.SSLSocket):
+        if not self.served and not encrypts(self._socket):
             what += maybe_tls(error)
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {what}", sent=True, transient=True

@@ -1,30 +1,26 @@
-"""The address of a server, and how to log in; redis-py's connections do the connecting."""
+"""The address of a server, and how to log in.
+
+A plain address needs nothing of redis-py. Elsewhere redis-py's connections do the connecting. They
+are loaded when they are first used.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import copy
-import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, Self
-
-import redis
-import redis.asyncio.connection as aio
-import redis.connection as sync
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from interlock._hints import did_you_mean
 from interlock._links.login import Login
 from interlock._links.options import anonymous, parameters, read_options, read_pool, read_url
+from interlock._links.plain_connection import PlainConnection, read_plain_url
 from interlock._links.replies import unconnected
 from interlock._links.resp import pack
-from interlock._links.tls import SettledTLS
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 from interlock.options import OptionChanges
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 # Options by which redis-py would retry, check health, decode or cache by itself. They are dropped:
@@ -71,6 +67,13 @@ class Origin(Protocol):
         ...
 
 
+def _redis_py() -> Any:
+    """Return what is used of redis-py's connections, loaded when it is first needed."""
+    from interlock._links import redis_connections  # noqa: PLC0415 - it takes long
+
+    return redis_connections
+
+
 def _unnoticed(connection: Any, loop: asyncio.AbstractEventLoop | None) -> None:
     del connection, loop
 
@@ -104,6 +107,7 @@ class Endpoint:
         where: str | None = None,
     ) -> None:
         self._prepare = prepare
+        self._plain = connection_class is PlainConnection
         # The class is redis-py's or valkey-py's, or the user has derived it from one of these.
         tls = any("SSL" in kind.__name__ for kind in connection_class.__mro__)
         self._kind = "unix" if "path" in kwargs else "tls" if tls else "tcp"
@@ -111,7 +115,7 @@ class Endpoint:
         if self._kind == "tls":
             # redis-py before 6 checks the host name only if it is told to.
             certified = self._kwargs.get("ssl_cert_reqs", "required")
-            if certified in (None, "none", ssl.CERT_NONE):
+            if certified in (None, "none", 0):  # 0 is ssl.CERT_NONE
                 self._kwargs["ssl_check_hostname"] = False
             self._kwargs.setdefault("ssl_check_hostname", True)
         self.command_timeout: float | None = kwargs.get("socket_timeout")
@@ -139,8 +143,10 @@ class Endpoint:
         Raises:
             ConfigError: the URL cannot be read, or has an unknown parameter.
         """
+        if (plain := read_plain_url(url)) is not None:
+            return cls(PlainConnection, plain, prepare)
         kwargs = read_url(url, shown)
-        return cls(kwargs.pop("connection_class", sync.Connection), kwargs, prepare)
+        return cls(kwargs.pop("connection_class", object), kwargs, prepare)
 
     @classmethod
     def from_pool(cls, pool: Any) -> Self:
@@ -180,6 +186,7 @@ class Endpoint:
                 f"{self.where} has credentials twice: in the URL, and by credentials="
             )
         self._kwargs["credential_provider"] = login
+        self._plain = False
 
     @property
     def path(self) -> str | None:
@@ -232,10 +239,11 @@ class Endpoint:
         options = {
             key: self._kwargs[key] for key in self._kwargs if key not in ("host", "port", "db")
         }
-        limit = min(timeout, self.connect_timeout or timeout)
+        limit, ours = min(timeout, self.connect_timeout or timeout), _redis_py()
+        connection_class = ours.SettledTLS if self.tls else self._class(ours.sync)
         return {
             **options,
-            "connection_class": SettledTLS if self.tls else self._class(sync),
+            "connection_class": connection_class,
             "protocol": 2,
             "socket_timeout": timeout,
             "socket_connect_timeout": limit,
@@ -269,14 +277,17 @@ class Endpoint:
                 raise ConfigError(f"{name} for {self.where} must be above 0, not {value!r}")
         if self._kwargs.get("db") is not None and int(self._kwargs["db"]) < 0:
             raise ConfigError(f"the database of {self.where} must be a number from 0")
-        if unknown := sorted(set(self._kwargs) - parameters(self._class(sync))):
+        if self._plain:
+            return
+        connection_class = self._class(_redis_py().sync)
+        known = parameters(connection_class)
+        if unknown := sorted(set(self._kwargs) - known):
             raise ConfigError(
-                f"unknown option {unknown[0]!r} for {self.where}: "
-                f"{_meant(unknown[0], parameters(self._class(sync)))}"
+                f"unknown option {unknown[0]!r} for {self.where}: {_meant(unknown[0], known)}"
             )
         try:
-            self._class(sync)(**self._kwargs, **anonymous())
-        except (TypeError, ValueError, redis.RedisError) as error:
+            connection_class(**self._kwargs, **anonymous())
+        except (TypeError, ValueError, _redis_py().RedisError) as error:
             raise ConfigError(f"bad options for {self.where}: {error}") from error
 
     def _class(self, module: Any) -> Any:
@@ -332,15 +343,14 @@ class Endpoint:
     def _connect(self, timeout: float) -> Any:
         if self._prepare is not None:
             _ = self._prepare()
-        answered = None if self.login is None else self.login.now()
-        connection = self._new(sync, Retry(NoBackoff(), 0), timeout, answered)
+        connection = self._new_connection(timeout)
         self.opening(connection, None)
         try:
             connection.connect()
             if self.tls:
                 # With TLS 1.3 the server refuses our certificate only after the handshake.
                 connection.send_command("PING")
-                with suppress(redis.ResponseError):  # any answer will do
+                with suppress(_redis_py().ResponseError):  # any answer will do
                     connection.read_response()
         except BaseException as error:
             connection.disconnect()
@@ -351,6 +361,14 @@ class Endpoint:
         self.seen = True
         return connection
 
+    def _new_connection(self, timeout: float) -> Any:
+        """Return a connection that was not connected yet."""
+        if self._plain:
+            limit = min(timeout, self.connect_timeout or timeout)
+            return PlainConnection(self._kwargs, timeout, limit)
+        answered = None if self.login is None else self.login.now()
+        return self._new(_redis_py().sync, _redis_py().once(), timeout, answered)
+
     def ask(self, connection: Any, *command: str) -> Any:
         """Return the reply to *command*; on an error, close the *connection* (of `connect`).
 
@@ -360,7 +378,7 @@ class Endpoint:
         try:
             connection.send_command(*command)
             return connection.read_response()
-        except (redis.RedisError, OSError) as error:
+        except Exception as error:
             connection.disconnect()
             raise self.unconnected(error) from error
 
@@ -374,16 +392,18 @@ class Endpoint:
         return await self._connect_async(timeout)
 
     async def _connect_async(self, timeout: float) -> Any:
+        import asyncio  # noqa: PLC0415 - threads do without it
+
         if self._prepare is not None:
             _ = await asyncio.get_running_loop().run_in_executor(None, self._prepare)
         answered = None if self.login is None else await self.login.now_async()
-        connection = self._new(aio, AsyncRetry(NoBackoff(), 0), timeout, answered)
+        connection = self._new(_redis_py().aio, _redis_py().once_async(), timeout, answered)
         self.opening(connection, asyncio.get_running_loop())
         try:
             await connection.connect()
             if self.tls:
                 await connection.send_command("PING")
-                with suppress(redis.ResponseError):
+                with suppress(_redis_py().ResponseError):
                     await connection.read_response()
         except BaseException as error:
             await connection.disconnect(nowait=True)
@@ -401,9 +421,8 @@ class Endpoint:
         try:
             await connection.send_command(*command)
             return await connection.read_response()
-        except (redis.RedisError, OSError) as error:
+        except BaseException as error:
             await connection.disconnect(nowait=True)
+            if not isinstance(error, Exception):
+                raise
             raise self.unconnected(error) from error
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            raise

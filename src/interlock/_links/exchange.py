@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 import struct
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -106,9 +106,15 @@ class Methods(NamedTuple):
     receive: Receive | None = None
 
 
+def encrypts(sock: socket.socket) -> bool:
+    """Return whether *sock* is one of TLS; the module takes long to load, and is not."""
+    ssl = sys.modules.get("ssl")
+    return ssl is not None and isinstance(sock, ssl.SSLSocket)
+
+
 def methods_for(sock: socket.socket) -> Methods:
     """Return the fastest functions that work with *sock*."""
-    if _in_c is not None and not isinstance(sock, ssl.SSLSocket):
+    if _in_c is not None and not encrypts(sock):
         sock.settimeout(None)
         # A socket of gevent or eventlet stays non-blocking: other greenlets run while it waits.
         if os.get_blocking(sock.fileno()):

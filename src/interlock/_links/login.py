@@ -13,7 +13,6 @@ Rules:
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import threading
@@ -22,8 +21,6 @@ import weakref
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import TYPE_CHECKING, Any, Protocol, cast
-
-import redis
 
 from interlock._links.resp import pack
 from interlock.credentials import CredentialProvider
@@ -56,7 +53,7 @@ class Follower(Protocol):
         ...
 
 
-class Login(redis.CredentialProvider):
+class Login:
     """The credentials that a provider gives; redis-py asks it when it connects.
 
     Args:
@@ -103,6 +100,8 @@ class Login(redis.CredentialProvider):
 
     async def now_async(self) -> tuple[tuple[str, ...], int]:
         """Do the same as `now`, without blocking the event loop."""
+        import asyncio  # noqa: PLC0415 - threads do without it
+
         asked = asyncio.wrap_future(self._ask())
         # Read its error: this caller may have gone when it comes.
         asked.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -5,15 +5,18 @@ Any thread can cut the connections to a former primary.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import weakref
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import asyncio
+
+    Loop: TypeAlias = asyncio.AbstractEventLoop
 
 Address = tuple[str, int]
 """Host and port."""
-Loop = asyncio.AbstractEventLoop
 
 
 class OpenConnections:
@@ -56,6 +59,8 @@ class OpenConnections:
 
         The transport will be used without the connection.
         """
+        import asyncio  # noqa: PLC0415 - threads do without it
+
         # redis-py connects, we drive.
         transport: asyncio.Transport = connection._writer.transport  # noqa: SLF001
         for key, (each, _, _) in self._transports.copy().items():

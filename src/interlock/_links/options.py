@@ -8,9 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import redis
-import redis.connection
-
 from interlock._links.login import Login
 from interlock.errors import ConfigError
 
@@ -20,12 +17,16 @@ if TYPE_CHECKING:
 _DATABASE = re.compile(r"/*(-?\d+/?)?")
 _PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
 
-# By `getattr`, because it has no types.
-_parse_url: Callable[[str], dict[str, Any]] = getattr(redis.connection, "parse_url")  # noqa: B009
-
 # Options that are dropped: they may be redis-py's defaults, and ours must count then. A Sentinel
 # pool also has itself among its options (connection_pool).
 _DEFAULTED = ("socket_timeout", "socket_connect_timeout", "max_connections", "connection_pool")
+
+
+def _redis_py() -> Any:
+    """Return redis-py's connections, loaded when they are first needed."""
+    import redis.connection  # noqa: PLC0415 - it takes long
+
+    return redis.connection
 
 
 def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
@@ -39,8 +40,10 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
         ConfigError: it cannot be read.
     """
     shown = redact(shown or url)
+    # By `getattr`, because it has no types.
+    parse: Callable[[str], dict[str, Any]] = getattr(_redis_py(), "parse_url")  # noqa: B009
     try:
-        kwargs: dict[str, Any] = _parse_url(url)
+        kwargs = parse(url)
         _ = urlsplit(url).port
     except ValueError as error:
         # Half a password may stand where a port is expected. So that error is neither quoted nor
@@ -78,7 +81,7 @@ def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
     """
     given = dict(options)
     tls = given.pop("ssl", False)
-    plain = redis.connection.SSLConnection if tls else redis.connection.Connection
+    plain = _redis_py().SSLConnection if tls else _redis_py().Connection
     connection_class = given.pop("connection_class", plain)
     for name in _DEFAULTED:
         given.pop(name, None)
@@ -110,7 +113,7 @@ def anonymous() -> dict[str, None]:
 
     Older versions of redis-py (before 7.2) take two options instead of ``driver_info``.
     """
-    if "driver_info" in parameters(redis.connection.Connection):
+    if "driver_info" in parameters(_redis_py().Connection):
         return {"driver_info": None}
     return {"lib_name": None, "lib_version": None}
 

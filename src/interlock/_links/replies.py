@@ -5,21 +5,13 @@ from __future__ import annotations
 import os
 import re
 import socket
-import ssl
+import sys
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-import redis
-from redis.exceptions import (
-    AuthenticationError,
-    BusyLoadingError,
-    InvalidResponse,
-    NoPermissionError,
-    ResponseError,
-)
-
 from interlock._core.model.foreign_text import safe
+from interlock._links.resp import ParserError, ReplyError
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
@@ -185,16 +177,20 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
         tls: whether TLS was wanted.
     """
     text = str(error)
-    if not isinstance(error, redis.RedisError | OSError):
+    if isinstance(error, ReplyError):
+        return _unavailable(text, where)
+    if not isinstance(error, OSError | ParserError) and not _is_of(
+        "redis.exceptions", "RedisError", error
+    ):
         # It comes neither from the server nor from the network, but from a credential provider or
         # from an impossible host name.
         return _not_connected(where, f"{type(error).__name__}: {text}", seen=seen)
     code = _login_code(error, text)
-    if code in _MEANING or isinstance(error, ResponseError):
+    if code in _MEANING or _is_of("redis.exceptions", "ResponseError", error):
         return _unavailable(f"{code} {text}" if code in _MEANING else text, where)
     chain = list(_chain(error))
     refused = any(
-        isinstance(link, ssl.SSLError) or "certificate" in str(link).lower() for link in chain
+        _is_of("ssl", "SSLError", link) or "certificate" in str(link).lower() for link in chain
     )
     reached = not any(isinstance(link, ConnectionRefusedError | socket.gaierror) for link in chain)
     _shorten(error)
@@ -239,16 +235,21 @@ def _reason(error: Exception, chain: Sequence[BaseException]) -> str:
     redis-py repeats the address, and asyncio has its own words for errors of the system.
     """
     text = str(error)
-    if any(isinstance(link, TimeoutError | redis.TimeoutError) for link in chain):
+    if any(
+        isinstance(link, TimeoutError) or _is_of("redis.exceptions", "TimeoutError", link)
+        for link in chain
+    ):
         return _IN_TIME
     for link in chain:
-        if isinstance(link, OSError) and not isinstance(link, ssl.SSLError | socket.gaierror):
+        named = isinstance(link, socket.gaierror) or _is_of("ssl", "SSLError", link)
+        if isinstance(link, OSError) and not named:
             # For a host with several addresses asyncio lists all errors, and sets no errno.
             listed = [int(number) for number in re.findall(r"\[Errno (\d+)\]", str(link))]
             numbers = [link.errno] if link.errno else listed
             if numbers:
                 return ", ".join(dict.fromkeys(os.strerror(number) for number in numbers))
-    stripped = re.sub(r"^Error (?:-?\d+ )?connecting to \S+\.(?: |$)", "", text)
+    own = r"^(?:Error (?:-?\d+ )?connecting to \S+\.(?: |$)|\[Errno -?\d+\] )"
+    stripped = re.sub(own, "", text)
     return stripped.rstrip(".") or "the server closed the connection"
 
 
@@ -257,13 +258,24 @@ def maybe_tls(*errors: BaseException | None) -> str:
 
     It is a hint at TLS if *errors* say that the server hung up, else an empty text.
     """
-    hung_up = any(error is None or isinstance(error, _HUNG_UP) for error in errors)
+    hung_up = any(
+        error is None
+        or isinstance(error, _HUNG_UP)
+        or _is_of("redis.exceptions", "InvalidResponse", error)
+        for error in errors
+    )
     return "; if this port speaks TLS, connect by rediss://" if hung_up else ""
 
 
 MAX_PORT = 1 << 16
 _REDIRECTION = re.compile(r"(?:MOVED|ASK) \d{1,5} \S*:(\d{1,5})(?= |$)", re.ASCII)
-_HUNG_UP = (ConnectionResetError, BrokenPipeError, EOFError, InvalidResponse)
+_HUNG_UP = (ConnectionResetError, BrokenPipeError, EOFError)
+
+
+def _is_of(module: str, name: str, error: BaseException) -> bool:
+    """Return whether *error* is the exception *name* of *module*, without loading that."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(error, getattr(loaded, name))
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -285,11 +297,11 @@ def _shorten(error: Exception) -> None:
 
 def _login_code(error: Exception, text: str) -> str:
     # redis-py has removed the code from the text.
-    if isinstance(error, BusyLoadingError):
+    if _is_of("redis.exceptions", "BusyLoadingError", error):
         return "LOADING"
-    if isinstance(error, NoPermissionError):
+    if _is_of("redis.exceptions", "NoPermissionError", error):
         return "NOPERM"
-    if isinstance(error, AuthenticationError):
+    if _is_of("redis.exceptions", "AuthenticationError", error):
         return "NOAUTH" if "required" in text else "WRONGPASS"
     return error_code(text)
 

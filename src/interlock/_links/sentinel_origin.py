@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
-import redis.connection
-
 from interlock._links.endpoint import Endpoint
 from interlock._links.options import read_pool, read_url, redact
 from interlock._links.sentinel import Sentinels
@@ -65,7 +63,7 @@ def from_sentinel_url(url: str) -> SentinelEndpoint:
         for host in hosts.split(",")
     ]
     kwargs = read_url(data, shown=url)
-    connection_class = kwargs.pop("connection_class", redis.connection.Connection)
+    connection_class = kwargs.pop("connection_class", object)
     return SentinelEndpoint(Sentinels(unquote(service), nodes), connection_class, kwargs)
 
 

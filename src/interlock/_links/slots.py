@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from binascii import crc_hqx
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
-
-from redis.cluster import ClusterNode, NodesManager
-from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
-from redis.exceptions import RedisClusterException
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -17,18 +14,19 @@ if TYPE_CHECKING:
     Address = tuple[str, int]
     Remap = Callable[[Address], Address]
 
-SLOTS = REDIS_CLUSTER_HASH_SLOTS
-
-_untyped_key_slot: Any = key_slot
-_untyped_node: Any = ClusterNode
-_untyped_manager: Any = NodesManager
+SLOTS = 1 << 14
 
 
 @lru_cache(maxsize=4096)
 def slot_of(key: str) -> int:
-    """Return the slot of *key* (or of a sharded channel)."""
-    slot: int = _untyped_key_slot(key.encode())
-    return slot
+    """Return the slot of *key* (or of a sharded channel).
+
+    Source: the cluster specification of redis.io: CRC16 (XMODEM) of the hash tag, or of all.
+    """
+    whole = key.encode()
+    begin = whole.find(b"{") + 1
+    end = whole.find(b"}", begin) if begin else -1
+    return crc_hqx(whole[begin:end] if end > begin else whole, 0) % SLOTS
 
 
 def ask_who_serves(
@@ -47,16 +45,21 @@ def ask_who_serves(
     Raises:
         Exception: no node answered; it is the error of the last one.
     """
+    # These take long to load.
+    from redis.cluster import ClusterNode, NodesManager  # noqa: PLC0415
+    from redis.exceptions import RedisClusterException  # noqa: PLC0415
+
+    node_of, manager_of = cast("Any", ClusterNode), cast("Any", NodesManager)
     asked = list(nodes)
     try:
-        manager = _untyped_manager(
-            [_untyped_node(*node.address) for node in asked],
+        manager = manager_of(
+            [node_of(*node.address) for node in asked],
             from_url=True,
             address_remap=remap,
             **asked[0].pool_options(timeout),
         )
     except RedisClusterException as error:
-        raise _root(error) from error
+        raise _root(error, RedisClusterException) from error
     try:
         primaries = {slot: served[0] for slot, served in manager.slots_cache.items()}
         all_nodes = manager.nodes_cache.values()
@@ -68,10 +71,10 @@ def ask_who_serves(
         manager.close()
 
 
-def _root(error: Exception) -> Exception:
-    """Return the error of a node that redis-py has wrapped in errors of its own."""
+def _root(error: Exception, wrapper: type[Exception]) -> Exception:
+    """Return the error of a node that redis-py has wrapped in errors of the class *wrapper*."""
     seen: list[BaseException] = []
-    while isinstance(error, RedisClusterException):
+    while isinstance(error, wrapper):
         seen.append(error)
         cause = error.__cause__ or error.__context__
         if not isinstance(cause, Exception) or cause in seen:

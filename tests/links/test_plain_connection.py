@@ -1,0 +1,224 @@
+"""A plain address: read as redis-py reads it, logged in to as redis-py does, without redis-py."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+import redis.connection
+from tests.cli.cli_process import ENVIRON
+from tests.support.address import free_port
+from tests.support.servers import RedisServer
+
+import interlock
+from interlock._links.plain_connection import PlainConnection, read_plain_url
+from interlock._links.resp import ParserError, ReplyError
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+parse_url: Callable[[str], dict[str, Any]] = getattr(redis.connection, "parse_url")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://localhost",
+        "redis://localhost/",
+        "redis://LocalHost:6380/15",
+        "redis://10.0.0.1:6379/0",
+        "redis://:secret@db.example.com:65/1",
+        "redis://me:p%40ss%2Fword@db_1.example.com",
+        "redis://me@localhost:59999",
+        "redis://me:@localhost",
+        "redis://@localhost",
+        "unix:///run/redis.sock",
+        "unix:///run/redis.sock?db=3",
+        "unix://me:secret@/run/redis.sock",
+    ],
+)
+def test_a_plain_url_means_what_redis_py_says(url: str) -> None:
+    """What is read of a plain URL is what redis-py reads."""
+    expected = parse_url(url)
+    expected.pop("connection_class", None)
+    assert read_plain_url(url) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "rediss://localhost",
+        "redis://[::1]:6379",
+        "redis://localhost:0/0",
+        "redis://localhost:99999",
+        "redis://localhost/x",
+        "redis://localhost/-1",
+        "redis://localhost/0?socket_timeout=1",
+        "redis://localhost/0#fragment",
+        "redis://a:b:c@localhost",
+        "redis://loc alhost",
+        "redis:///0",
+        "unix://",
+        "unix:///run/%20.sock",
+        "unix:///run/redis.sock?client_name=me",
+    ],
+)
+def test_any_other_url_is_left_to_redis_py(url: str) -> None:
+    """A URL with anything special, or with a mistake, is not read here."""
+    assert read_plain_url(url) is None
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    """Give a server with users and passwords."""
+    with RedisServer() as started, started.client() as client:
+        client.execute_command("ACL", "SETUSER", "me", "on", ">secret", "~*", "&*", "+@all")
+        yield started
+
+
+def opened(url: str, **changes: object) -> PlainConnection:
+    """Return a connection to *url* that was made."""
+    given = read_plain_url(url)
+    assert given is not None
+    connection = PlainConnection(given | changes, 5, 5)
+    try:
+        connection.connect()
+    except BaseException:
+        connection.disconnect()
+        raise
+    return connection
+
+
+def tcp(server: RedisServer, credentials: str = "", db: int = 0) -> str:
+    """Return the URL of *server* by TCP."""
+    return f"redis://{credentials}127.0.0.1:{server.port}/{db}"
+
+
+def test_it_logs_in_and_chooses_its_database(server: RedisServer) -> None:
+    """User, password and database of the URL are those of the connection."""
+    for url in (
+        tcp(server, "me:secret@", 3),
+        f"unix://me:secret@{server.unix_path}?db=3",
+    ):
+        connection = opened(url)
+        connection.send_command("CLIENT", "INFO")
+        told = connection.read_response()
+        assert isinstance(told, bytes)
+        assert b" db=3 " in told
+        assert b" user=me " in told
+        connection.disconnect()
+        connection.disconnect()
+        with pytest.raises(ConnectionError):
+            connection.send_command("PING")
+
+
+@pytest.mark.parametrize(
+    ("credentials", "db", "code", "words"),
+    [
+        ("me:wrong@", 0, "WRONGPASS", "refused the user name or password"),
+        (":unasked@", 0, "WRONGPASS", "refused the user name or password"),
+        ("nobody@", 0, "WRONGPASS", "refused the user name or password"),
+        ("", 99, "ERR", "DB index is out of range"),
+    ],
+)
+def test_a_refusal_is_told_as_with_redis_py(
+    server: RedisServer, credentials: str, db: int, code: str, words: str
+) -> None:
+    """An error of the login is the same error with and without redis-py."""
+    plain, special = (
+        tcp(server, credentials, db),
+        tcp(server, credentials, db) + "?socket_timeout=5",
+    )
+    told = []
+    for url in (plain, special):
+        with interlock.connect(url) as client, pytest.raises(ServerUnavailableError) as caught:
+            _ = client.lock("name").acquire(timeout=0)
+        told.append((caught.value.code, str(caught.value), caught.value.transient))
+    assert told[0] == told[1]
+    assert told[0][0] == code
+    assert words in told[0][1]
+
+
+def test_no_server_is_told_as_with_redis_py() -> None:
+    """An address without a server, and a name without an address, are the same errors."""
+    port = free_port()
+    for address in (f"127.0.0.1:{port}", "nowhere.invalid:6379"):
+        told = []
+        for query in ("", "?socket_timeout=5"):
+            with interlock.connect(f"redis://{address}/0{query}") as client:
+                with pytest.raises(ServerUnavailableError) as caught:
+                    _ = client.lock("name").acquire(timeout=0)
+                told.append(str(caught.value))
+        assert told[0] == told[1]
+    with pytest.raises(FileNotFoundError):
+        opened("unix:///nowhere/redis.sock")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [(b"", ConnectionError), (b"HTTP/1.1 400\r\n\r\n", ParserError), (b"-ERR no\r\n", ReplyError)],
+)
+def test_what_is_no_server_is_an_error(answer: bytes, error: type[Exception]) -> None:
+    """A peer that hangs up, or answers with something else, ends the login."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer, suppress(ConnectionError):
+                _ = peer.recv(100)
+                peer.sendall(answer)
+
+        peer = threading.Thread(target=serve)
+        peer.start()
+        with pytest.raises(error):
+            opened(f"redis://:secret@127.0.0.1:{listener.getsockname()[1]}")
+        peer.join()
+
+
+def test_a_forked_child_leaves_the_connection_open(server: RedisServer) -> None:
+    """A child that closes an inherited connection does not end its parent's."""
+    connection = opened(tcp(server))
+    connection._pid += 1
+    inherited = connection._sock
+    assert inherited is not None
+    kept = inherited.dup()
+    connection.disconnect()
+    kept.sendall(b"*1\r\n$4\r\nPING\r\n")
+    assert kept.recv(100) == b"+PONG\r\n"
+    kept.close()
+
+
+LOADED = """
+import sys
+{program}
+print(*sorted({{"asyncio", "redis", "ssl"}} & sys.modules.keys()))
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import interlock",
+        "import interlock\nwith interlock.connect(sys.argv[1]) as c, c.lock('name'): pass",
+        "from interlock.cli import main\nmain(['run', '--url', sys.argv[1], 'name', '--', 'true'])",
+        "from interlock.cli import main\nassert main(['list', '--url', sys.argv[1]]) == 0",
+    ],
+    ids=["import", "lock", "run", "list"],
+)
+def test_a_plain_address_loads_neither_redis_py_nor_asyncio(redis_url: str, program: str) -> None:
+    """Short programs start fast: what takes long to load is not loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(program=program), redis_url],
+        env=ENVIRON,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [""]), done.stderr
