@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from interlock._core.locks.lock_base import LockBase, name_holder
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.tasks import current_owner
-from interlock._hints import LOCK_NAMES, hints
+from interlock._hints import LOCK_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     check_long_lease,
     wants_async_with,
@@ -88,12 +88,13 @@ class Lock:
     # asyncio only
     @awaited
     # end
-    async def acquire(
+    async def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
         self,
         blocking: bool = True,
         timeout: Duration | None = None,
-        *,
+        *more: Never,
         lease: Duration | None = None,
+        **unknown: Never,
     ) -> bool:
         """Acquire, waiting as long as allowed.
 
@@ -121,6 +122,8 @@ class Lock:
         Cost:
             One round trip when it is free.
         """
+        if more or unknown:
+            raise unknown_arguments(self.acquire, unknown)
         limit = (
             FOREVER if timeout is None and blocking is True else check_timeout(blocking, timeout)
         )
