@@ -12,6 +12,7 @@ import subprocess
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
 
 from tests.support.address import LOOPBACK, free_port
 
@@ -102,7 +103,7 @@ class Monitoring:
     def sees(self, query: str) -> bool:
         """Return whether *query* has a value now."""
         try:
-            return bool(self._get(f"query?query={query}")["result"])
+            return bool(self._get(f"query?query={quote(query)}")["result"])
         except OSError:  # it is just starting
             return False
 

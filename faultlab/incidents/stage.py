@@ -17,7 +17,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from faultlab.incidents.monitoring import Monitoring
 from faultlab.incidents.program import NAME
@@ -97,6 +96,7 @@ class Stage:
         server: The server.
         programs: Those that were started, in this order.
         url: Where operators look.
+        monitoring: Prometheus, once the stage is entered.
     """
 
     def __init__(self, server: RedisServer, url: str = "") -> None:
@@ -104,6 +104,7 @@ class Stage:
         self.server = server
         self.programs: list[Program] = []
         self.url = url or server.url()
+        self.monitoring: Monitoring
         self._stack = contextlib.ExitStack()
         self._printing = threading.Lock()
 
@@ -113,7 +114,7 @@ class Stage:
             self._home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX)))
             self._console = stack.enter_context(_served("console", self.url))
             self._exporter = stack.enter_context(_served("exporter", self.url))
-            self._monitoring = stack.enter_context(Monitoring(self._home))
+            self.monitoring = stack.enter_context(Monitoring(self._home))
             stack.callback(self._end_programs)
             self._stack = stack.pop_all()
         return self
@@ -132,7 +133,7 @@ class Stage:
         program = Program(url or self.server.url(), job, log)
         self.programs.append(program)
         exporter = int(self._exporter.split(":")[2].partition("/")[0])
-        self._monitoring.scrape([exporter, *(each.port for each in self.programs)])
+        self.monitoring.scrape([exporter, *(each.port for each in self.programs)])
         return program
 
     def see(self, words: str) -> None:
@@ -140,10 +141,9 @@ class Stage:
         _wait(lambda: bool(re.search(words, self.console())), f"the console tells {words}")
         # The list has seen it, too, and Prometheus has scraped all programs.
         number = len(self.programs) + 1
-        query = quote(f"count(up == 1) == {number}")
-        _wait(lambda: self._monitoring.sees(query), "Prometheus sees all")
-        some = quote("interlock_locks > 0")
-        _wait(lambda: self._monitoring.sees(some), "the exporter tells of the lock")
+        query = f"count(up == 1) == {number}"
+        _wait(lambda: self.monitoring.sees(query), "Prometheus sees all")
+        _wait(lambda: self.monitoring.sees("interlock_locks > 0"), "the exporter tells of it")
 
     def log(self) -> str:
         """Return what the programs have logged."""
@@ -187,7 +187,7 @@ class Stage:
 
     def alerts(self) -> str:
         """Return the alerts that have fired."""
-        return " ".join(sorted(self._monitoring.fired()))
+        return " ".join(sorted(self.monitoring.fired()))
 
     @property
     def witnesses(self) -> dict[str, Callable[[], str]]:

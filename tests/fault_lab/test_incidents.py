@@ -9,6 +9,9 @@ from faultlab.incidents.monitoring import RULES, faster
 from faultlab.incidents.page import PAGE, TIMES, rows
 from faultlab.incidents.play import play
 from faultlab.incidents.table import INCIDENTS
+from tests.support.patience import GIVE_UP, wait_until
+
+DASHBOARD = RULES.parents[1] / "grafana" / "interlock.json"
 
 PLAYED = (
     "a holder with a long lease is killed",
@@ -28,6 +31,28 @@ def test_the_truth_is_told(name: str) -> None:
     outcome = play(incident)
     assert outcome.lies == []
     assert outcome.missing == [], outcome.texts
+
+
+@pytest.mark.needs("prometheus")
+def test_each_panel_of_the_dashboard_shows_something() -> None:
+    """A real Prometheus has values for each panel while locks are used, awaited and lost."""
+    panels = json.loads(DASHBOARD.read_text("utf-8"))["panels"]
+    queries = {
+        each["expr"].replace("$__rate_interval", "20s") for p in panels for each in p["targets"]
+    }
+    # Nobody drops a hold here, and the server answers.
+    queries = {each for each in queries if "abandoned" not in each and "failed" not in each}
+    assert len(queries) > len(panels)
+    [lost] = [each for each in INCIDENTS if each.name == "a key is deleted"]
+    with lost.play() as stage:
+        stage.start("crowd")
+        left = set(queries)
+
+        def shown() -> bool:
+            left.difference_update([each for each in left if stage.monitoring.sees(each)])
+            return not left
+
+        wait_until(shown, GIVE_UP, "each panel has a value")
 
 
 def test_there_are_twenty_incidents() -> None:
