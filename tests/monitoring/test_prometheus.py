@@ -83,7 +83,7 @@ def exposed_names() -> set[str]:
 
     registry = CollectorRegistry()
     Prometheus(registry)
-    names = set(FAMILIES)
+    names = {*FAMILIES, *(f"{name}_bucket" for name in FAMILIES if "age" in name)}
     for family in registry.collect():
         if family.type == "counter":
             names.add(f"{family.name}_total")
