@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 import threading
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ import interlock.asyncio
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
+    from tests.support.servers import RedisServer
 
 PLACES = ["_pool.close", "_subscriber.close", "_renewer.close", "_renewer._connection.batch"]
 
@@ -342,3 +344,49 @@ def test_a_listener_of_threads_that_cannot_start(
         other.lock("name").force_release()
         wait_until(called.is_set, 10, "it is called")
     assert len(refused) == 2
+
+
+def test_no_thread_can_start(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An acquire that cannot start the renewal thread raises our error, and takes nothing."""
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    client = interlock.connect(redis_url)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(interlock.ServerUnavailableError, match="cannot be started: can't"):
+            client.lock("name").acquire()
+    with client, client.lock("name") as hold:
+        assert hold.valid
+
+
+def test_the_users_random_numbers_stay(redis_url: str) -> None:
+    """A program that has seeded `random` gets its numbers, whatever a client draws."""
+    random.seed(31)
+    expected = random.random()
+    random.seed(31)
+    with interlock.connect(redis_url) as client:
+        client.semaphore("name", permits=1).acquire()
+        assert not client.semaphore("name").acquire(timeout=0.2)
+    assert random.random() == expected
+
+
+DYING_SERVER = """
+client = interlock.connect(url)
+client.lock("name").acquire()
+say("holds")
+sys.stdin.readline()
+"""
+
+
+def test_a_dead_server_is_told_in_few_lines_at_exit(fresh_server: RedisServer) -> None:
+    """An exit while holding says that the server cannot be reached, without a traceback."""
+    with Child(DYING_SERVER, fresh_server.url()) as child:
+        assert child.hear() == "holds"
+        fresh_server.kill()
+        code, told = child.end()
+    assert code == 0
+    assert "Traceback" not in told
+    assert len(told.splitlines()) < 5
+    assert "what was held ends with its lease" in told

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,6 +23,7 @@ import interlock
 from interlock import Options, exporter
 from interlock._links.urls import open_url
 from interlock.cli import main
+from interlock.cli.scrapes import MOST
 from interlock.exporter import FAMILIES, Fleet
 from interlock.inspection import Reader
 
@@ -130,6 +134,24 @@ def test_the_command_serves_and_ends(redis_url: str) -> None:
             assert b'interlock_locks{kind="lock"} 1.0' in answer.read()
         process.send_signal(signal.SIGTERM)
         assert process.wait(GIVE_UP) == 0
+
+
+def test_silent_connections_start_few_threads(redis_url: str) -> None:
+    """However many connect and send nothing, there are few threads, and a scrape is answered."""
+    listen = ("exporter", "--listen", "127.0.0.1:0", "--url", redis_url)
+    with serving(*listen) as (url, process), ExitStack() as stack:
+        place = urlsplit(url)
+        for _ in range(MOST + 20):
+            stack.enter_context(socket.create_connection((place.hostname, place.port), GIVE_UP))
+
+        def answered() -> bool:
+            with suppress(OSError), urllib.request.urlopen(url, timeout=GIVE_UP) as answer:
+                return b"interlock_exporter_up" in answer.read()
+            return False
+
+        threads = len(list(Path(f"/proc/{process.pid}/task").iterdir()))
+        assert threads < MOST + 8
+        wait_until(answered, GIVE_UP, "a scrape is answered")
 
 
 @pytest.mark.parametrize("listen", ["9464", "host:port", ":70000", ""])

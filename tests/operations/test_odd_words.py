@@ -120,3 +120,17 @@ def test_a_waiters_id_reaches_no_terminal_raw(
     done = command("show", "fair")
     assert "\\x1b[2Jevil:1" in done.stdout
     assert "\x1b" not in done.stdout
+
+
+def test_top_without_an_output_says_so(redis_url: str) -> None:
+    """`interlock top >&-` is a usage error, in one line."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "{sys.executable}" -m interlock top --count 1 >&-'],
+        env={**ENVIRON, "INTERLOCK_URL": redis_url},
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=LONG,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (64, 1)
+    assert "top writes to stdout, which is closed" in done.stderr

@@ -13,8 +13,11 @@ from tests.lock.lock_like import until
 from tests.read_write.wire import CHANNEL, JAVA
 
 from interlock import UpgradeError
+from interlock._core.model import names
+from interlock._core.scripts.read_write_lock import read_lock_release
 
 if TYPE_CHECKING:
+    import redis
     from tests.lock.lock_like import Stage
     from tests.read_write.wire import Wire
     from tests.support.proxy import FaultProxy
@@ -241,3 +244,15 @@ async def test_java_is_refused_for_as_long_as_it_must(rw: Stage, wire: Wire) -> 
 
 def _listeners(rw: Stage) -> int:
     return dict(rw.redis.pubsub_numsub(CHANNEL))[CHANNEL.encode()]
+
+
+def test_a_very_deep_reader_is_released(redis_client: redis.Redis) -> None:
+    """A reader that has entered more often than Lua can unpack is released in one call."""
+    depth, holder = 8_100, "00000000-0000-0000-0000-000000000031:1"
+    prefix = names.read_entries("deep")
+    redis_client.hset("deep", mapping={"mode": "read", holder: depth})
+    entries = {names.read_entry(prefix, holder, n + 1): "1" for n in range(depth)}
+    redis_client.mset(entries)
+    call = read_lock_release("deep", prefix, holder, 0, depth, "", "")
+    assert redis_client.eval(call.script.text, len(call.keys), *call.keys, *call.args) == 1
+    assert redis_client.dbsize() == 0

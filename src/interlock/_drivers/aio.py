@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Unpack, cast
 
 from interlock._core.model.effects import (
@@ -90,7 +90,7 @@ class AsyncDriver:
             options=options,
             client_id=new_client_id(options.client_id),
             clock=clock.now,
-            random=random.random,
+            random=Random().random,  # noqa: S311 - no secret
             waiters=waiters,
             wake=lifecycle.weakly(self._wake),
             call_user=notify_loss,
@@ -494,6 +494,7 @@ class AsyncDriver:
     def after_fork(self) -> None:
         """Become another client, which holds nothing, in a forked child."""
         self.ending.after_fork()
+        self.session.random = Random().random  # noqa: S311 - other pauses than the parent
         self._renewer.after_fork()
         self.observers.after_fork()
         self.named.after_fork()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import sys
 import threading
 import time
 import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
 
 from interlock._core.model.effects import (
@@ -165,7 +165,7 @@ class ThreadDriver:
             options=options,
             client_id=new_client_id(options.client_id),
             clock=clock.now,
-            random=random.random,
+            random=Random().random,  # noqa: S311 - no secret
             waiters=waiters,
             wake=lifecycle.weakly(self._wake),
             call_user=notify_loss,
@@ -492,6 +492,7 @@ class ThreadDriver:
     def after_fork(self) -> None:
         """Become another client, which holds nothing, in a forked child."""
         self.ending.after_fork()
+        self.session.random = Random().random  # noqa: S311 - other pauses than the parent
         self._pool.forget()
         self._renewer.after_fork()
         self.observers.after_fork()

@@ -17,9 +17,9 @@ Rules:
 
 from __future__ import annotations
 
-import random
 import threading
 from concurrent.futures import Future
+from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from interlock._links.slots import Address, Remap
     from interlock.options import PubSub
 
+_RANDOM = Random()  # noqa: S311 - no secret
+"""Not the generator of the user, who may have seeded it."""
 PAUSE_AFTER_MOVED = 1.0
 """Seconds between two fetches after MOVED: each MOVED already tells where its own slot is."""
 PATIENCE = 1.0
@@ -246,7 +248,7 @@ class Cluster:
             self.on_change()
 
     def _told(self, nodes: list[Endpoint]) -> tuple[Mapping[int, Address], list[Address]]:
-        random.shuffle(nodes)
+        _RANDOM.shuffle(nodes)
         try:
             return ask_who_serves(nodes, PATIENCE, self._remap)
         except Exception as error:

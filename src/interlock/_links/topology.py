@@ -7,8 +7,8 @@ lane, and nobody needs to ask.
 
 from __future__ import annotations
 
-import random
 from concurrent.futures import Future
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock._links.endpoint import Endpoint
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from interlock.errors import ServerUnavailableError
     from interlock.options import PubSub
 
+_RANDOM = Random()  # noqa: S311 - no secret
+"""Not the generator of the user, who may have seeded it."""
 ONCE_MORE = 0.1
 """Seconds between two fetches of the map while a node does not answer."""
 LEAST = 0.001
@@ -162,7 +164,7 @@ class AnyNode:
         Errors as `Endpoint.connect`.
         """
         nodes = self._topology.nodes or [self._topology.any_owner()]
-        node = self._node = random.choice(nodes)  # noqa: S311 - no secret
+        node = self._node = _RANDOM.choice(nodes)
         return node.connect(timeout)
 
 

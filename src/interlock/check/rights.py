@@ -300,7 +300,8 @@ OPERATIONS = {
     # To write cards, to look for deadlocks, and to ask why a lock was released by force.
     "cards": Kind(
         ("card_write", "forced_note_read", *_READING),
-        _CARDS,
+        # What is read of a lock to find its holders.
+        (*_CARDS, Place(names.fair_queue), Place(names.fair_timeouts), Place(names.fence_token)),
         channels=(_QUESTIONS,),
         others=("client|setname", LIBRARY, "pubsub|numsub"),
     ),

@@ -99,7 +99,13 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     listening.need("console", "starlette", "uvicorn", "jinja2")
     import uvicorn  # noqa: PLC0415 - an extra
 
-    from interlock.console import History, Server, Watch, make_app  # noqa: PLC0415 - as above
+    from interlock.console import (  # noqa: PLC0415 - as above
+        Connection,
+        History,
+        Server,
+        Watch,
+        make_app,
+    )
 
     listen = cast("Address", given["listen"])
     access = _access(given, environ, listen)
@@ -116,7 +122,8 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         # Headers about the sender are the proxy's business, and are not believed here.
         proxy_headers=False,
         server_header=False,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=1,
+        http=Connection,
     )
     server = Server(config)
     # While it runs uvicorn has handlers of its own. Then it raises the signal again, for this one.

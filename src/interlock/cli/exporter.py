@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from interlock.cli import listening
 from interlock.cli.listening import Address
 from interlock.cli.reading import open_servers
+from interlock.cli.scrapes import serve
 from interlock.cli.status import log_to_stderr, say
 from interlock.options import Options
 
@@ -45,7 +46,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         ConfigError: a URL that cannot be.
     """
     listening.need("prometheus", "prometheus_client")
-    from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 - an extra
+    from prometheus_client import CollectorRegistry, make_wsgi_app  # noqa: PLC0415 - an extra
 
     from interlock.exporter import Fleet  # noqa: PLC0415 - as above
 
@@ -55,7 +56,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     listen = cast("Address", given["listen"])
     try:
         host = listen.host or "0.0.0.0"  # noqa: S104 - as documented
-        server, thread = start_http_server(listen.port, host, registry)
+        server, thread = serve(host, listen.port, make_wsgi_app(registry))
     except OSError as error:
         raise listening.cannot_listen(listen, error) from error
     say(f"metrics at http://{listen.host or '0.0.0.0'}:{server.server_port}/metrics")  # noqa: S104

@@ -7,7 +7,17 @@ up to date.
 
 from interlock.console.access import THIS_MACHINE, Access, Network
 from interlock.console.app import Server, make_app
+from interlock.console.connections import Connection
 from interlock.console.history import History
 from interlock.console.watch import Watch
 
-__all__ = ["THIS_MACHINE", "Access", "History", "Network", "Server", "Watch", "make_app"]
+__all__ = [
+    "THIS_MACHINE",
+    "Access",
+    "Connection",
+    "History",
+    "Network",
+    "Server",
+    "Watch",
+    "make_app",
+]

@@ -59,6 +59,8 @@ JSON = ".json"
 """How the path of a page ends that is wanted for programs."""
 LONGEST_BODY = 10_000
 """Bytes of a form."""
+LONGEST_SENDING = 10.0
+"""Seconds for a form to arrive."""
 NOT_NAMED = (
     "The console does not answer under this name, or to a page of another one. "
     "Start it with --host NAME if browsers reach it by that name."
@@ -135,6 +137,7 @@ class Console:
         self.access = access
         self._changed = asyncio.Condition()
         self._ending = False
+        self._forms: set[asyncio.Task[dict[str, str]]] = set()
         self._announce: Callable[[], None] = lambda: None
         self._cache: tuple[int, dict[str, str]] = (-1, {})
 
@@ -216,7 +219,7 @@ class Console:
             if request.headers.get("x-part") == "live":
                 return self._page(request, "stacks.html", cached=False, name="", stacks=())
             return RedirectResponse("/", status_code=303)
-        form = await _form(request)
+        form = await self._form(request)
         if not self.access.is_form(request, form.get("form", "")):
             return self.refused(request, 403, "This form is not the console's own, or too old.")
         name = form.get("name", "")
@@ -272,7 +275,7 @@ class Console:
         """Break the hold that the form names, if that holder has it still."""
         if not self.access.allow_release:
             return self.refused(request, 403, "This console was started without --allow-release.")
-        form = await _form(request)
+        form = await self._form(request)
         if not self.access.is_form(request, form.get("form", "")):
             return self.refused(request, 403, "This form is not the console's own, or too old.")
         name, holder, reason = (form.get(key, "") for key in ("name", "holder", "reason"))
@@ -296,7 +299,7 @@ class Console:
 
     async def login(self, request: Request) -> Response:
         """Take the token, and give a cookie for it."""
-        form = await _form(request)
+        form = await self._form(request)
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return self.refused(request, 403, "This form is not the console's own.")
         if not self.access.is_token(form.get("token", "")):
@@ -346,6 +349,8 @@ class Console:
         async def announce() -> None:
             async with self._changed:
                 self._changed.notify_all()
+            for form in self._forms if self._ending else ():
+                _ = form.cancel()
 
         tasks: set[asyncio.Task[None]] = set()
 
@@ -366,6 +371,19 @@ class Console:
         finally:
             stop()
             await asyncio.to_thread(self.watch.close)
+
+    async def _form(self, request: Request) -> dict[str, str]:
+        """Return the fields of a form; none if the console ends before the form has arrived."""
+        form = asyncio.ensure_future(_form(request))
+        self._forms.add(form)
+        try:
+            return await form
+        except asyncio.CancelledError:
+            if self._ending:
+                return {}
+            raise
+        finally:
+            self._forms.discard(form)
 
     # How a page is made.
 
@@ -559,10 +577,14 @@ def _plain(told: object) -> Any:
 async def _form(request: Request) -> dict[str, str]:
     """Return the fields of a form, which is short."""
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LONGEST_BODY:
-            return {}
+    try:
+        async with asyncio.timeout(LONGEST_SENDING):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > LONGEST_BODY:
+                    return {}
+    except TimeoutError:
+        return {}
     fields = parse_qs(body.decode(errors="replace"), keep_blank_values=True)
     return {key: values[0] for key, values in fields.items()}
 

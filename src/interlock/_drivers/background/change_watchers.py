@@ -11,7 +11,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock._drivers.process.lifecycle import report
+from interlock._drivers.process.lifecycle import report, start
 from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Watching:
     def _begin(self) -> None:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="interlock-watch", daemon=True)
-        self._thread.start()
+        start(self._thread)
 
     def after_fork(self) -> None:
         """Go on in a forked child, which has none of its parent's threads."""

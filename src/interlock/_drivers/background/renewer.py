@@ -36,6 +36,7 @@ from interlock._drivers.background import callbacks
 from interlock._drivers.background.deadlocks import DeadlockWatch
 from interlock._drivers.process import clock
 from interlock._drivers.process.identity import about_this_process, connection_name
+from interlock._drivers.process.lifecycle import start
 from interlock._drivers.process.stacks import stack_of
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.batch_connection import BatchConnection
@@ -111,6 +112,9 @@ class Renewer:
         """Start the thread unless it runs.
 
         Called before anything is acquired, so that a hold is never without it.
+
+        Raises:
+            ServerUnavailableError: it cannot be started.
         """
         with self._mutex:
             if self._closing:
@@ -122,7 +126,7 @@ class Renewer:
                     target=self._run, name="interlock-renewer", daemon=True
                 )
                 try:
-                    thread.start()
+                    start(thread)
                 except BaseException:
                     # If the thread runs all the same, it sees that it is not `_thread`, and ends.
                     self._thread, self.started = None, False

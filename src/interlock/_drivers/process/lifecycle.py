@@ -212,7 +212,25 @@ def _each(step: Callable[[Mortal], None]) -> None:
         try:
             step(driver)
         except Exception as error:  # noqa: BLE001 - one client's error must not affect the others
+            if isinstance(error, ServerUnavailableError):
+                # The message says all: where it was raised helps nobody.
+                error.__cause__ = error.__context__ = error.__traceback__ = None
             report("a fork or the exit of the process", error)
+
+
+def start(thread: threading.Thread) -> None:
+    """Start *thread*.
+
+    Raises:
+        ServerUnavailableError: the system has no room for it.
+    """
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise ServerUnavailableError(
+            f"the thread {thread.name!r} cannot be started: {error}; too many threads run, or the "
+            "interpreter exits"
+        ) from error
 
 
 def report(what: str, error: BaseException) -> None:

@@ -1,0 +1,55 @@
+"""The search for deadlocks reads nothing but what the doctor's line permits."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.patience import GIVE_UP, wait_until
+
+from interlock import connect
+from interlock.check import Requirements
+
+if TYPE_CHECKING:
+    from tests.support.servers import RedisServer
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock", "fenced_lock"])
+def test_the_search_needs_no_more_rights(
+    kind: str,
+    fresh_server: RedisServer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A deadlock is found by a user with the line of its locks and cards; no right is refused."""
+    words = Requirements((kind, "cards"), "locks:*").acl_line().split()
+    fresh_server.execute("ACL", "SETUSER", *words[1:])
+    client = connect(fresh_server.url(username="app", password="secret"), lease=1.5)
+    ready, found = threading.Barrier(2), threading.Event()
+
+    def told() -> bool:
+        return any(getattr(each, "event", "") == "lock.deadlock" for each in caplog.records)
+
+    def cross(first: str, second: str) -> None:
+        lock: Any = getattr(client, kind)
+        with lock(first):
+            ready.wait()
+            while not found.is_set():
+                if lock(second).acquire(timeout=15):
+                    lock(second).release()
+
+    threads = [
+        threading.Thread(target=cross, args=names)
+        for names in (("locks:a", "locks:b"), ("locks:b", "locks:a"))
+    ]
+    for each in threads:
+        each.start()
+    try:
+        wait_until(told, GIVE_UP, "the deadlock is told")
+    finally:
+        found.set()
+        for each in threads:
+            each.join()
+        client.close()
+    refused: Any = fresh_server.execute("ACL", "LOG")
+    assert refused == []
