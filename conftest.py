@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests import causes, packages, parts, quick
 from tests.extras import FOLDERS, FROM_EXTRA, ROOT, VERSIONS, left_out, missing_versions
-from tests.support.server import RedisServer
+from tests.support import again
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -182,12 +182,10 @@ def pytest_runtest_makereport(
     """Add to a failure what its servers logged, and the command that runs the test again."""
     report = yield
     if report.failed:
-        given = getattr(item, "funcargs", {})
-        for name, server in given.items():
-            if isinstance(server, RedisServer) and server.alive:
-                report.sections.append((f"log of the fixture {name}", server.log_tail()))
-        again = f"python -m pytest {shlex.quote(item.nodeid)}"
-        report.sections.append(("to run it again", again))
+        for place, log in again.logs(getattr(item, "funcargs", {})):
+            report.sections.append((f"log of the fixture {place}", log))
+        command = f"python -m pytest {shlex.quote(item.nodeid)}"
+        report.sections.append(("to run it again", command))
     return report
 
 

@@ -10,6 +10,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.support.again import again
 from tests.support.servers import binaries
 
 from . import leftovers, namespaces
@@ -38,7 +39,14 @@ def _run(asked: argparse.Namespace) -> int:
                 faults=asked.fault,
                 java=asked.java,
             )
-            wrong += _one(plan, version, asked.histories)
+            found = _one(plan, version, asked.histories)
+            if found:
+                given = {"object": asked.object, "fault": asked.fault, "java": asked.java}
+                where = {"arena": arena, "server": version}
+                print(
+                    again("faultlab run", seed=asked.seed, seconds=asked.seconds, **where, **given)
+                )
+            wrong += found
     print(f"{wrong} findings in all, seed {asked.seed}")
     return bool(wrong)
 
@@ -63,6 +71,8 @@ def _short(asked: argparse.Namespace) -> int:
         for arena, seconds in _SHORT.items()
     )
     print(f"{wrong} findings in all, seed {asked.seed}")
+    if wrong:
+        print(again("faultlab short", seed=asked.seed))
     return bool(wrong)
 
 
@@ -92,6 +102,8 @@ def _mutants(asked: argparse.Namespace) -> int:
             if asked.verbose:
                 print(*found[:3], sep="\n", flush=True)
     print(f"{len(chosen) - len(missed)} of {len(chosen)} mutants caught, seed {asked.seed}")
+    for name in missed:
+        print(again(f"faultlab mutants {name}", seed=asked.seed, server=asked.server))
     return bool(missed)
 
 

@@ -24,6 +24,7 @@ from interlock._core.insight.deadlock import (
     find_cycle,
     same_cycle,
 )
+from tests.support.again import again
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,15 +198,17 @@ def main(words: Sequence[str] | None = None) -> int:
     """Play the seeds; return 1 if a deadlock was invented."""
     parser = argparse.ArgumentParser(prog="python -m tests.deadlocks")
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--short", action="store_true", help=f"{len(SHORT)} seeds")
     given = parser.parse_args(words)
     started, found = time.monotonic(), 0
-    seeds = SHORT if given.short else range(given.seeds)
+    seeds = SHORT if given.short else range(given.start, given.start + given.seeds)
     for seed in seeds:
         try:
             found += len(checks(World(seed, patient=seed % 4 == 0), ROUNDS))
         except AssertionError as error:
             print(f"seed {seed}: a deadlock was invented: {error}")
+            print(again("tests.deadlocks", start=seed, seeds=1))
             return 1
     seconds = time.monotonic() - started
     print(f"{len(seeds)} seeds, {found} deadlocks confirmed, none invented, {seconds:.1f} s")

@@ -33,6 +33,7 @@ import interlock
 import interlock.asyncio
 from interlock.errors import HoldLostError, NotHeldError
 from tests.lock.lock_like import KINDS
+from tests.support.again import again
 from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
@@ -502,6 +503,19 @@ def permit_rows(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
                 yield face, name
 
 
+def tell(
+    options: argparse.Namespace, strikes: int, count: Count, face: str, kind: str, operation: str
+) -> int:
+    """Say how to strike the same again if anything was wrong; return how often it was.
+
+    The kernel chooses the moments: there is no seed.
+    """
+    if count.wrong:
+        given = {"face": face, "kind": kind, "operation": operation, "twice": options.twice}
+        print(again("tests.signals", strikes=strikes, **given), flush=True)
+    return len(count.wrong)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Strike, print a line for each operation, and return 1 if anything stayed for good."""
     parser = argparse.ArgumentParser(prog="tests.signals", description=__doc__)
@@ -527,7 +541,7 @@ def main(arguments: list[str] | None = None) -> int:
                     strike_tasks(bed, kind, operation, strikes, twice=options.twice)
                 )
             print(count, flush=True)
-            wrong += len(count.wrong)
+            wrong += tell(options, strikes, count, face, kind.name, operation)
         for face, name in permit_rows(options):
             if face == "sync":
                 count = strike_permits(bed.urls[0], name, strikes, twice=options.twice)
@@ -536,7 +550,7 @@ def main(arguments: list[str] | None = None) -> int:
                     strike_permit_tasks(bed.urls[0], name, strikes, twice=options.twice)
                 )
             print(count, flush=True)
-            wrong += len(count.wrong)
+            wrong += tell(options, strikes, count, face, name, "acquire")
             bed.flush()
     return 1 if wrong else 0
 

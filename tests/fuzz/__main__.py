@@ -24,6 +24,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import redis
+from tests.support.again import again
 from tests.support.servers import RedisServer
 
 from interlock._core import scripts
@@ -334,12 +335,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--short", action="store_true", help=f"{SHORT} inputs")
     options = parser.parse_args()
-    for name, fuzz, count in parts(SHORT if options.short else options.inputs):
+    inputs = SHORT if options.short else options.inputs
+    for name, fuzz, count in parts(inputs):
         began = time.monotonic()
         try:
             fuzz(random.Random(f"{name} {options.seed}"))
         except FoundError as error:
             print(f"{name}, seed {options.seed}: {error}")
+            print(again("tests.fuzz", seed=options.seed, inputs=inputs))
             return 1
         print(f"{name:12} {count:8} inputs in {time.monotonic() - began:.1f} s", flush=True)
     return 0

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.support.again import again
 from tests.support.servers import RedisServer
 
 from .agent import Agent
@@ -146,6 +147,8 @@ def main() -> int:
     for fault in faults:
         print(fault)
     print(f"{len(faults)} faults with seed {arguments.seed}")
+    if faults:
+        print(again("tests.interop.torture", seed=arguments.seed, seconds=arguments.seconds))
     return bool(faults)
 
 

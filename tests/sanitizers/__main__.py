@@ -14,6 +14,8 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
+from tests.support.again import again
+
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src" / "interlock" / "_links" / "_exchange.c"
 SANITIZE = "-fsanitize=address,undefined"
@@ -70,6 +72,7 @@ def main() -> int:
             done = subprocess.run(command, env=environ, check=False)
             if done.returncode:
                 print(f"failed with status {done.returncode}, seed {seed}")
+                print(again("tests.sanitizers", seeds=seed, exchanges=count))
                 return 1
     return 0
 

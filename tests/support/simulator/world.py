@@ -82,10 +82,14 @@ class World:
         raise InvariantError(f"{what}\n{self.story()}")
 
     def story(self) -> str:
-        """Return the seed and what happened last."""
+        """Return the seed, the schedule of faults, and what happened last."""
         latest = list(self.timeline.trace)[-SHOWN:]
         return "\n".join(
-            [f"seed {self.seed}, at {self.now:.4f} s; the latest events:", *map(str, latest)]
+            [
+                f"seed {self.seed}, {self.schedule}",
+                f"at {self.now:.4f} s; the latest events:",
+                *map(str, latest),
+            ]
         )
 
     def survivors(self) -> frozenset[str]:

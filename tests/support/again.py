@@ -1,0 +1,58 @@
+"""What a failure tells: the command that runs it again, and what its servers logged."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from tests.support.server import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+def again(command: str, **options: object) -> str:
+    """Return the line that tells how to run *command* again with *options*.
+
+    None and False leave an option out; True is an option without a value.
+    """
+    words = [command]
+    for name, value in options.items():
+        values = value if isinstance(value, list) else [value]
+        given = [each for each in values if each is not None and each is not False]
+        words += [
+            f"--{name}" if each is True else f"--{name} {shlex.quote(str(each))}" for each in given
+        ]
+    return f"to run it again: python -m {' '.join(words)}"
+
+
+def logs(fixtures: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield for each server that runs in *fixtures* where it is, and its latest log.
+
+    Args:
+        fixtures: names and values; a value may be a group of servers.
+    """
+    seen: set[int] = set()
+    for name, value in fixtures.items():
+        for place, server in _servers(name, value):
+            if id(server) not in seen and server.alive:
+                seen.add(id(server))
+                yield place, server.log_tail()
+
+
+def _servers(name: str, value: object) -> Iterator[tuple[str, RedisServer]]:
+    """Yield the servers that *value* is or has, itself or in lists."""
+    if isinstance(value, RedisServer):
+        yield name, value
+        return
+    parts = {
+        "": value,
+        **{f".{part}": each for part, each in getattr(value, "__dict__", {}).items()},
+    }
+    for part, each in parts.items():
+        if isinstance(each, RedisServer):
+            yield f"{name}{part}", each
+        elif isinstance(each, list | tuple):
+            for number, server in enumerate(each):
+                if isinstance(server, RedisServer):
+                    yield f"{name}{part}[{number}]", server

@@ -1,0 +1,68 @@
+"""A failure tells its seed, its schedule, its servers' logs and the command that repeats it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from tests import deadlocks
+from tests.extras import ROOT
+from tests.support.again import again, logs
+from tests.support.simulator import InvariantError, Schedule, Simulator, schedule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.servers import RedisServer
+
+
+def test_a_command_is_told() -> None:
+    """Options without a value, with several and with none stand as the command takes them."""
+    told = again("faultlab run", seed=0, fault=["kill -9", "reset"], java=True, arena=None)
+    assert told == (
+        "to run it again: python -m faultlab run --seed 0 --fault 'kill -9' --fault reset --java"
+    )
+
+
+def test_servers_of_a_group_are_found(server: RedisServer) -> None:
+    """The log of each server is told once, also of those that a fixture only has."""
+    group = SimpleNamespace(nodes=[server], primary=server)
+    [(place, log)] = logs({"bed": group, "server": server, "number": 5})
+    assert place == "bed.nodes[0]"
+    assert "Ready to accept connections" in log
+
+
+def test_a_broken_simulation_tells_its_schedule() -> None:
+    """An invariant that is broken names the seed and all faults that were planned."""
+    simulator = Simulator(5, schedule=Schedule(times=[(2.0, schedule.outage(3.0))]))
+    with pytest.raises(InvariantError, match=r"seed 5, Schedule\(.*'outage'.*seconds=3\.0"):
+        simulator.fail("it went wrong")
+
+
+def test_an_invented_deadlock_is_repeated_by_one_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line has the seed that failed, and the command takes it."""
+
+    def invent(*_: object) -> None:
+        raise AssertionError("where there is none")
+
+    monkeypatch.setattr(deadlocks, "checks", invent)
+    assert deadlocks.main(["--start", "3", "--seeds", "1"]) == 1
+    assert "python -m tests.deadlocks --start 3 --seeds 1" in capsys.readouterr().out
+
+
+def test_a_failing_test_shows_all_of_it(tmp_path: Path) -> None:
+    """In the report of a failed test stand the log of its server, and the command."""
+    (tmp_path / "test_it.py").write_text("def test_it(server): assert not server\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "tests.conftest", "-q", "-n", "0",
+         "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "log of the fixture server" in done.stdout
+    assert "Ready to accept connections" in done.stdout
+    assert "python -m pytest test_it.py::test_it" in done.stdout
