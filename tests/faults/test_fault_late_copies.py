@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     Kept = dict[bytes, tuple[int, bytes]]
     State = dict[bytes, tuple[dict[bytes, Any], int]]
 
+HELPS = (
+    *(b"interlock_request:", b"interlock_queue:", b"interlock_forced:", b"interlock_latch_ending:"),
+    *(b"interlock_election_token:", b"interlock_election_leader:", b"interlock_semaphore_queue:"),
+    *(b"interlock_election_candidates:", b"redisson_unlock_latch", b"redisson_lock_token"),
+)
+"""Beginnings of keys of which nobody holds anything."""
 MARGIN = 300
 """Milliseconds by which a lease may be shorter: the time between two looks."""
 
@@ -34,7 +40,7 @@ def _state(server: redis.Redis) -> State:
     """Return the members and the TTL of each object; keys that only help are left out."""
     found: State = {}
     for key in server.scan_iter():
-        if key.startswith((b"interlock_", b"redisson_unlock_latch", b"redisson_lock_token")):
+        if key.startswith(HELPS):
             continue
         kind, left = server.type(key), server.pttl(key)
         if kind == b"hash":
@@ -49,6 +55,9 @@ def _state(server: redis.Redis) -> State:
         elif kind == b"zset":
             found[key] = (dict(server.zrange(key, 0, -1, withscores=True)), left)
         elif kind == b"string":
+            if key.startswith(b"interlock_event:"):
+                found[key] = ({b"": server.get(key).partition(b" ")[0]}, -1)
+                continue
             # A late try may take permits for a lease. All permits are counted, free and held.
             held = server.zcard(f"{{{key.decode()}}}:timeout")
             found[key] = ({b"": int(server.get(key)) + held}, left)
@@ -199,6 +208,45 @@ def test_no_copy_undoes_a_later_call_of_a_semaphore(
         run.step(semaphore.drain_permits)
         run.step(semaphore.release, 2)
         run.step(semaphore.acquire)
+
+
+def test_no_copy_undoes_a_later_call_of_an_event_or_latch(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """No late copy sets, clears or counts down what a later call has changed."""
+    with interlock.connect(proxy.url(), card=False) as client:
+        event, latch = client.event("name"), client.count_down_latch("gate")
+        run = Run(proxy, redis_client)
+        run.step(event.set)
+        run.step(event.clear)
+        run.step(event.set)
+        run.step(latch.try_set_count, 2)
+        run.step(latch.count_down)
+        run.step(latch.count_down)
+        run.step(latch.try_set_count, 3)
+        run.step(latch.delete)
+        run.step(latch.try_set_count, 4)
+        run.step(event.clear)
+        assert latch.count() == 4
+        assert not event.is_set()
+
+
+def test_no_copy_undoes_a_later_call_of_an_election(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """No late copy ends a term that a later call has begun."""
+    with (
+        interlock.connect(proxy.url(), card=False) as one,
+        interlock.connect(proxy.url(), card=False) as other,
+    ):
+        run, mine, others = Run(proxy, redis_client), one.election("name"), other.election("name")
+        run.step(mine.acquire)
+        run.step(mine.release)
+        run.step(others.acquire)
+        run.step(others.release)
+        run.step(mine.acquire)
+        run.step(others.leader)
+        run.step(mine.release)
 
 
 def _last(proxy: FaultProxy) -> tuple[bytes, ...]:
