@@ -91,7 +91,7 @@ _HOMES = {
 }  # fmt: skip
 _ELSEWHERE = {
     **dict.fromkeys(
-        ("Redis", "StrictRedis", "Redisson", "create", "from_url"), "interlock.connect(url)"
+        ("Redis", "StrictRedis", "Redisson", "RedissonClient", "from_url"), "interlock.connect(url)"
     ),
     **dict.fromkeys(("RLock", "FileLock", "Redlock", "Mutex"), "interlock.connect(url).lock(name)"),
     "lock": "interlock.connect(url).lock(name)",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
 
+_DATA = "a client of redis-py's for data: this one makes locks"
+_KEY = "a client of redis-py's: that is of the key, not of the lock"
 CLIENT_NAMES = {
     "get_lock": "lock(name)",
     "get_non_reentrant_lock": "lock(name, reentrant=False)",
@@ -40,9 +42,13 @@ CLIENT_NAMES = {
     "acquire": "lock(name).acquire()",
     "release": "lock(name).release()",
     "lock_async": "lock(name)",
+    "get_rate_limiter": "limited(name, n), which limits how many run at once",
+    **dict.fromkeys(("get_bucket", "get_map", "get_set", "get_list", "get_queue"), _DATA),
+    **dict.fromkeys(("get_atomic_long", "get_topic", "get_keys", "get_deque"), _DATA),
+    "is_shutting_down": "close()",
     "reset_all": "force_release(name, holder=...), for what `interlock list` shows",
-    "get": "a client of redis-py's for data: this one makes locks",
-    "set": "a client of redis-py's for data: this one makes locks",
+    "get": _DATA,
+    "set": _DATA,
     "ping": "check()",
     "disconnect": "close()",
 }
@@ -72,6 +78,11 @@ LOCK_NAMES = {
     "reacquire": "extend(lease)",
     "do_release": "release()",
     "reset": "force_release()",
+    "delete": "force_release()",
+    "unlink": "force_release()",
+    "rename": _KEY,
+    "add_listener": "hold.on_lost(callback), or client.observe(observer)",
+    "new_condition": "client.condition(lock)",
     "lock_counter": "hold_count()",
     "is_lock_held": "locked()",
     "key": "name",
@@ -110,8 +121,10 @@ SEMAPHORE_NAMES = {
     "is_exists": "available_permits()",
     "get_name": "name",
     "value": "available_permits()",
-    "set_permits": "add_permits(difference), or set_permits(n) of client.leased_semaphore(name)",
+    "set_permits": "try_set_permits(n) if there is none, else add_permits(difference)",
     "bounded": "available_permits()",
+    "expire": _KEY,
+    "rename": _KEY,
 }
 """Names of Redisson's on a semaphore, and ours."""
 

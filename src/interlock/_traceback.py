@@ -22,8 +22,11 @@ def shorten(error: BaseException) -> None:
         return
     error.__traceback__ = None
     cause = error.__cause__
-    if cause is not None and not _foreign(cause):
+    if isinstance(cause, InterlockError):
+        shorten(cause)
         return
+    if cause is not None and not _foreign(cause):
+        return  # it comes from the user's code: from a provider of credentials, say
     context = error.__context__
     while context is not None and _inside(context):
         context = context.__context__
@@ -40,7 +43,7 @@ def _foreign(cause: BaseException) -> bool:
     """Return whether *cause* is an error that this package has met, and not one of the user's."""
     module = type(cause).__module__
     internal = module.startswith("interlock._") or module.partition(".")[0] == "redis"
-    return internal or isinstance(cause, OSError | ValueError | LookupError)
+    return internal or isinstance(cause, OSError)
 
 
 def _inside(context: BaseException) -> bool:

@@ -56,9 +56,17 @@ def lifespan(
         _ = interlock.asyncio.connect(url, options=checked)  # nothing is connected yet
 
     @contextlib.asynccontextmanager
-    async def opened(app: object) -> AsyncGenerator[State]:  # noqa: ARG001 - ASGI
+    async def opened(app: object) -> AsyncGenerator[State]:
         async with interlock.asyncio.connect(url, options=checked) as connected:
-            yield State(interlock=connected)
+            # httpx's transport hands no state of the lifespan to requests.
+            kept = getattr(app, "state", None)
+            if kept is not None:
+                kept.interlock = connected
+            try:
+                yield State(interlock=connected)
+            finally:
+                if kept is not None:
+                    del kept.interlock
 
     return opened
 
@@ -70,10 +78,13 @@ def client(request: HTTPConnection) -> Client:
         ConfigError: the application has no such lifespan, or it has not begun.
     """
     found = getattr(request.state, "interlock", None)
+    if found is None and "app" in request.scope:
+        found = getattr(request.app.state, "interlock", None)
     if not isinstance(found, Client):
         raise ConfigError(
             "this application has no interlock client: pass"
-            " lifespan=interlock.fastapi.lifespan(url), and in tests use `with TestClient(app)`"
+            " lifespan=interlock.fastapi.lifespan(url), and in tests use `with TestClient(app)`, or"
+            " `async with app.router.lifespan_context(app)`"
         )
     return found
 

@@ -457,4 +457,8 @@ LOCKS: list[Mistake] = [
         "redis-py's owned by a token", "client.lock('x').local.token", "AttributeError", "use hold"
     ),
     sync("RFuture of Java", "client.lock('x').lockAsync()", "acquire()", "interlock.asyncio"),
+    sync("a map of Redisson", 'client.getMap("x")', "redis-py"),
+    sync("a listener of Redisson", 'client.lock("x").addListener(print)', "hold.on_lost(callback)"),
+    sync("a condition of Java", 'client.lock("x").newCondition()', "client.condition(lock)"),
+    sync("the key of a lock", 'client.lock("x").delete()', "force_release()"),
 ]

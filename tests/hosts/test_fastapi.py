@@ -247,3 +247,15 @@ def test_a_lifespan_is_checked_when_it_is_made(url: str | None, options: Any) ->
     """`lifespan` refuses at once a URL or option that cannot work."""
     with pytest.raises(interlock.ConfigError):
         lifespan(url, **options)
+
+
+async def test_a_transport_that_hands_no_state_to_requests(redis_url: str) -> None:
+    """Tests by httpx find the client of the lifespan, whose state its transport leaves out."""
+    app = FastAPI(lifespan=lifespan(redis_url))
+    app.get("/{id}", dependencies=[Depends(Locked("it:{id}"))])(lambda: "done")
+    transport = httpx.ASGITransport(app=app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://test") as browser,
+    ):
+        assert (await browser.get("/7")).status_code == 200

@@ -48,6 +48,20 @@ def test_a_cause_becomes_a_note() -> None:
     assert error.__notes__ == ["caused by OSError: the disk is full"]
 
 
+def test_the_error_of_a_users_code_stays() -> None:
+    """What a provider of credentials raised is the cause, with its own frames."""
+
+    def fail() -> tuple[str, str]:
+        raise KeyError("no token")
+
+    with (
+        interlock.connect(f"redis://127.0.0.1:{free_port()}", credentials=fail) as client,
+        pytest.raises(interlock.ServerUnavailableError) as caught,
+    ):
+        client.lock("x").acquire(timeout=0)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
 def test_what_the_user_was_handling_stays() -> None:
     """An error inside a user's ``except`` block still tells of the first one."""
     client = interlock.connect(f"redis://127.0.0.1:{free_port()}")
