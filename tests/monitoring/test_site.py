@@ -40,7 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[s
         def __init__(self, *args: Any) -> None:
             super().__init__(*args, directory=str(folder))
 
-        def log_message(self, *_: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - its name there
             """Say nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
