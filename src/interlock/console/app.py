@@ -105,6 +105,11 @@ def _clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
+def _shown(value: object) -> object:
+    """Return a text without control characters, names too. Hidden fields keep them by `| e`."""
+    return safe(value) if type(value) is str else value  # markup is another type
+
+
 @lru_cache
 def templates() -> Environment:
     """Return the templates, which escape everything that is put into them."""
@@ -112,8 +117,7 @@ def templates() -> Environment:
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
-        # Names too are shown without control characters. Hidden fields keep them by `| e`.
-        finalize=lambda value: safe(value) if type(value) is str else value,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
