@@ -349,6 +349,18 @@ async def queued(*clients: Any, count: int = 1) -> None:
     await until(resting(*clients, count=count), 10, f"{count} wait")
 
 
+def loss_of(hold: Any) -> str:
+    """Return what is said of the loss of *hold*; nothing while it lasts.
+
+    The reason comes a round trip after the loss.
+    """
+    try:
+        hold.ensure()
+    except interlock.HoldLostError as error:
+        return str(error)
+    return ""
+
+
 def grows(server: redis.Redis, key: str) -> Callable[[], bool]:
     """Return a question: has what is left of *key*'s lease grown since it was asked last?"""
     left = server.pttl(key)

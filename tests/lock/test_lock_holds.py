@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import grows, until
+from tests.lock.lock_like import grows, loss_of, until
 from tests.support.patience import let_others_run
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
@@ -107,6 +107,7 @@ async def test_a_lost_hold_says_so(stage: Stage) -> None:
     hold = await _lost_hold(stage, lock, owner)
     assert (bool(hold), hold.depth, hold.remaining) == (False, 0, 0.0)
     assert "lost" in repr(hold)
+    await until(lambda: "force-released" in loss_of(hold), 10, "the reason is known")
     with pytest.raises(HoldLostError) as caught:
         hold.ensure()
     assert (caught.value.name, caught.value.reason) == ("name", "force-released")

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import KINDS, until
+from tests.lock.lock_like import KINDS, loss_of, until
 
 import interlock
 from interlock import ClosedError, HoldLostError, NotHeldError, ReentryError
@@ -266,7 +266,8 @@ async def test_force_release_frees_it_for_the_next(stage: Stage) -> None:
     await stage.waits()
     assert await c.do(theirs.force_release) is True
     assert await asyncio.wait_for(waiting, 5)
-    await until(hold.lost.is_set, 5, "the next renewal told the former holder")
+    await until(lambda: "force-released" in loss_of(hold), 10, "the former holder is told")
+    assert hold.lost.is_set()
     assert not hold
     with pytest.raises(HoldLostError, match="force-released"):
         await a.do(lock.release)
