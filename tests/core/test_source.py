@@ -29,21 +29,25 @@ for _, each in ipairs(KEYS) do
   redis.call('hget', KEYS[1], 'lock queue', holder.lock, KEYS[1]:sub(1))
 end
 if KEYS[2] then
-  redis.call('PUBLISH', wait, redis.pcall('pubsub', 'numsub', wait))
+  tell( wait, redis.pcall('pubsub', 'numsub', wait))
 end
 """
 
 
 def test_keys_and_commands_are_literal() -> None:
     """Names of keys become ``KEYS[n]``; comments go, and every line keeps its number."""
-    assert sent(SOURCE, "PUBLISH") == LITERAL
+    text = sent(SOURCE, "PUBLISH")
+
+    assert text.startswith("local function tell(")
+    assert text.endswith(LITERAL)
+    assert len(text.splitlines()) == len(SOURCE.splitlines())
 
 
 @pytest.mark.parametrize(
     ("publish", "call", "question"),
     [
-        ("PUBLISH", "redis.call('PUBLISH', wait", "'numsub'"),
-        ("SPUBLISH", "redis.call('SPUBLISH', wait", "'shardnumsub'"),
+        ("PUBLISH", "redis.pcall('PUBLISH', channel", "'numsub'"),
+        ("SPUBLISH", "redis.pcall('SPUBLISH', channel", "'shardnumsub'"),
         ("", "unsent( wait", "'numsub'"),
     ],
 )

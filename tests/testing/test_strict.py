@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 import redis
+from tests.support.patience import wait_until
 from tests.support.scripts import SENT
 
 import interlock
 from interlock._core.scripts.fenced_lock import fenced_lock_acquire
+from interlock._links.cluster import Cluster
+from interlock._links.endpoint import Endpoint
 from interlock.errors import ServerUnavailableError
 from interlock.inspection import service
 from interlock.testing.fake import FakeServer
@@ -40,7 +45,7 @@ def test_each_call_in_a_script_is_literal(stem: str) -> None:
 
 
 SOON = 10.0
-NO_READERS = frozenset({"keys", "tair"})
+NO_READERS = frozenset({"bare", "keys", "tair"})
 """Modes that refuse the text of the scripts for readers."""
 
 
@@ -121,6 +126,8 @@ def test_other_objects_work(mode: str) -> None:
         ("kvrocks", 2**32, b"epoch"),
         ("dragonfly", 2**32, b"clock"),
         ("aiven", 2**32, b"clock"),
+        ("serverless", 2**32, b"epoch"),
+        ("bare", 2**32, b"counter"),
         (None, 0, b"counter"),
     ],
 )
@@ -132,6 +139,30 @@ def test_where_a_token_comes_from(mode: str | None, unit: int, source: bytes) ->
     floor = {b"epoch": 2 * 2**32, b"clock": 10**15, b"counter": 0}[source]
     assert model.execute(*command) == [1, floor + 1, source]
     assert model.execute(*command) == [1, floor + 1, source], "sent again"
+
+
+def test_waiters_poll_where_scripts_send_no_messages(caplog: pytest.LogCaptureFixture) -> None:
+    """Without PUBLISH in scripts a release works, waiters look often, and the log says so once."""
+    with FakeServer(strict="bare") as fake, ExitStack() as stack:
+        ours, theirs = (stack.enter_context(interlock.connect(fake.url)) for _ in range(2))
+        for name in ("one", "two"):
+            lock = ours.lock(name)
+            lock.acquire()
+            with ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(theirs.lock(name).acquire, timeout=SOON)
+                wait_until(lambda: not theirs._driver.session.waiters.hearing, SOON, "it polls")
+                lock.release()
+                assert waiting.result(SOON)
+    lacks = [record for record in caplog.records if "PUBLISH" in record.getMessage()]
+    assert [record.__dict__["event"] for record in lacks] == ["messages.refused"]
+
+
+@pytest.mark.parametrize(("mode", "sharded"), [("garnet", False), ("kvrocks", False), (None, True)])
+def test_a_cluster_is_asked_for_sharded_messages(mode: str | None, *, sharded: bool) -> None:
+    """Sharded channels are used where scripts may send to them."""
+    with FakeServer(strict=mode) as fake:
+        cluster = Cluster([Endpoint.from_url(fake.url)])
+        assert cluster.has_sharded_channels() is sharded
 
 
 def test_the_rules_are_enforced() -> None:

@@ -42,6 +42,11 @@ _RANDOM = Random()  # noqa: S311 - no secret
 """Not the generator of the user, who may have seeded it."""
 PAUSE_AFTER_MOVED = 1.0
 """Seconds between two fetches after MOVED: each MOVED already tells where its own slot is."""
+QUESTION = "return redis.call('SPUBLISH')"
+"""A script that asks whether nodes take messages from scripts.
+
+It sends none: where scripts may call SPUBLISH, the error says that arguments are missing.
+"""
 PATIENCE = 1.0
 """Seconds that each node has to tell which node serves which slot."""
 
@@ -243,7 +248,7 @@ class Cluster:
         for seed in self._seeds:
             seed.seen = True
         if self._probe and self.sharded is None:
-            self.sharded = self._has_sharded_channels()
+            self.sharded = self.has_sharded_channels()
         if changed:
             self.on_change()
 
@@ -258,8 +263,11 @@ class Cluster:
             tls = nodes[0].tls
             raise unconnected(error, self.where, seen=nodes[0].seen, tls=tls) from error
 
-    def _has_sharded_channels(self) -> bool:
-        """Return whether the cluster has sharded channels; ask for it as Redisson does."""
+    def has_sharded_channels(self) -> bool:
+        """Return whether the cluster has sharded channels, and takes SPUBLISH in scripts.
+
+        It is asked for the channels as Redisson does.
+        """
         node = self.any_owner()
         connection = node.connect(PATIENCE)
         try:
@@ -268,5 +276,9 @@ class Cluster:
             if error.code != "ERR":
                 raise
             return False
+        try:
+            _ = node.ask(connection, "EVAL", QUESTION, "0")
+        except ServerUnavailableError as error:
+            return error.code != "FORBIDDEN"
         connection.disconnect()
         return True

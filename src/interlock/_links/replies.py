@@ -36,6 +36,7 @@ _UNCODED = (
     ("bad lua script", "LITERAL"),
     ("accessing undeclared key", "UNDECLARED"),
     ("not allowed from script", "FORBIDDEN"),
+    ("Unknown Redis command called from", "FORBIDDEN"),
     ("Lua scripting support disabled", "NOLUA"),
 )
 

@@ -72,7 +72,7 @@ SERVICES = (
     Service(
         "Garnet",
         "expected",
-        "scripts are off by default; SPUBLISH is refused in them",
+        "scripts are off by default; SPUBLISH is refused in them: PUBLISH is used",
         "--lua",
         "https://microsoft.github.io/garnet/docs/commands/scripting-commands",
         fields=("garnet_version",),
@@ -81,8 +81,8 @@ SERVICES = (
     Service(
         "ElastiCache Serverless",
         "expected",
-        "TIME was refused in scripts in 2024: fair locks and semaphores fail then; a full cache "
-        "evicts locks (volatile-lru)",
+        "TIME was refused in scripts in 2024: a key tells the time then; a full cache evicts locks "
+        "(volatile-lru)",
         "",
         f"{_AWS}AmazonElastiCache/latest/dg/RedisConfiguration.html",
         hosts=r"\.serverless\.[^.]+\.cache\.amazonaws\.com$",

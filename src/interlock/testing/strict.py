@@ -86,6 +86,20 @@ MODES = {
         declared=True,
         epochs=(1, 1),
     ),
+    "serverless": Mode(
+        "https://github.com/otovo/redis-rate-limiters/issues/11",
+        keyed=True,
+        in_scripts=frozenset({"TIME"}),
+        refused=frozenset({"CONFIG"}),
+    ),
+    "bare": Mode(
+        "docs/reference/services.md",
+        literal=True,
+        declared=True,
+        in_scripts=frozenset({"PUBLISH", "SPUBLISH", "PUBSUB", "TIME"}),
+        refused=frozenset({"CONFIG", "WAIT"}),
+        epochs=(),
+    ),
     "kvrocks": Mode(
         "https://github.com/apache/kvrocks/issues/3139",
         declared=True,
@@ -96,7 +110,11 @@ MODES = {
         in_scripts=frozenset({"SPUBLISH"}),
     ),
 }
-"""The modes by name. "keys" is the strictest about keys: it holds no service, but the rule."""
+"""The modes by name.
+
+Two are no services. "keys" is the rule about keys, without exceptions. "bare" refuses everything
+that some service refuses and locks can do without.
+"""
 
 
 def broken_rules(text: str) -> list[str]:

@@ -7,6 +7,9 @@ and each command as a literal. So a server is sent another text:
 * Each name of a key is replaced by its ``KEYS[n]``, wherever it stands. An assignment to the name
   becomes an assignment to ``KEYS[n]``: loops use that to declare each key that they touch.
 * The constants ``PUBLISH`` and ``NUMSUB`` become the commands that the client uses for messages.
+* A message that the server refuses to send from a script is not sent. So a release does not fail
+  after it has released. A user without rights to the channel still gets the error.
+* A server that refuses TIME in scripts tells its clock by the time to live of a key.
 * Comments are left out. The numbers of the lines stay: errors of the server name them.
 
 Source: "EVAL" in the documentation of Redis: all keys are in KEYS, and none is built by a script.
@@ -24,6 +27,33 @@ _BINDING = re.compile(r"^local (.+) = (.*\bKEYS\b.*)\n", re.MULTILINE)
 _VALUE = re.compile(r"(?:[^,(]|\([^)]*\))+")
 _PUBLISHING = re.compile(r"redis\.p?call\(PUBLISH,")
 _NO_MESSAGE = "local function unsent() return 0 end "
+_TELL = """local function tell(channel, message)
+local heard = redis.pcall('PUBLISH', channel, message)
+if type(heard) == 'number' then return heard end
+if string.find(heard.err, 'not allowed from') or string.find(heard.err, 'nknown') then return 0 end
+return redis.call('PUBLISH', channel, message)
+end """.replace("\n", " ")
+CLOCK = """local function clock()
+local time = redis.pcall('time')
+if time[1] then return time end
+local left = redis.call('pttl', KEYS[1])
+if left == -2 then
+redis.call('del', KEYS[1])
+redis.call('set', KEYS[1], '', 'pxat', '4102444800000')
+else
+redis.call('pexpireat', KEYS[1], '4102444800000')
+end
+local now = 4102444800000 - redis.call('pttl', KEYS[1])
+if left == -2 then
+redis.call('del', KEYS[1])
+elseif left == -1 then
+redis.call('persist', KEYS[1])
+else
+redis.call('pexpireat', KEYS[1], string.format('%.0f', now + math.max(left, 1)))
+end
+return {string.format('%.0f', math.floor(now / 1000)), string.format('%.0f', now % 1000 * 1000)}
+end """.replace("\n", " ")
+"""The function that tells the time, for scripts that need it."""
 
 
 def sent(source: str, publish: str = "") -> str:
@@ -53,9 +83,12 @@ def sent(source: str, publish: str = "") -> str:
     words = "|".join(map(re.escape, keys))
     named = re.compile(rf"('[^'\n]*')|(?<![.:\w])({words})(?!\w)")
     text = named.sub(lambda found: found[1] or keys[found[2]], text)
-    if "PUBLISH" not in text and "NUMSUB" not in text:
-        return text
+    if "redis.call('time')" in text:
+        text = CLOCK + text.replace("redis.call('time')", "clock()")
     text = text.replace("NUMSUB", f"'{MESSAGES[publish]}'")
-    if publish:
-        return text.replace("(PUBLISH,", f"('{publish}',")
-    return _NO_MESSAGE + _PUBLISHING.sub("unsent(", text)
+    if not publish:
+        return (_NO_MESSAGE if "PUBLISH" in text else "") + _PUBLISHING.sub("unsent(", text)
+    if "redis.call(PUBLISH," in text:
+        tell = _TELL.replace("'PUBLISH'", f"'{publish}'")
+        text = tell + text.replace("redis.call(PUBLISH,", "tell(")
+    return text.replace("(PUBLISH,", f"('{publish}',")

@@ -35,12 +35,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from interlock._drivers.background.log import log_lack
 from interlock._drivers.process import clock
 from interlock._drivers.process.lifecycle import report
 from interlock._drivers.process.mutex import Mutex
-from interlock._links.replies import RedirectedError, refusal
+from interlock._links.replies import RedirectedError, error_code, refusal
 from interlock._links.resp import ReplyError
 from interlock._links.shared_connection import SharedConnection, meaning
 from interlock._links.topology import AnyNode
@@ -58,6 +60,13 @@ if TYPE_CHECKING:
 PING_INTERVAL = 5.0
 IDLE_INTERVAL = 0.5
 """Seconds between two looks for channels that nobody waits for any more."""
+QUESTION = "return redis.call('PUBLISH')"
+"""A script that asks whether the server takes messages from scripts.
+
+It sends none: where scripts may call PUBLISH, the error says that arguments are missing.
+"""
+ASKED = b""
+"""Stands for that question among channels."""
 FIRST_RECONNECT_PAUSE = 0.05
 LONGEST_RECONNECT_PAUSE = 2.0
 
@@ -314,6 +323,7 @@ class NodeSubscriber:
                     return
                 self._connection = connection
                 self._unanswered.clear()
+                self._ask(connection)
                 for channel in self.wanted.copy():
                     self._send(self._subscribe, channel)
             self._hear(True)
@@ -327,6 +337,9 @@ class NodeSubscriber:
                 connection.close()
                 with self._lock:  # and nobody rings
                     connection.drop_bell()
+
+    def _ask(self, connection: SharedConnection) -> None:
+        """Ask what must be known of the server, before the first subscription."""
 
     def _hear(self, hearing: bool) -> None:
         """Note whether there is a connection."""
@@ -439,6 +452,7 @@ class Subscriber:
         question: the channel of operators' questions; empty while nobody can answer them.
         answer: takes a question.
         looked_at: when a connection last looked for channels that nobody waits for.
+        announces: whether scripts of the server may send messages; None until it was asked.
 
     Raises:
         ConfigError: sharded channels were asked for on a single server. Redisson uses them in a
@@ -455,6 +469,7 @@ class Subscriber:
         self._topology = topology
         self._timeout = timeout
         self._sharded = False
+        self.announces: bool | None = None
         self._reset()
         topology.on_change = self.rearrange
 
@@ -578,13 +593,23 @@ class Subscriber:
             if self._places.get(channel) is lane and not self._closed:
                 self._place(channel)
 
+    def be_silent(self) -> None:
+        """Let waiters poll: the server refuses to send messages from scripts."""
+        self.announces = False
+        log_lack(
+            "messages.refused",
+            self._topology.where,
+            "it refuses PUBLISH in scripts, so waiters poll",
+        )
+        self.look()
+
     def look(self) -> None:
         """Note whether all wanted channels are heard."""
         with self.mutex.lock:
             # A list, not a generator: if a Ctrl-C strikes while a generator is closed, Python
             # reports it and does not raise it.
             wanted = [lane.hearing for lane in list(self._lanes.values()) if lane.wanted]
-            self.waiters.hearing = all(wanted)
+            self.waiters.hearing = self.announces is not False and all(wanted)
 
     def close(self) -> None:
         """End all threads and connections."""
@@ -645,6 +670,13 @@ class _Lane(NodeSubscriber):
         if hearing:
             self.listen()
 
+    def _ask(self, connection: SharedConnection) -> None:
+        if self._whole.announces is None and self._topology.only is not None:
+            self._whole.announces = True
+            self._unanswered.append((b"eval", [ASKED]))
+            with suppress(InterlockError):  # the thread sees it when it reads
+                connection.send("EVAL", QUESTION, 0)
+
     def listen(self) -> None:
         """Subscribe to the questions of operators; they go to all nodes of a cluster."""
         with self._lock:
@@ -658,7 +690,10 @@ class _Lane(NodeSubscriber):
 
     def _refused(self, error: Exception, channels: list[bytes]) -> None:
         meaning = refusal(str(error), None, self._endpoint.where)
-        if isinstance(meaning, RedirectedError):
+        if channels == [ASKED]:
+            if error_code(str(error)) == "FORBIDDEN":
+                self._whole.be_silent()
+        elif isinstance(meaning, RedirectedError):
             _ = self._topology.learn(meaning)
         elif isinstance(meaning, ServerUnavailableError) and meaning.transient:
             raise meaning  # the next connection subscribes again

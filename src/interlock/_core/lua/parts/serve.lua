@@ -12,9 +12,9 @@
 -- The function tells whether *caller* may take its permits, and whether all clients must be told.
 -- They must if a message was refused, or if none of the first 128 can be served.
 local function serve(free, caller)
-  local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
+  local time, claims, gone, woken, mine, refused = redis.call('time'), {}, {}, {}, false, false
   local whole = false
-  local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0
+  local now, at, later = time[1] * 1000 + math.floor(time[2] / 1000), 0, 0
   local heard, too_many = {}, nil
   local function ask(members)
     local wakes = {}
