@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.measure import processor_time
 from benchmarks.peer import LEASE_VARIABLE, ProgramPeer
 
 if TYPE_CHECKING:
@@ -51,10 +52,7 @@ class Agent:
 
     def processor_time(self) -> float:
         """Return the seconds of processor time that the process has used; Linux tells it."""
-        # What follows the name, which may contain anything but a closing bracket behind it.
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        user, system = fields[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return processor_time(self.pid)
 
     def send(self, **order: object) -> None:
         """Give an order; its answer is to be received."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LEASE = 3600
 """Seconds: nothing ends meanwhile."""
-LIMITS = {"first line, s": 1.0, "whole list, s": 5.0, "memory, MB": 150.0}
+LIMITS = {"first line, s": 0.5, "whole list, s": 5.0, "memory, MB": 150.0}
 """The most that each figure may be; a list must not need more memory for more locks."""
 THRESHOLD = 10
 """Milliseconds from which the latency monitor notes an event."""

@@ -81,6 +81,7 @@ def test_many_holds_are_renewed_in_few_trips() -> None:
     """Two hundred holds cost two round trips a period, and none is lost."""
     report = _conduct(many.WORK_HOLDS, Contender(Case("holds", 200), interlock.ASYNC), seconds=4.5)
     assert 0.5 <= report.results[0].figures("trips")[0] <= 1.5
+    assert 0 <= report.results[0].figures("core")[0] < 1
 
 
 def test_many_waiters_share_one_subscription() -> None:
