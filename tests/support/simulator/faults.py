@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tests.support.simulator.pubsub import LATEST
+
 if TYPE_CHECKING:
     from tests.support.simulator.schedule import Fault
     from tests.support.simulator.world import World
@@ -48,6 +50,9 @@ def strike(simulator: World, fault: Fault) -> None:
             network.go_down(fault.seconds)
         case "lose messages":
             network.lossy_until = simulator.now + fault.seconds
+        case "delay messages":
+            network.dilatory_until = simulator.now + fault.seconds
+            simulator.timeline.after(fault.seconds + LATEST, simulator.disturbed)
         case "restart":
             simulator.doubts.taint(network, None)
             network.restart()

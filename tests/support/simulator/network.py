@@ -174,6 +174,7 @@ class Network:
     Attributes:
         server: the model.
         lossy_until: messages published before that time are lost.
+        dilatory_until: messages published before that time come late, and some of them twice.
         generation: how often the server was restarted.
         replicas: seconds after which each of its replicas has what it wrote; infinite for one that
             stands still.
@@ -195,7 +196,7 @@ class Network:
         self._random = timeline.random.random
         self.overseer = overseer
         self._down_until = 0.0
-        self.lossy_until = 0.0
+        self.lossy_until = self.dilatory_until = 0.0
         self.generation = 0
         self.replicas: list[float] = []
         self.travelling: dict[Exchange, None] = {}
@@ -271,7 +272,7 @@ class Network:
 
     def heal(self) -> None:
         """Be reachable, and lose no message, from now on."""
-        self._down_until = self.lossy_until = self.timeline.now
+        self._down_until = self.lossy_until = self.dilatory_until = self.timeline.now
 
     def restart(self) -> None:
         """Lose all keys and connections."""

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 RECONNECT_PAUSE = 0.05
 IDLE_INTERVAL = 0.5
+TWICE = 0.5
+"""How often a message that is late comes once more."""
+LATEST = 1.5
+"""Seconds by which a message is late at most."""
 
 
 class Subscriber:
@@ -50,12 +54,17 @@ class Subscriber:
     def deliver(self, channel: str, payload: bytes | None = None) -> None:
         """Send a message from the server; it arrives after all that the server sent before."""
         timeline, epoch = self._network.timeline, self._epoch
-        self._received_at = max(self._received_at, timeline.now + self._network.latency())
 
         def receive() -> None:
             if epoch == self._epoch:
                 self.waiters.notify(channel, payload)
 
+        self._received_at = max(self._received_at, timeline.now + self._network.latency())
+        if payload is not None and timeline.now < self._network.dilatory_until:
+            self._received_at += LATEST / 2 * timeline.random.random() ** 2
+            if timeline.random.random() < TWICE:
+                later = self._received_at + LATEST / 2 * timeline.random.random()
+                self._at(later, receive)
         self._at(self._received_at, receive)
 
     def cut(self, deaf_for: float = 0.0) -> None:

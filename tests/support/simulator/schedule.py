@@ -34,6 +34,7 @@ Kind: TypeAlias = Literal[
     "force release",
     "deafen",
     "lose messages",
+    "delay messages",
 ]
 
 EFFECT_KINDS: tuple[Kind, ...] = (
@@ -157,6 +158,11 @@ def deafen(seconds: float, client: str = "") -> Fault:
 def lose_messages(seconds: float) -> Fault:
     """Lose every message that is published within *seconds*, with nobody noticing."""
     return Fault("lose messages", seconds=seconds)
+
+
+def delay_messages(seconds: float) -> Fault:
+    """Deliver each message that is published within *seconds* late, and some of them twice."""
+    return Fault("delay messages", seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ TIMED_FAULTS: Mapping[Kind, float] = {
     "force release": 0.08,
     "deafen": 0.1,
     "lose messages": 0.1,
+    "delay messages": 0.1,
 }
 PROFILES: tuple[Schedule, ...] = (
     Schedule(),
