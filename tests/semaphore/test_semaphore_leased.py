@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import renewed, until
 
+import interlock
+import interlock.asyncio
 from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError, WrongTypeError
 
 if TYPE_CHECKING:
@@ -297,3 +299,50 @@ async def test_trying(leased: Stage) -> None:
     assert permit
     await owner.do(face.leave, trying)
     assert await _counts(owner, semaphore) == (2, 0, 2)
+
+
+def test_a_block_that_does_not_begin_gives_its_permits_back(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a Ctrl-C strikes after the permits were taken, and before the block, they come back."""
+    kept: list[object] = []  # as by a debugger
+    with interlock.connect(redis_url) as client:
+        semaphore = client.leased_semaphore("name", permits=2)
+        real = semaphore._driver.perform
+
+        def perform(step: Any) -> Any:
+            found = real(step)
+            if kept:
+                return found
+            kept.append(found)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(semaphore._driver, "perform", perform)
+        with pytest.raises(KeyboardInterrupt), semaphore.trying(2):
+            pass
+        assert kept
+        assert semaphore.available_permits() == 2
+
+
+async def test_a_task_block_that_does_not_begin_gives_its_permits_back(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a task is cancelled after the permits were taken, and before the block, they come back."""
+    kept: list[object] = []
+    async with interlock.asyncio.connect(redis_url) as client:
+        semaphore = client.leased_semaphore("name", permits=2)
+        real = semaphore._driver.perform
+
+        async def perform(step: Any) -> Any:
+            found = await real(step)
+            if kept:
+                return found
+            kept.append(found)
+            raise asyncio.CancelledError
+
+        monkeypatch.setattr(semaphore._driver, "perform", perform)
+        with pytest.raises(asyncio.CancelledError):
+            async with semaphore.trying(2):
+                pass
+        assert kept
+        assert await semaphore.available_permits() == 2

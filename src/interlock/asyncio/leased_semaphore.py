@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from interlock._drivers.tasks import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints
 from interlock.asyncio.hold import Hold, attempt, awaited, release_unclaimed
 from interlock.asyncio.trying import Trying
+from interlock.errors import InterlockError
 from interlock.options import check_timeout, lease_of
 
 if TYPE_CHECKING:
@@ -211,7 +213,20 @@ class LeasedSemaphore:
     async def _try(self, n: int, limit: float, lease: Duration | None) -> Permit:
         """Take *n* permits for a block, or return an empty permit."""
         request, made = await self._request(n, limit, lease)
-        permit = await self._driver.perform(self._recipe.acquire(request, made))
+        taken: list[Permit] = []
+
+        def keep(permit: core_permit.Permit) -> Permit:
+            taken.append(made(permit))
+            return taken[0]
+
+        try:
+            permit = await self._driver.perform(self._recipe.acquire(request, keep))
+        except BaseException:
+            # A Ctrl-C struck after the permits were taken: no block will give them back.
+            for each in taken:
+                with suppress(InterlockError):
+                    await each.release()
+            raise
         if permit is None:
             kind, label = self._recipe.kind, request.owner.label
             return Permit(self._driver, NoHold(kind, self.name, label, None))

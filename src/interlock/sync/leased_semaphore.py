@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from interlock._core.objects.leased_semaphore import Request
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.threads import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints
+from interlock.errors import InterlockError
 from interlock.options import check_timeout, lease_of
 from interlock.sync.hold import Hold, release_unclaimed
 from interlock.sync.trying import Trying
@@ -204,7 +206,20 @@ class LeasedSemaphore:
     def _try(self, n: int, limit: float, lease: Duration | None) -> Permit:
         """Take *n* permits for a block, or return an empty permit."""
         request, made = self._request(n, limit, lease)
-        permit = self._driver.perform(self._recipe.acquire(request, made))
+        taken: list[Permit] = []
+
+        def keep(permit: core_permit.Permit) -> Permit:
+            taken.append(made(permit))
+            return taken[0]
+
+        try:
+            permit = self._driver.perform(self._recipe.acquire(request, keep))
+        except BaseException:
+            # A Ctrl-C struck after the permits were taken: no block will give them back.
+            for each in taken:
+                with suppress(InterlockError):
+                    each.release()
+            raise
         if permit is None:
             kind, label = self._recipe.kind, request.owner.label
             return Permit(self._driver, NoHold(kind, self.name, label, None))
