@@ -18,7 +18,7 @@ import os
 import threading
 import time
 import weakref
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import celery
@@ -255,7 +255,7 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         """Return a ticket for the lock of the running task, which is sent again; None without."""
         hold = cast("Hold | None", self.request.get("interlock_hold"))
         with contextlib.suppress(InterlockError):
-            return hold.hand_over(lease=lease) if hold else None
+            return hold.hand_over(lease=timedelta(seconds=lease)) if hold else None
         return None  # the task takes its lock when it runs
 
     def _queue_time(self, options: dict[str, Any]) -> float:
@@ -297,7 +297,7 @@ def _ticket_of(ours: Client, name: str, lease: float) -> str | None:
     """Lock *name* for a task that is sent, and return the ticket; None if it is locked."""
     try:
         with ours.lock(name, reentrant=False).trying() as hold:
-            return hold.hand_over(lease=lease) if hold else None
+            return hold.hand_over(lease=timedelta(seconds=lease)) if hold else None
     except ReentryError:
         return None  # the running task sends one like itself
 

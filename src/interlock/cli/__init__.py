@@ -19,7 +19,7 @@ from interlock._version import __version__
 from interlock.cli.options import Parser
 from interlock.cli.signals import POSIX
 from interlock.cli.status import Status, UsageError, say, signal_status
-from interlock.errors import ConfigError, InterlockError, WrongTypeError
+from interlock.errors import ConfigError, InterlockError, MisuseWarning, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,6 +82,8 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
+        # The options of a command say that they are seconds.
+        warnings.filterwarnings("ignore", ".*was it meant in milliseconds", MisuseWarning)
         try:
             try:
                 return _dispatch(arguments, os.environ if environ is None else environ)
