@@ -11,6 +11,7 @@ import pytest
 from tests.support.address import free_port
 from tests.support.faults import command, swallow_reply
 
+import interlock
 from interlock import ConfigError
 
 if TYPE_CHECKING:
@@ -120,3 +121,11 @@ def test_a_client_is_made_where_no_file_can_be_opened(face: Face) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert "localhost:1" in repr(client)
+
+
+@pytest.mark.parametrize("url", ["redis://one:6379,two:6379/0", "rediss://me:a,b@one,two"])
+def test_several_addresses_need_another_scheme(url: str) -> None:
+    """A URL for one server with several addresses is refused, and the schemes are named."""
+    with pytest.raises(ConfigError, match=r"several addresses; .*redis\+cluster://.*sentinel"):
+        interlock.connect(url)
+    assert interlock.connect("redis://me:a,b@one/0") is not None

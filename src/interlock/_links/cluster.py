@@ -103,7 +103,10 @@ class Cluster:
         if "" in hosts.split(","):
             raise ConfigError(f"cannot use the URL {redact(url)!r}: a host is missing")
         if any(seed.db for seed in seeds):
-            raise ConfigError(f"cannot use the URL {redact(url)!r}: a cluster has database 0 only")
+            raise ConfigError(
+                f"cannot use the URL {redact(url)!r}: in a cluster locks are in database 0, "
+                "also where Valkey 9 has more"
+            )
         return cls(seeds)
 
     def use_login(self, login: Login) -> None:

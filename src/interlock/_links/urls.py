@@ -84,6 +84,12 @@ def _servers(url: str | None) -> Endpoint | Cluster:
         return from_sentinel_url(url)
     if scheme in CLUSTER:
         return Cluster.from_url(url)
+    hosts = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+    if "," in hosts and scheme != "unix":
+        raise ConfigError(
+            f"cannot use the URL {redact(url)!r}: it has several addresses; begin it with "
+            "redis+cluster:// for a cluster, or redis+sentinel:// for Sentinels"
+        )
     return Endpoint.from_url(url)
 
 
