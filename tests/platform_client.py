@@ -56,7 +56,7 @@ def threads(url: str) -> None:
             thread.join()
         assert place.turns == 5 * TURNS
         with client.lock("long") as hold:
-            time.sleep(1.5 * LEASE)
+            time.sleep(1.5 * LEASE)  # longer than the lease: it is renewed
             hold.ensure()
 
 
@@ -69,7 +69,7 @@ async def tasks(url: str) -> None:
             for _ in range(TURNS):
                 async with client.lock("tasks", timeout=60):
                     place.enter()
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)  # no time passes
                     place.leave()
 
         await asyncio.gather(*[work() for _ in range(5)])
