@@ -76,6 +76,7 @@ def holding(client: face.Client) -> None:
     assert_type(hold.name, str)
     assert_type(hold.holder, str | None)
     assert_type(hold.token, int | None)
+    assert_type(hold.token_source, str | None)
     assert_type(hold.replicas, int | None)
     assert_type(hold.depth, int)
     assert_type(hold.valid, bool)
