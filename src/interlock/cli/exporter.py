@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock.cli import listening
 from interlock.cli.listening import Address
@@ -46,17 +46,19 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         ConfigError: a URL that cannot be.
     """
     listening.need("prometheus", "prometheus_client")
-    from prometheus_client import CollectorRegistry, make_wsgi_app  # noqa: PLC0415 - an extra
+    import prometheus_client  # noqa: PLC0415 - an extra
 
     from interlock.exporter import Fleet  # noqa: PLC0415 - as above
 
     log_to_stderr()
-    registry = CollectorRegistry()
+    registry = prometheus_client.CollectorRegistry()
     registry.register(Fleet(open_servers(given, environ), Options()))
+    # Its type is known only in part.
+    application = cast("Any", prometheus_client).make_wsgi_app(registry)
     listen = cast("Address", given["listen"])
     try:
         host = listen.host or "0.0.0.0"  # noqa: S104 - as documented
-        server, thread = serve(host, listen.port, make_wsgi_app(registry))
+        server, thread = serve(host, listen.port, application)
     except OSError as error:
         raise listening.cannot_listen(listen, error) from error
     say(f"metrics at http://{listen.host or '0.0.0.0'}:{server.server_port}/metrics")  # noqa: S104
