@@ -150,6 +150,7 @@ def test_waiters_poll_where_scripts_send_no_messages(caplog: pytest.LogCaptureFi
             lock.acquire()
             with ThreadPoolExecutor(1) as pool:
                 waiting = pool.submit(theirs.lock(name).acquire, timeout=SOON)
+                wait_until(lambda: "refuses PUBLISH" in caplog.text, SOON, "it was told")
                 wait_until(lambda: not theirs._driver.session.waiters.hearing, SOON, "it polls")
                 lock.release()
                 assert waiting.result(SOON)
