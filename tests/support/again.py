@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tests.support.server import RedisServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 def again(command: str, **options: object) -> str:
@@ -18,7 +18,7 @@ def again(command: str, **options: object) -> str:
     """
     words = [command]
     for name, value in options.items():
-        values = value if isinstance(value, list) else [value]
+        values = cast("list[object]", value) if isinstance(value, list) else [value]
         given = [each for each in values if each is not None and each is not False]
         words += [
             f"--{name}" if each is True else f"--{name} {shlex.quote(str(each))}" for each in given
@@ -45,14 +45,12 @@ def _servers(name: str, value: object) -> Iterator[tuple[str, RedisServer]]:
     if isinstance(value, RedisServer):
         yield name, value
         return
-    parts = {
-        "": value,
-        **{f".{part}": each for part, each in getattr(value, "__dict__", {}).items()},
-    }
+    own: dict[str, object] = getattr(value, "__dict__", {})
+    parts: dict[str, object] = {"": value, **{f".{part}": each for part, each in own.items()}}
     for part, each in parts.items():
         if isinstance(each, RedisServer):
             yield f"{name}{part}", each
         elif isinstance(each, list | tuple):
-            for number, server in enumerate(each):
+            for number, server in enumerate(cast("Sequence[object]", each)):
                 if isinstance(server, RedisServer):
                     yield f"{name}{part}[{number}]", server

@@ -75,7 +75,7 @@ class Session:
         clustered: bool = False,
         backup: Backup | None = None,
         counts_failovers: bool = False,
-        log: Callable[[str, str, str], None] = lambda *_: None,
+        log: Callable[[str, str, str], None] | None = None,
     ) -> None:
         self.where = where
         self.database = database or where
@@ -133,7 +133,8 @@ class Session:
         """Log what the server lacks, once for each *event*."""
         if event not in self._noted:
             self._noted.add(event)
-            self._log(event, self.where, text)
+            if self._log is not None:
+                self._log(event, self.where, text)
 
     def holder(self, owner: Owner) -> str:
         """Return the hash field for a new hold of *owner*."""
