@@ -41,9 +41,11 @@ def assert_runs(example: str, redis_url: str, tmp_path: Path) -> None:
         for shown in ("redis://localhost:6379", "redis://localhost"):
             example = example.replace(f'"{shown}{number}"', f'"{url}"')
     program.write_text(example)
+    # The simulator is used in a checkout.
+    checkout = {"PYTHONPATH": str(ROOT)} if "from tests." in example else {}
     done = subprocess.run(
         [sys.executable, "-W", "error", str(program)],
-        env={**os.environ, "INTERLOCK_URL": redis_url},
+        env={**os.environ, "INTERLOCK_URL": redis_url, **checkout},
         capture_output=True,
         text=True,
         timeout=60,

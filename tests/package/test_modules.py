@@ -144,6 +144,8 @@ TESTED_BY = {
     "conformance/kit.py": "cli/test_conformance.py",
     "cli/deadlocks.py": "operations/test_deadlocks.py",
     "cli/console.py": "monitoring/test_console.py",
+    "console/history.py": "monitoring/test_console_history.py",
+    "console/order.py": "monitoring/test_console.py",
     "console/access.py": "monitoring/test_console_security.py",
     "console/connections.py": "monitoring/test_console_crowd.py",
     "console/app.py": "monitoring/test_console.py",
