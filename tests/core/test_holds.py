@@ -382,9 +382,10 @@ def test_only_holds_change_holds() -> None:
 
 
 def test_no_driver_changes_what_is_the_cores() -> None:
-    """A driver assigns no attribute of a hold or a step, and at most two of the session.
+    """A driver assigns no attribute of a hold or a step, and at most three of the session.
 
-    They are the command that publishes, and the function that tells whether anybody is left.
+    They are the command that publishes, the function that tells whether anybody is left, and the
+    pauses of a forked child.
     """
     root = Path(interlock.__file__).parent / "_drivers"
     found = {
@@ -399,6 +400,7 @@ def test_no_driver_changes_what_is_the_cores() -> None:
         if name.startswith(("self.session", "step", "hold", "effect", "call"))
     } <= {
         "self.session.publish",
+        "self.session.random",
         "self.session.watchdog.deserted",
     }
 

@@ -85,11 +85,18 @@ It ends with the thread, and so does the claim to the holds of the thread.
 _modules = sys.modules
 
 
-def _in_event_loop() -> bool:
-    """Return whether an event loop runs in this thread; asyncio takes long to load, and is not."""
+def _find_event_loop() -> object:
+    """Return the event loop that runs in this thread; asyncio takes long to load, and is not."""
+    global _event_loop  # noqa: PLW0603 - from now on asyncio's own function, which is in C
     # Documented, and does not raise. A module that is just being loaded may lack it.
     running = getattr(_modules["asyncio.events"], "_get_running_loop", None)
-    return running is not None and running() is not None
+    if running is None:
+        return None
+    _event_loop = running
+    return running()
+
+
+_event_loop: Callable[[], object] = _find_event_loop
 
 
 class LostEvent:
@@ -207,7 +214,7 @@ class ThreadDriver:
             try:
                 failure: BaseException | None = None
                 try:
-                    if "asyncio.events" in _modules and _in_event_loop():
+                    if "asyncio.events" in _modules and _event_loop() is not None:
                         warn_in_event_loop()
                     if not self._renewer.started:
                         self._begin()
@@ -258,7 +265,7 @@ class ThreadDriver:
         Any exception in this thread, a Ctrl-C included, is thrown into the operation. Its clean-up
         is still performed.
         """
-        if "asyncio.events" in _modules and _in_event_loop():
+        if "asyncio.events" in _modules and _event_loop() is not None:
             warn_in_event_loop()
         if not self._renewer.started:
             self._begin()
