@@ -142,6 +142,21 @@ def test_links_of_the_readme_work_on_pypi() -> None:
         assert "/main/docs/" not in target or target.endswith(".svg"), target
 
 
+def test_what_runs_in_two_terminals_installs_nothing() -> None:
+    """The README's command for two terminals stands on a line of its own, below the installation.
+
+    Two builds at once in one checkout share a directory, and one of them fails.
+    """
+    lines = (ROOT / "README.md").read_text().splitlines()
+    [run] = [line for line in lines if "interlock run --verbose" in line]
+    assert run.startswith(".venv/bin/interlock run ")
+    assert re.fullmatch(r"python3 -m venv .*\[embedded\]'", lines[lines.index(run) - 1])
+    assert (
+        """grep -m1 -A1 "^python3 -m venv .*embedded\\]'$" README.md"""
+        in (ROOT / ".ci/newest").read_text()
+    )
+
+
 def test_the_checks_run_the_command_of_the_readme() -> None:
     """The line that CI takes from the README is there exactly once, and it runs the tests."""
     pattern = re.compile(r"^python3 -m venv .*pytest$", re.MULTILINE)
