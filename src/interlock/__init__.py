@@ -94,7 +94,32 @@ _ELSEWHERE = {
         ("Redis", "StrictRedis", "Redisson", "RedissonClient", "from_url"), "interlock.connect(url)"
     ),
     **dict.fromkeys(("RLock", "FileLock", "Redlock", "Mutex"), "interlock.connect(url).lock(name)"),
-    "lock": "interlock.connect(url).lock(name)",
+    **{
+        name: f"interlock.connect(url).{name}(...)"
+        for name in (
+            "adopt",
+            "barrier",
+            "condition",
+            "count_down_latch",
+            "election",
+            "event",
+            "fair_lock",
+            "fenced_lock",
+            "group_lock",
+            "leased_semaphore",
+            "limited",
+            "lock",
+            "locked",
+            "multi_lock",
+            "once",
+            "read_write_lock",
+            "red_lock",
+            "semaphore",
+            "spin_lock",
+            "try_lock",
+            "watch",
+        )
+    },
     "BoundedSemaphore": "interlock.connect(url).semaphore(name, permits=n)",
     "LockError": "InterlockError, or those below it in interlock.errors",
     "LockNotOwnedError": "NotHeldError or HoldLostError of interlock.errors",
@@ -167,7 +192,8 @@ def __getattr__(name: str) -> object:
         text = f"module 'interlock' has no attribute {name!r}"
         if name not in _ELSEWHERE:
             raise AttributeError(text, name=name, obj=sys.modules[__name__])
-        raise AttributeError(f"{text}: use {_ELSEWHERE[name]}")
+        # Without the name, or Python would guess another one.
+        raise AttributeError(f"{text}: use {_ELSEWHERE[name]}", name="")
     value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

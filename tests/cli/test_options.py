@@ -247,6 +247,15 @@ def test_arguments_behind_the_separator_are_the_commands_own(
     assert seen == [({"name": "NAME", "wait": 0.0}, ["cmd", "-n", "--url", "--", "x"], {})]
 
 
+def test_the_help_has_a_column_of_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """`interlock --help` has each command, then a gap, then what it is for."""
+    with pytest.raises(SystemExit):
+        cli.main(["--help"], {})
+    lines = capsys.readouterr().out.splitlines()
+    for name, row in cli._SUBCOMMANDS.items():
+        assert any(line.split() == [name, *row.summary.split()] for line in lines), name
+
+
 def test_the_help_names_every_option_variable_and_status(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -7,7 +7,19 @@ from tests.first_hour.mistake import Mistake, command
 COMMANDS: list[Mistake] = [
     command("no command", "run job", "wanted a command", code=64),
     command("an unknown command", "rnu job", "run", code=64),
-    command("a misspelt option", "run --timout 5 job -- true", "--timout", code=64),
+    command("a misspelt option", "run --timout 5 job -- true", "unknown option --timout", code=64),
+    command(
+        "a nearly right option",
+        "run --max-holds=5 job -- true",
+        "unknown option --max-holds: did you mean --max-hold?",
+        code=64,
+    ),
+    command(
+        "the name that flock and Python have for a wait",
+        "run --timeout 5 job -- true",
+        "unknown option --timeout: use --wait",
+        code=64,
+    ),
     command(
         "a program that is not there", "run job -- no-such-program", "no-such-program", code=127
     ),

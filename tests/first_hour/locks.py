@@ -24,6 +24,16 @@ LOCKS: list[Mistake] = [
         "client.lock(name)",
     ),
     program(
+        "a decorator of the package",
+        """
+        import interlock
+        @interlock.locked("x")
+        def work(): ...
+        """,
+        "AttributeError",
+        "use interlock.connect(url).locked(...)",
+    ),
+    program(
         "the class with keywords of redis-py",
         """
         import interlock, redis

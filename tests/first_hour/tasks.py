@@ -72,6 +72,16 @@ TASKS: list[Mistake] = [
         code=0,
     ),
     task(
+        "a block of an acquire",
+        """
+        async with client.lock("x").acquire() as hold:
+            print("enters")
+        """,
+        "TypeError",
+        "acquire() is no block",
+        "async with client.lock(name)",
+    ),
+    task(
         "Redisson's lockAsync",
         """
         await client.lock("x").lockAsync()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import re
 from typing import Any
 
 import pytest
@@ -68,3 +69,29 @@ def test_a_question_names_the_nearest_word() -> None:
     """The nearest word is asked for; if none is near, all are told."""
     assert did_you_mean("timout", ["lease", "timeout"]) == "did you mean 'timeout'?"
     assert did_you_mean("xyz", ["b", "a"]) == "there are a, b"
+
+
+def test_the_package_knows_the_names_of_its_client() -> None:
+    """The package names `connect` for each method of a client that it lacks and that makes things.
+
+    Python itself does not guess another name.
+    """
+    made = {
+        name
+        for name in vars(interlock.Client)
+        if not name.startswith("_") and name.endswith(("lock", "semaphore", "ed", "once", "event"))
+    }
+    assert {"lock", "try_lock", "locked", "limited", "once", "semaphore"} <= made
+    for name in made - {"closed"}:
+        with pytest.raises(
+            AttributeError, match=rf"use interlock\.connect\(url\)\.{name}\("
+        ) as told:
+            getattr(interlock, name)
+        assert told.value.name == ""
+
+
+def test_what_the_package_names_is_a_method_of_its_client() -> None:
+    """Each method that the package names for another word is there."""
+    for text in interlock._ELSEWHERE.values():
+        for name in re.findall(r"connect\(url\)\.(\w+)", text):
+            assert callable(getattr(interlock.Client, name)), text

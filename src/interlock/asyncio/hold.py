@@ -399,6 +399,20 @@ class Attempt(Unawaited[H]):
 publish("interlock.asyncio", Attempt, Unawaited)
 
 
+def _refuse_a_block(self: Unawaited[Any], *_: object) -> None:
+    self.close()
+    name = getattr(self._coroutine, "__name__", "this")
+    raise TypeError(
+        f"{name}() is no block: write `await {name}()`; a block takes the lock itself, as in "
+        "`async with client.lock(name) as hold:`"
+    )
+
+
+# Type checkers shall not know of them.
+for _method in ("__aenter__", "__aexit__"):
+    setattr(Unawaited, _method, _refuse_a_block)
+
+
 def attempt(function: Callable[P, Coroutine[Any, Any, H]]) -> Callable[P, Attempt[H]]:
     """Make *function* return what may be awaited or entered."""
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 import signal
 import sys
 import warnings
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -63,6 +65,8 @@ if POSIX:  # Windows lacks what the embedded server needs
 _SUBCOMMANDS = {name: row for rows in _GROUPS.values() for name, row in rows.items()}
 
 
+_FLOCK = {"--timeout": "--wait", "--nonblock": "--no-wait", "--nb": "--no-wait"}
+"""Options of flock(1), and ours."""
 _NAMING = {"acquire", "list", "release", "show", "top", "why"}
 """Those that take names of locks, which may begin with ``-``: behind ``--`` they are no options."""
 
@@ -131,8 +135,27 @@ def _overview() -> str:
     lines: list[str] = []
     for group, rows in _GROUPS.items():
         lines += ["", f"to {group}:"]
-        lines += [f"  {name:<11}{row.summary}" for name, row in rows.items()]
+        lines += [f"  {name:<13}{row.summary}" for name, row in rows.items()]
     return "\n".join(lines[1:])
+
+
+def _refuse_unknown_option(word: str, parser: argparse.ArgumentParser) -> None:
+    """Raise if *word* is an option that *parser* lacks, and name the one that was meant.
+
+    What follows it may be its value, or a name that argparse took for something else. So nothing
+    is said of that.
+    """
+    option = word.partition("=")[0]
+    if not option.startswith("--"):
+        return
+    known = re.findall(r"^  (?:-\w[^,\n]*, )?(--[\w-]+)", parser.format_help(), re.MULTILINE)
+    close = get_close_matches(option, known, 1)
+    meant = _FLOCK.get(option)
+    if meant in known:
+        advice = f": use {meant}"
+    else:
+        advice = f": did you mean {close[0]}?" if close else f" (see {parser.prog} --help)"
+    raise UsageError(f"unknown option {option}{advice}")
 
 
 def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -158,6 +181,7 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     module = (
         import_module(f"{__name__}.{_SUBCOMMANDS[named].module}") if named in _SUBCOMMANDS else None
     )
+    chosen = parser
     for name in _SUBCOMMANDS:
         subparser = subparsers.add_parser(name, allow_abbrev=False)
         if module is not None and name == named:
@@ -165,6 +189,8 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
             subparser.epilog = module.EPILOG
             subparser.formatter_class = argparse.RawDescriptionHelpFormatter
             module.configure(subparser)
+        if name == named:
+            chosen = subparser
     found, unknown = parser.parse_known_args(arguments)
     given: dict[str, object] = {
         name: value.removeprefix("\0") if isinstance(value, str) else value
@@ -172,6 +198,7 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     }
     subcommand = str(given.pop("subcommand"))
     if unknown:
+        _refuse_unknown_option(unknown[0], chosen)
         hint = (
             ""
             if command or subcommand != "run"
