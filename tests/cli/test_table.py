@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.cli.table import Row, clock_time, lines, safe
+from interlock.cli.table import Row, clock_time, cut, lines, places, safe
 
 ROW = Row("orders", "lock", "00:00:05", "1 s ago", "host pid 7", "-")
 
@@ -32,3 +32,23 @@ def test_columns_are_as_wide_as_their_rows() -> None:
     assert heading.index("KIND") == first.index("lock") == second.index("lock") == 22
     assert first.endswith("-")
     assert list(lines([ROW], heading=False)) == list(lines([ROW], heading=True))[1:]
+
+
+def test_wide_letters_take_two_columns() -> None:
+    """Columns begin at one place, and a line is cut where the terminal ends."""
+    wide = ROW._replace(name="\u65e5\u672c\u8a9e")
+    first, second = lines([ROW, wide], heading=False)
+
+    assert places(second[: second.index("lock")]) == first.index("lock")
+    assert cut("\u65e5\u672c\u8a9e", 5) == "\u65e5\u672c"
+    assert cut("abc", 2) == "ab"
+    assert places("e\u0301") == 1
+
+
+def test_a_narrow_terminal_shows_trouble_first() -> None:
+    """A deadlock is seen in 60 columns."""
+    row = ROW._replace(waiting="DEADLOCK 1 client, first 00:01:03", holder="h" * 60)
+    heading, line = lines([row], heading=True, narrow=True)
+
+    assert heading.split()[:3] == ["NAME", "RENEWED", "WAITING"]
+    assert row.waiting in cut(line, 60)

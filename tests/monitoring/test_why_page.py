@@ -62,3 +62,20 @@ def _ageless(text: str) -> str:
     """Return *text* without times and without the place in the code."""
     text = re.sub(r"It is at .*? in \S+\. ", "", text)
     return re.sub(r"[\d.]+ (s|min|h)\b( \d+ s)?", "N", text)
+
+
+def test_a_number_is_not_said_to_be_held_by_nobody(client: Client, redis_url: str) -> None:
+    """The server shows no holders of a semaphore: its pages tell what is free instead."""
+    semaphore = client.semaphore("slots")
+    assert semaphore.try_set_permits(1)
+    semaphore.acquire()
+    waiter = threading.Thread(target=semaphore.acquire, kwargs={"timeout": GIVE_UP})
+    waiter.start()
+    with served(redis_url) as console:
+        wait_until(lambda: "free: 0" in ask(console, "/").text, GIVE_UP, "the list has it")
+        page = ask(console, "/lock?name=slots").text
+    semaphore.release()
+    waiter.join(GIVE_UP)
+    assert "The server does not show holders of a number." in page
+    assert "Nobody holds it." not in page
+    assert "never" not in page

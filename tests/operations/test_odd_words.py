@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cli.cli_process import ENVIRON
+
+from interlock.cli.show import text_of
+from interlock.cli.table import holder_of as holder_words
+from interlock.inspection import LockInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +121,10 @@ def test_a_waiters_id_reaches_no_terminal_raw(
     redis_client: redis.Redis, command: Callable[..., CompletedProcess[str]]
 ) -> None:
     """An escape sequence in a fair queue is shown as text."""
-    redis_client.rpush("redisson_lock_queue:{fair}", "\x1b[2Jevil:1")
+    waiter = "\x1b[2Jevil:1"
+    redis_client.rpush("redisson_lock_queue:{fair}", waiter)
+    # A waiter whose place is over is none.
+    redis_client.zadd("redisson_lock_timeout:{fair}", {waiter: (time.time() + 600) * 1000})
     done = command("show", "fair")
     assert "\\x1b[2Jevil:1" in done.stdout
     assert "\x1b" not in done.stdout
@@ -134,3 +142,16 @@ def test_top_without_an_output_says_so(redis_url: str) -> None:
     )
     assert (done.returncode, done.stderr.count("\n")) == (64, 1)
     assert "top writes to stdout, which is closed" in done.stderr
+
+
+def test_a_number_has_no_holder_that_is_known(
+    client: Client, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """A refused release says so, and the count of a latch is not told as free permits."""
+    assert client.semaphore("slots").try_set_permits(1)
+    done = command("release", "slots", "--holder", "x", "--reason", "stuck")
+    assert done.returncode == 1
+    assert "(held by nobody that the server shows)" in done.stderr
+    latch = LockInfo("gate", "count_down_latch", free=2, waiting=1)
+    assert "count:    2" in list(text_of(latch))
+    assert holder_words(latch) == "count: 2"

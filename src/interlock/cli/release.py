@@ -116,7 +116,8 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
             print(f"broke the hold of {holder} on {name!r}:")
         else:
             info = client.describe(name)
-            present = "nobody" if info is None else ", ".join(each.holder for each in info.holders)
+            holders = () if info is None else info.holders
+            present = ", ".join(each.holder for each in holders) or "nobody that the server shows"
             say(f"{holder} does not hold {name!r}; nothing was changed (held by {present})")
             return Status.CONFLICT
         if info is not None:

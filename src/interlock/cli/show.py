@@ -94,7 +94,7 @@ def text_of(info: LockInfo) -> Iterator[str]:
     """Yield the lines that describe a lock."""
     yield f"{safe(info.name)}: {kind_of(info)}"
     if info.free is not None:
-        yield f"free:     {info.free}"
+        yield f"{'count:   ' if info.kind == 'count_down_latch' else 'free:    '} {info.free}"
     if info.token is not None:
         yield f"token:    {info.token}"
     for holder in info.holders:

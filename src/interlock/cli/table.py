@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core.model.foreign_text import safe
-from interlock.inspection.words import client_of, counted, duration
+from interlock.inspection.words import client_of, counted, duration, without_holders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 HEADINGS = ("NAME", "KIND", "HELD FOR", "RENEWED", "HOLDER", "WAITING")
 _SHORTEST = (10, 8, 8, 8, 24, 7)
 _WIDEST = (48, 22, 11, 10, 60, 40)
+_NARROW = (0, 3, 5, 4, 2, 1)
+"""The order of the columns where the last ones are cut off."""
 _KINDS = {
     "fair_lock": "fair",
     "fenced_lock": "fenced",
@@ -58,7 +61,7 @@ def kind_of(info: LockInfo) -> str:
 def holder_of(info: LockInfo, first: HolderInfo | None = None) -> str:
     """Return who holds a lock: *first*, and how many others."""
     if not info.holders:
-        return f"free: {info.free}" if info.free is not None else "nobody"
+        return without_holders(info)
     first = first or info.holders[0]
     text = client_of(first.client, first.holder)
     if first.thread:
@@ -110,17 +113,45 @@ def row_of(info: LockInfo) -> Row:
     )
 
 
-def lines(rows: Sequence[Row], *, heading: bool) -> Iterator[str]:
+def places(text: str) -> int:
+    """Return how many columns of a terminal *text* takes: letters of Chinese or Japanese take two.
+
+    This is for text that `safe` has passed.
+    """
+    return len(text) if text.isascii() else sum(map(_places, text))
+
+
+def _places(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, columns: int) -> str:
+    """Return as much of *text* as has room in so many *columns* of a terminal."""
+    if places(text) <= columns:
+        return text
+    used = 0
+    for at, letter in enumerate(text):
+        used += _places(letter)
+        if used > columns:
+            return text[:at]
+    return text
+
+
+def lines(rows: Sequence[Row], *, heading: bool, narrow: bool = False) -> Iterator[str]:
     """Yield *rows* in columns, below the headings if they are wanted.
 
-    Columns are as wide as these rows need, within bounds.
+    Columns are as wide as these rows need, within bounds. In a *narrow* terminal, which cuts lines
+    off, those come first that tell of trouble.
     """
     table: list[tuple[str, ...]] = [HEADINGS] if heading else []
     table += rows
     widths = [
-        min(max(shortest, *(len(row[column]) for row in (HEADINGS, *rows))), widest)
+        min(max(shortest, *(places(row[column]) for row in (HEADINGS, *rows))), widest)
         for column, (shortest, widest) in enumerate(zip(_SHORTEST, _WIDEST, strict=True))
     ]
+    order = _NARROW if narrow else range(len(HEADINGS))
     for row in table:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        cells = [f"{row[at]}{' ' * (widths[at] - places(row[at]))}" for at in order]
         yield "  ".join(cells).rstrip()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import UsageError, one_line, signal_status
-from interlock.cli.table import clock_time, lines, row_of
+from interlock.cli.table import clock_time, cut, lines, row_of
 from interlock.cli.values import positive_number, positive_seconds
 from interlock.errors import ServerUnavailableError
 from interlock.inspection.words import client_of, counted, trouble
@@ -41,6 +41,8 @@ exit status:
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+NARROW = 100
+"""Columns of a terminal below which the column WAITING comes before others."""
 WAITS = 5
 """Longest waits that are shown."""
 _AROUND = 3
@@ -84,9 +86,10 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     with _whole_screen() as whole:
         while True:
             size = shutil.get_terminal_size()
-            text = _picture(given, environ, size.lines - _AROUND)
+            narrow = whole and size.columns < NARROW
+            text = _picture(given, environ, size.lines - _AROUND, narrow=narrow)
             if whole:
-                shown = [f"{line[: size.columns]}{_REST_OF_LINE}" for line in text]
+                shown = [f"{cut(line, size.columns)}{_REST_OF_LINE}" for line in text]
                 sys.stdout.write(_HOME + "\r\n".join(shown) + _REST_OF_SCREEN)
             else:
                 sys.stdout.write("\n".join(text) + "\n\n")
@@ -121,7 +124,9 @@ def _whole_screen() -> Generator[bool]:
             _ = signal.signal(number, handler)
 
 
-def _picture(given: Mapping[str, object], environ: Mapping[str, str], rows: int) -> list[str]:
+def _picture(
+    given: Mapping[str, object], environ: Mapping[str, str], rows: int, *, narrow: bool
+) -> list[str]:
     """Return the lines of one picture, with *rows* locks at most."""
     worst: list[LockInfo] = []
     count = late = awaited = dead = 0
@@ -147,7 +152,8 @@ def _picture(given: Mapping[str, object], environ: Mapping[str, str], rows: int)
         longest = ["", "longest waits", *longest]
     # They take the place of the last locks.
     worst = worst[: max(rows - len(missing) - len(longest), 1)]
-    return [head, *missing, "", *lines([row_of(info) for info in worst], heading=True), *longest]
+    table = lines([row_of(info) for info in worst], heading=True, narrow=narrow)
+    return [head, *missing, "", *table, *longest]
 
 
 def _waits(page: Iterable[LockInfo]) -> Iterator[tuple[float, str]]:

@@ -35,7 +35,7 @@ from interlock.console.order import COLUMNS, in_order
 from interlock.console.watch import FILTERS
 from interlock.errors import ConfigError, InterlockError
 from interlock.inspection.face import read_lock, read_lock_and_ends, read_stacks
-from interlock.inspection.words import end_of, silence
+from interlock.inspection.words import end_of, silence, without_holders
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -123,7 +123,14 @@ def templates() -> Environment:
     )
     made.filters.update(seconds=seconds, clock=_clock)
     made.globals.update(
-        url=_url, who=who, silence=silence, end_of=end_of, waiting=_waiting, bars=_bars, ROW=ROW
+        url=_url,
+        who=who,
+        silence=silence,
+        end_of=end_of,
+        waiting=_waiting,
+        bars=_bars,
+        without_holders=without_holders,
+        ROW=ROW,
     )
     return cast("Environment", made)
 

@@ -75,6 +75,13 @@ def end_of(holder: HolderInfo) -> str:
     return f"{left} unless it is renewed"
 
 
+def without_holders(info: LockInfo) -> str:
+    """Return what is told in place of holders: the server shows none."""
+    if info.free is None:
+        return "nobody"
+    return f"{'count' if info.kind == 'count_down_latch' else 'free'}: {info.free}"
+
+
 def trouble(info: LockInfo) -> tuple[int, bool, bool, bool, int, float, float, str]:
     """Return the key to sort by: dead holders, deadlocks, late ones, queues, long holds."""
     return (
