@@ -81,6 +81,44 @@ def test_a_holder_of_several_values_counts_once(client: Client, values: int) -> 
         assert (info.holder_count, len(info.holders)) == (1, 1)
 
 
+def test_permits_whose_leases_have_ended_are_free(
+    client: Client, redis_client: redis.Redis
+) -> None:
+    """They count as free before the next acquire gives them back, as `available_permits` has it."""
+    semaphore = client.leased_semaphore("permits")
+    assert semaphore.try_set_permits(3)
+    _, second = semaphore.acquire(lease=60), semaphore.acquire(lease=60)
+    _ = redis_client.zadd("{permits}:timeout", {bytes.fromhex(second.ids[0]): 1})
+
+    info = client.describe("permits")
+
+    assert info is not None
+    assert (info.holder_count, info.free) == (1, 2)
+    assert semaphore.available_permits() == 2
+
+
+def test_who_has_got_the_lock_waits_no_more(redis_url: str) -> None:
+    """The card of a client that has just acquired a lock still tells of its wait."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with second.lock("orders"):
+            entered.set()
+            assert leave.wait(30)
+
+    with connect(redis_url) as first, connect(redis_url) as second:
+        thread = threading.Thread(target=wait)
+        with first.lock("orders"):
+            thread.start()
+            wait_until(lambda: bool(by_name(first)["orders"].waiters), 20, "a card tells the wait")
+        assert entered.wait(20)
+        info = first.describe("orders")
+        leave.set()
+        thread.join()
+    assert info is not None
+    assert (info.holder_count, info.waiters, info.waiter_count) == (1, (), 0)
+
+
 def test_a_fair_queue_is_listed_in_its_order(client: Client, redis_url: str) -> None:
     """The waiters of a fair lock are told in the order in which they will get it."""
     queued: list[str] = []
@@ -122,7 +160,7 @@ def test_a_queue_before_a_free_lock_is_listed(client: Client, redis_client: redi
     for name, ends in (("slow", seconds + 600), ("{a}:slow", seconds + 600), ("over", seconds - 9)):
         braces = name if "{" in name else f"{{{name}}}"
         redis_client.rpush(f"redisson_lock_queue:{braces}", f"{JAVA}:1")
-        redis_client.zadd(f"redisson_lock_timeout:{braces}", {f"{JAVA}:1": 1000 * ends})
+        _ = redis_client.zadd(f"redisson_lock_timeout:{braces}", {f"{JAVA}:1": 1000 * ends})
     found = by_name(client)
     assert set(found) == {"slow", "{a}:slow"}
     for info in found.values():

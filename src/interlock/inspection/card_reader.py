@@ -56,6 +56,12 @@ class Crowd:
     count: int = 0
     waiters: list[WaiterInfo] = field(default_factory=list[WaiterInfo])
 
+    def without(self, holders: Iterable[HolderInfo]) -> Crowd:
+        """Return the same without those who hold it by now: their cards tell it later."""
+        ids = {each.holder for each in holders}
+        waiters = [each for each in self.waiters if each.holder not in ids]
+        return Crowd(self.count - len(self.waiters) + len(waiters), waiters)
+
 
 NOBODY = Crowd()
 

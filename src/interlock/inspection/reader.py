@@ -74,6 +74,8 @@ ASK_AGAIN = 0.5
 LOOK_AGAIN = 0.05
 """Seconds between two looks for the answer."""
 _PASSED_OVER = {"NOPERM", "MOVED", "ASK", "TRYAGAIN", "WRONGTYPE"}
+_ALONE = {"lock", "fenced_lock"}
+"""Kinds of which no owner awaits what it holds."""
 LOCK_INFO = load("lock_info")
 
 
@@ -431,6 +433,8 @@ class Reader:
         for info in page:
             key, kind = key_of(info), info.kind
             crowd = crowds.get(key, NOBODY) if kind != "fair_lock" else NOBODY
+            if crowd.count and kind in _ALONE:
+                crowd = crowd.without(info.holders)
             if kind == "semaphore" and key in latches:
                 kind = "count_down_latch"
             for holder in info.holders:

@@ -179,7 +179,9 @@ local function leased()
   if not permits then
     return nil
   end
-  return {'leased', math.floor(last), count, holders, {}, 0, false, permits}
+  -- The next acquire gives back the permits whose leases have ended: they count as free.
+  local ended = redis.call('zcount', key, '-inf', now)
+  return {'leased', math.floor(last), count, holders, {}, 0, false, permits + ended}
 end
 
 local function string_of_digits()
