@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from dataclasses import replace
+
 import pytest
+import redis
 
 from interlock import connect
 from interlock.cli import main
+from interlock.cli.why import _with_url
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.info import EndInfo
 from interlock.inspection.why import explain, skeleton
@@ -72,6 +78,18 @@ def lock(
             ["has 0 free", "does not show who holds its permits", "2 clients wait"],
             "",
         ),
+        (
+            LockInfo("orders:42", "semaphore", free=3),
+            "free",
+            ["The number 'orders:42' is 3", "or the count of a latch", "Nobody waits."],
+            "",
+        ),
+        (
+            LockInfo("orders:42", "count_down_latch", free=2, waiting=1),
+            "awaited",
+            ["The latch 'orders:42' is at 2, and opens at 0.", "1 client waits for it"],
+            "",
+        ),
     ],
 )
 def test_each_state_has_its_words(
@@ -84,6 +102,39 @@ def test_each_state_has_its_words(
         assert each in account.text
     assert (account.commands or ("",))[0].startswith(command)
     assert bool(account.commands) == bool(command)
+
+
+@pytest.mark.parametrize(
+    "name", ["-x", "--holder", "two words", "it's", "a\x1b[31m'\\1\n", "a\u202eb", "$HOME `id`"]
+)
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the commands are for such a shell")
+def test_the_commands_can_be_typed_whatever_the_name(name: str) -> None:
+    """A shell that is given what is printed hands the name on, and it is no option."""
+    info = replace(lock(ALIVE, waiters=(WaiterInfo("s:2", SLOW, waited=5.0),)), name=name)
+    commands = explain(name, info).commands
+    assert len(commands) == 2
+    for command in commands:
+        assert command.isprintable()
+        line = f"printf '%s\\0' {command}"
+        told = subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout
+        words = told.decode().split("\0")[1:-1]
+        assert name in words
+        assert words[-2:] == ["--", name] or not name.startswith("-")
+
+
+def test_the_commands_name_the_server_that_was_given(
+    redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With ``--url`` they have it too, unless it may have a password."""
+    with connect(redis_url) as client, client.lock("orders:42"):
+        queue = "redisson_lock_queue:{orders:42}"
+        with redis.Redis.from_url(redis_url) as server:
+            _ = server.rpush(queue, "00000000-0000-0000-0000-00000000cafe:1")
+        assert main(["why", "orders:42", "--url", redis_url]) == 0
+        shown = capsys.readouterr().out
+        assert f"  $ interlock show --url {redis_url} orders:42 --stacks" in shown
+    assert _with_url("interlock deadlocks", "redis://me:pw@db") == "interlock deadlocks --url URL"
+    assert _with_url("py-spy dump --pid 7", "redis://db") == "py-spy dump --pid 7"
 
 
 def test_the_last_end_and_names_that_look_alike_are_told() -> None:

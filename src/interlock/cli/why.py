@@ -9,6 +9,7 @@ from interlock._core.model.foreign_text import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
 from interlock.inspection.face import account_of
+from interlock.inspection.why import word_of
 
 if TYPE_CHECKING:
     import argparse
@@ -36,6 +37,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the name of the lock")
     add_url(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _with_url(command: str, url: object) -> str:
+    """Return *command* for the server at *url*; None if the environment names it.
+
+    A URL that may have a password is not shown.
+    """
+    ours, word, *rest = command.split(" ", 2)
+    if url is None or ours != "interlock":
+        return command
+    shown = "URL" if "@" in str(url) or "?" in str(url) else word_of(str(url))
+    return " ".join((ours, word, "--url", shown, *rest))
 
 
 def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
@@ -70,5 +83,5 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     else:
         print(safe(account.text))
         for command in account.commands:
-            print(f"  $ {safe(command)}")
+            print(f"  $ {safe(_with_url(command, given['url']))}")
     return Status.FOUND if info is None else 0

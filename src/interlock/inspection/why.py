@@ -118,11 +118,11 @@ def _state(info: LockInfo | None, rings: Sequence[Deadlock]) -> str:
         return "dead"
     if rings or info.deadlock:
         return "deadlock"
-    if info.silent:
-        return "silent"
-    if info.late:
-        return "late"
-    return "held" if info.holders else "awaited"
+    if info.silent or info.late:
+        return "silent" if info.silent else "late"
+    if info.holders or info.awaited is not False:
+        return "held" if info.holders else "awaited"
+    return "free" if info.free else "held"
 
 
 def _person(client: ClientInfo, thread: str, holder: str) -> str:
@@ -136,7 +136,14 @@ def _person(client: ClientInfo, thread: str, holder: str) -> str:
 
 def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
     kind = info.kind.replace("_", " ")
-    if info.free is not None:
+    if info.kind == "count_down_latch":
+        yield f"The latch {info.name!r} is at {info.free}, and opens at 0."
+    elif info.kind == "semaphore" and info.awaited is False:
+        yield (
+            f"The number {info.name!r} is {info.free}: the free permits of a semaphore, or the "
+            "count of a latch. The server does not show which, or who holds permits."
+        )
+    elif info.free is not None:
         held = f"{counted(info.holder_count, 'permit')} held and " if info.holders else ""
         yield f"The {kind} {info.name!r} has {held}{info.free} free."
         if info.kind == "semaphore":
@@ -195,7 +202,8 @@ def _waiters(info: LockInfo) -> Iterator[str]:
         return
     number = max(info.waiter_count, len(info.waiters))
     if not number:
-        yield f"{counted(info.waiting, 'client')} wait for it, each with one thread or more."
+        who = "1 client waits" if info.waiting == 1 else f"{info.waiting} clients wait"
+        yield f"{who} for it, each with one thread or more."
         return
     clients = counted(info.waiting_clients, "client")
     yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {clients}."
@@ -241,11 +249,10 @@ def _advice(
     name: str, info: LockInfo | None, state: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what to do, and the commands."""
-    word = shlex.quote(name)
     if info is None or not info.holders:
         return (), ()
     worst = max(info.holders, key=lambda each: (each.client.dead, each.client.answering is False))
-    release = f"interlock release {word} --holder {shlex.quote(worst.holder)} --reason TEXT"
+    release = _command("release", f"--holder {word_of(worst.holder)} --reason TEXT", name)
     pid, host = worst.client.pid, worst.client.host
     dump = f"py-spy dump --pid {pid}" if pid else ""
     if state == "dead":
@@ -261,8 +268,33 @@ def _advice(
         return (told,), tuple(each for each in (dump, release) if each)
     if info.awaited:
         told = "Look at what the holder does; break the hold only if it is stuck."
-        return (told,), (f"interlock show {word} --stacks", release)
+        return (told,), (_command("show", "--stacks", name), release)
     return (), ()
+
+
+def _command(command: str, options: str, name: str) -> str:
+    """Return what to type; a name that looks like an option stands behind ``--``."""
+    if name.startswith("-"):
+        return f"interlock {command} {options} -- {word_of(name)}"
+    return f"interlock {command} {word_of(name)} {options}"
+
+
+def word_of(text: str) -> str:
+    """Return *text* as one word of a shell, without anything that a terminal acts on.
+
+    What is not printable becomes octal bytes in ``$'...'``, as bash, zsh and ksh read them.
+    """
+    if text.isprintable():
+        return shlex.quote(text)
+    parts = [
+        f"\\{each}"
+        if each in "\\'"
+        else each
+        if each.isprintable()
+        else "".join(f"\\{byte:03o}" for byte in each.encode(errors="surrogatepass"))
+        for each in text
+    ]
+    return f"$'{''.join(parts)}'"
 
 
 def _alike(name: str, names: Iterable[str], *, free: bool) -> list[str]:
