@@ -56,6 +56,14 @@ def test_another_version_is_refused(check_tag: Path, tmp_path: Path) -> None:
     assert "another version than the tag v1.2.4" in said(check_tag, "v1.2.4")
 
 
+def test_the_pages_know_whether_there_is_a_release() -> None:
+    """Three pages say that nothing was released yet, until the changelog has a date."""
+    released = re.search(r"^## \S+ \(\d{4}-", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    for name in ("install", "tutorial", "releases"):
+        text = (ROOT / f"docs/{name}.md").read_text()
+        assert ("Nothing was released yet" in text) == (released is None), name
+
+
 def test_each_script_names_every_extra() -> None:
     """Each script of CI that leaves the tests of extras for later names all of them.
 
