@@ -278,7 +278,7 @@ MUTATIONS = [
     Mutation(
         "claim-is-anybodys",
         "lock_acquire",
-        Call("hdel", "redis.call('del', $1)"),
+        Value("claimed", "client and not free and not ours"),
         contention,
     ),
     Mutation(

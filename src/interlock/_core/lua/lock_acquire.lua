@@ -29,16 +29,16 @@ end
 -- include: stand_in_queue
 
 local ours = not free and redis.call('hexists', lock, holder) == 1
-if client and not ours then
-  if not free then
-    -- The client's claim is the only field, so the lock is free without it.
-    free = redis.pcall('hdel', lock, client .. ':0') == 1
-  elseif redis.pcall('exists', queue) == 1 and redis.pcall('zscore', queue, client) == false
-    and stand_in_queue() then
-    -- A free lock with a queue: it was left to others for a moment, or the first client did
-    -- not take it. This client joins the queue.
-    return 20
-  end
+-- The client's claim is the only field, so the lock is free without it.
+local claimed = client and not free and not ours
+  and redis.pcall('hexists', lock, client .. ':0') == 1
+if claimed then
+  free = true
+elseif client and free and redis.pcall('exists', queue) == 1
+  and redis.pcall('zscore', queue, client) == false and stand_in_queue() then
+  -- A free lock with a queue: it was left to others for a moment, or the first client did not take
+  -- it. This client joins the queue.
+  return 20
 end
 if not ours and not free then
   if client then
@@ -47,6 +47,10 @@ if not ours and not free then
   return redis.call('pttl', lock)
 end
 redis.call('hset', lock, holder, depth)
+if claimed then
+  -- Last: a key that was gone for a moment cannot be made again while its slot moves.
+  redis.pcall('hdel', lock, client .. ':0')
+end
 if free or redis.call('pttl', lock) < tonumber(lease) then
   redis.call('pexpire', lock, lease)
 end

@@ -26,8 +26,10 @@ if given == 1 then
   if redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
   end
-elseif redis.call('hdel', lock, holder) == 1 then
+elseif redis.call('hexists', lock, holder) == 1 then
+  -- In this order: a key that was gone for a moment cannot be made again while its slot moves.
   redis.call('hset', lock, successor, '1')
+  redis.call('hdel', lock, holder)
   redis.call('pexpire', lock, lease)
   given = 1
 end

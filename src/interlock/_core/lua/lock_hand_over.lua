@@ -24,9 +24,11 @@ if redis.call('hexists', lock, successor) == 1 then
   end
   return 1
 end
-if redis.call('hdel', lock, holder) == 0 then
+if redis.call('hexists', lock, holder) == 0 then
   return nil
 end
+-- In this order: a key that was gone for a moment cannot be made again while its slot moves.
 redis.call('hset', lock, successor, '1')
+redis.call('hdel', lock, holder)
 redis.call('pexpire', lock, lease)
 return 1
