@@ -85,4 +85,4 @@ def test_the_warning_comes_once_and_is_short(runtime: dict[str, str]) -> None:
         check=True,
     )
     assert done.stderr.count("EmbeddedWarning: no URL given") == 1
-    assert len(done.stderr.partition("EmbeddedWarning: ")[2].splitlines()[0]) < 80
+    assert len(done.stderr.partition("EmbeddedWarning: ")[2].splitlines()[0]) < 140

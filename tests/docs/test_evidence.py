@@ -46,6 +46,8 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setattr(evidence, "PROMISES", (promise,))
     monkeypatch.setattr(evidence, "RECORDS", tmp_path / "records.json")
     monkeypatch.setattr(evidence, "PAGE", tmp_path / "page.md")
+    # A copy of the sources has no repository.
+    monkeypatch.setattr(evidence, "_git", lambda *_words: "1234567")
     return proofs
 
 

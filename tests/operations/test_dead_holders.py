@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from interlock.inspection.info import EndInfo
 
 HOLDER = """
-import datetime, sys, interlock
+import sys, interlock
 client = interlock.connect(sys.argv[1], lease=1.5)
-client.lock("stuck", lease=datetime.timedelta(seconds=3000)).acquire()
+client.lock("stuck", lease=500).acquire()
 print("held", flush=True)
 sys.stdin.read()
 """

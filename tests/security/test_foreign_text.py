@@ -128,6 +128,7 @@ READ_EXACTLY = {
     "_core/insight/card.py": "a question is compared, and not shown",
     "_core/insight/connection_name.py": "a pattern lets only ids through",
     "_core/model/highway_hash.py": "base64",
+    "_core/scripts/script.py": "the package's own scripts",
     "_drivers/background/sentinel_monitor.py": "an address, which is compared",
     "_drivers/background/subscriber.py": "channels, which are compared",
     "_embedded/supervisor.py": "the embedded server's own answer",

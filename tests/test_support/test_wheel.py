@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NEEDED = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
-FOR_USERS = ("simulator", "schedule", "redis_model", "fake", "pytest_plugin", "strict")
+FOR_USERS = ("redis_model", "fake", "pytest_plugin", "strict")
 """The modules of `interlock.testing` that have a public name."""
 
 
