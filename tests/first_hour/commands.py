@@ -15,6 +15,9 @@ COMMANDS: list[Mistake] = [
         code=64,
     ),
     command(
+        "an option that nothing is like", "list --al", "--al (see interlock list --help)", code=64
+    ),
+    command(
         "the name that flock and Python have for a wait",
         "run --timeout 5 job -- true",
         "unknown option --timeout: use --wait",

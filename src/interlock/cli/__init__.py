@@ -65,7 +65,7 @@ if POSIX:  # Windows lacks what the embedded server needs
 _SUBCOMMANDS = {name: row for rows in _GROUPS.values() for name, row in rows.items()}
 
 
-_FLOCK = {"--timeout": "--wait", "--nonblock": "--no-wait", "--nb": "--no-wait"}
+_FLOCK = {"timeout": "wait", "nonblock": "no-wait", "nb": "no-wait"}
 """Options of flock(1), and ours."""
 _NAMING = {"acquire", "list", "release", "show", "top", "why"}
 """Those that take names of locks, which may begin with ``-``: behind ``--`` they are no options."""
@@ -148,13 +148,14 @@ def _refuse_unknown_option(word: str, parser: argparse.ArgumentParser) -> None:
     option = word.partition("=")[0]
     if not option.startswith("--"):
         return
-    known = re.findall(r"^  (?:-\w[^,\n]*, )?(--[\w-]+)", parser.format_help(), re.MULTILINE)
-    close = get_close_matches(option, known, 1)
-    meant = _FLOCK.get(option)
+    known = re.findall(r"^  (?:-\w[^,\n]*, )?--([\w-]+)", parser.format_help(), re.MULTILINE)
+    meant = _FLOCK.get(option[2:])
     if meant in known:
-        advice = f": use {meant}"
+        advice = f": use --{meant}"
+    elif close := get_close_matches(option[2:], known, 1):
+        advice = f": did you mean --{close[0]}?"
     else:
-        advice = f": did you mean {close[0]}?" if close else f" (see {parser.prog} --help)"
+        advice = f" (see {parser.prog} --help)"
     raise UsageError(f"unknown option {option}{advice}")
 
 
