@@ -136,7 +136,11 @@ def constant() -> Iterator[RedisServer]:
 
 
 def _serves(server: RedisServer) -> bool:
-    return b"cluster_state:ok" in cast("bytes", server.execute("CLUSTER", "INFO"))
+    return b"cluster_state:ok" in _info(server)
+
+
+def _info(server: RedisServer) -> bytes:
+    return cast("bytes", server.execute("CLUSTER", "INFO"))
 
 
 def _url(server: RedisServer, user: str = "") -> str:
@@ -164,6 +168,27 @@ def test_a_constant_epoch_is_none(
 def _microseconds(server: RedisServer) -> int:
     seconds, rest = cast("list[bytes]", server.execute("TIME"))
     return int(seconds) * 1_000_000 + int(rest)
+
+
+def test_the_first_epoch_of_a_true_cluster() -> None:
+    """A cluster that can fail over has true epochs, even if the first one is 1 everywhere.
+
+    A clock's tokens would be above those of all its later epochs.
+    """
+    config = {"cluster-enabled": "yes", "cluster-require-full-coverage": "no"}
+    with (
+        RedisServer(main_binary(), config=config) as primary,
+        RedisServer(main_binary(), config=config) as replica,
+    ):
+        primary.execute("CLUSTER", "SET-CONFIG-EPOCH", 1)
+        primary.execute("CLUSTER", "ADDSLOTS", SLOT)
+        replica.execute("CLUSTER", "MEET", "127.0.0.1", primary.port)
+        wait_until(lambda: _serves(primary), 10, "it served the slot")
+        wait_until(lambda: b"ping_sent:" in _info(primary), 10, "it knew the other node")
+        assert b"cluster_my_epoch:1\r\n" in _info(primary)
+        assert b"cluster_current_epoch:1\r\n" in _info(primary)
+        with interlock.connect(_url(primary)) as client, client.fenced_lock(NAME) as hold:
+            assert (hold.token, hold.token_source) == (2**32 + 1, "epoch")
 
 
 async def test_a_cluster_without_epoch_and_clock(constant: RedisServer) -> None:

@@ -59,8 +59,10 @@ if unit > 0 and (depth == '1' or not token) then
     return redis.call('cluster', 'info')  -- the user has too few rights: that can be mended
   end
   local epoch = type(info) == 'string' and string.match(info, 'cluster_my_epoch:(%d+)')
-  -- Dragonfly always tells 1 and 1. A server with true epochs does so until its first failover.
+  -- Dragonfly always tells 1 and 1. A cluster with true epochs may do so, too, and fail over: then
+  -- its nodes have sent pings. Tokens of its next epochs would be below those of a clock.
   local constant = epoch == '1' and string.find(info, 'cluster_current_epoch:1%s')
+    and not string.find(info, 'ping_sent:')
   if epoch and not constant and last < (tonumber(epoch) + 1) * unit then
     floor, source = math.max(floor, tonumber(epoch) * unit), 'epoch'
   else
