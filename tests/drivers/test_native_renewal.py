@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.children import Child
+from tests.sentinel.small import SERVICE, knows, sentinel_of
 from tests.support.servers import RedisServer, wait_until
 
 import interlock
 from interlock._drivers.background import native_renewal
+from interlock._links.sentinel_endpoint import SentinelEndpoint
 
 if TYPE_CHECKING:
     import redis
@@ -248,6 +250,51 @@ def test_the_thread_in_c_logs_in(monkeypatch: pytest.MonkeyPatch) -> None:
                 wait_until(lambda: backup.renewals() > 5, 30, "renewals in C")  # noqa: B023
                 assert hold.valid
             client.close()
+
+
+def test_the_thread_in_c_of_a_forked_child_logs_in() -> None:
+    """A forked child logs in as its parent did, and to the same database."""
+    program = (
+        HOLDER
+        + """
+with client.lock("of the parent"):
+    pass
+if os.fork() == 0:
+    with client.lock("name") as hold:
+        hog(2.5 * LEASE)
+        say(hold.valid)
+    os._exit(0)
+os.wait()
+client.close()
+"""
+    )
+    with RedisServer(password="secret") as server, Child(program, server.url(db=3)) as child:
+        assert child.hear(90) == "True"
+
+
+def test_a_former_primary_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When Sentinel names another primary, renewals of the former one make nothing valid.
+
+    The former primary may not know yet that it is none, and the new one may give the lock away.
+    """
+    with RedisServer() as former, RedisServer() as new, sentinel_of(former) as sentinel:
+        knows(sentinel)
+        url = f"redis+sentinel://127.0.0.1:{sentinel.port}/{SERVICE}"
+        client = interlock.connect(url, renew_in="process", lease=1)
+        session = client._driver.session
+        monkeypatch.setattr(session.watchdog, "due", lambda *_: [])
+        backup, servers = session.backup, client._driver._renewer._topology.only
+        assert isinstance(backup, native_renewal.NativeRenewal)
+        assert isinstance(servers, SentinelEndpoint)
+        assert client.lock("name").acquire()
+        hold = client.lock("name").hold
+        wait_until(lambda: backup.renewals() > 1, 30, "renewals in C")
+        assert hold is not None
+        assert hold.valid
+        servers.moved(("127.0.0.1", new.port))
+        assert not backup._kept
+        wait_until(lambda: not hold.valid, 20, "the end of the lease")
+        client.close()
 
 
 def test_the_thread_in_c_outlives_a_server(monkeypatch: pytest.MonkeyPatch) -> None:

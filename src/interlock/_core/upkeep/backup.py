@@ -9,6 +9,8 @@ Rules:
 * A renewal of the backup counts once it is noted here. It is noted before a hold counts as lost,
   and before anybody is told that the hold is not valid.
 * A hold that has got a lease or an end of its own, or that is lost, is not in the backup.
+* If another server has taken the place of the one that the backup asks, what that one says does not
+  count. It may go on as if it were the primary, while the new one gives the lock to somebody else.
 """
 
 from __future__ import annotations
@@ -42,6 +44,10 @@ class Backup(Protocol):
 
     def catch_up(self, hold: Hold) -> None:
         """Make *hold* valid for as long as its last renewal here allows."""
+        ...
+
+    def check_server(self, hold: Hold) -> None:
+        """Stop renewing *hold* if another server has it now."""
         ...
 
     def close(self) -> None:
@@ -95,6 +101,12 @@ class BackedWatchdog(Watchdog):
         """Take *hold*, which was just acquired, into the next round."""
         super().watch(hold)
         self._backup.watch(hold)
+
+    def renew_now(self, now: float) -> None:
+        """Renew every hold at once, and none of them on a former server."""
+        for hold in self._holds:
+            self._backup.check_server(hold)
+        super().renew_now(now)
 
     def _look(self, now: float) -> float:
         for hold in self._holds:

@@ -77,14 +77,23 @@ class NativeRenewal:
 
     def catch_up(self, hold: Hold) -> None:
         """Make *hold* valid for as long as its last renewal in C allows."""
+        self.check_server(hold)
         sent_at = native.look(self._kept, hold)
         if sent_at and hold.renewal is not None:
             hold.extend_validity(sent_at, self._lease)
+
+    def check_server(self, hold: Hold) -> None:
+        """Stop renewing *hold* if it is renewed on another server than the one that has it now."""
+        if self._moves and (kept := self._kept.get(hold)) is not None:
+            server = self._server(hold)
+            if server is not None and kept[0] is not self._lines.get(server):
+                self.forget(hold)
 
     def close(self) -> None:
         """End the threads in C as soon as they have nothing under way."""
         self._kept.clear()
         self._lines.clear()
+        self._logins.clear()
 
     def after_fork(self) -> None:
         """Forget everything: the threads are the parent's."""
@@ -104,10 +113,14 @@ class NativeRenewal:
         if hold.state is not State.HELD:  # another thread has released it meanwhile
             self.forget(hold)
 
+    def _server(self, hold: Hold) -> Endpoint | None:
+        """Return the server that has *hold*; None if that is not known."""
+        node = self._topology.owner(hold.key)
+        return None if node is None else node.present()
+
     def _line(self, hold: Hold) -> Line | None:
         """Return the line to the server that has *hold*; None if that is not known."""
-        node = self._topology.owner(hold.key)
-        server = None if node is None else node.present()
+        server = self._server(hold)
         if server is None:
             return None
         line = self._lines.get(server)
