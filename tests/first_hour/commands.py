@@ -7,11 +7,17 @@ from tests.first_hour.mistake import Mistake, command
 COMMANDS: list[Mistake] = [
     command("no command", "run job", "wanted a command", code=64),
     command("an unknown command", "rnu job", "run", code=64),
-    command("a misspelt option", "run --timout 5 job -- true", "unknown option --timout", code=64),
+    command("a misspelt option", "run --timout 5 job -- true", "did you mean --wait?", code=64),
     command(
         "a nearly right option",
         "run --max-holds=5 job -- true",
         "unknown option --max-holds: did you mean --max-hold?",
+        code=64,
+    ),
+    command(
+        "an option in front of the command",
+        "--url redis://localhost list",
+        "--url goes behind a command",
         code=64,
     ),
     command(

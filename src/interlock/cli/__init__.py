@@ -67,6 +67,8 @@ _SUBCOMMANDS = {name: row for rows in _GROUPS.values() for name, row in rows.ite
 
 _FLOCK = {"timeout": "wait", "nonblock": "no-wait", "nb": "no-wait"}
 """Options of flock(1), and ours."""
+_ALONE = ("-h", "--help", "--version")
+"""Options without a command."""
 _NAMING = {"acquire", "list", "release", "show", "top", "why"}
 """Those that take names of locks, which may begin with ``-``: behind ``--`` they are no options."""
 
@@ -149,11 +151,12 @@ def _refuse_unknown_option(word: str, parser: argparse.ArgumentParser) -> None:
     if not option.startswith("--"):
         return
     known = re.findall(r"^  (?:-\w[^,\n]*, )?--([\w-]+)", parser.format_help(), re.MULTILINE)
-    meant = _FLOCK.get(option[2:])
-    if meant in known:
-        advice = f": use --{meant}"
-    elif close := get_close_matches(option[2:], known, 1):
-        advice = f": did you mean --{close[0]}?"
+    ours = {name: name for name in known}
+    ours.update((theirs, name) for theirs, name in _FLOCK.items() if name in known)
+    if option[2:] in ours:
+        advice = f": use --{ours[option[2:]]}"
+    elif close := get_close_matches(option[2:], ours, 1):
+        advice = f": did you mean --{ours[close[0]]}?"
     else:
         advice = f" (see {parser.prog} --help)"
     raise UsageError(f"unknown option {option}{advice}")
@@ -192,6 +195,8 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
             module.configure(subparser)
         if name == named:
             chosen = subparser
+    if arguments and arguments[0].startswith("-") and arguments[0] not in _ALONE:
+        raise UsageError(f"{arguments[0]} goes behind a command: interlock COMMAND [options]")
     found, unknown = parser.parse_known_args(arguments)
     given: dict[str, object] = {
         name: value.removeprefix("\0") if isinstance(value, str) else value
