@@ -18,6 +18,7 @@ from interlock.cli import main
 
 if TYPE_CHECKING:
     import pytest
+    import redis
 
     from interlock import Client
 
@@ -79,3 +80,13 @@ def test_a_number_is_not_said_to_be_held_by_nobody(client: Client, redis_url: st
     assert "The server does not show holders of a number." in page
     assert "Nobody holds it." not in page
     assert "never" not in page
+
+
+def test_the_age_of_a_hold_without_a_card_is_not_guessed(
+    redis_client: redis.Redis, redis_url: str
+) -> None:
+    """A Java program may have held it for hours."""
+    redis_client.hset("orders", "00000000-0000-0000-0000-00000000cafe:1", 1)
+    with served(redis_url) as console:
+        page = ask(console, "/lock?name=orders").text
+    assert "<dt>Held for</dt><dd>not known</dd>" in page

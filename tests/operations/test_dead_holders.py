@@ -133,7 +133,7 @@ def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis
             wait_until(partial(card_tells, redis_url, name), GIVE_UP, "a card tells")
         client.lock("kept").release()
         [broken] = described(redis_url, "broken").holders
-        command = ["release", "broken", "--holder", broken.holder, "--reason", "stuck"]
+        command = ["release", "broken", "--holder", broken.holder, "--reason", "expired"]
         assert main([*command, "--url", redis_url]) == 0
         _ = redis_client.delete("taken")
         found: dict[str, EndInfo] = {}
@@ -143,7 +143,7 @@ def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis
         assert {end.client.client_id for end in found.values()} == {client.client_id}
         assert {name: (end.lost, end.why) for name, end in found.items()} == {
             "kept": (False, ""),
-            "broken": (True, "stuck"),
+            "broken": (True, "force-released: expired"),
             "taken": (True, "server lost it"),
         }
     assert redis_client.keys() == []

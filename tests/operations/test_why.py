@@ -79,6 +79,12 @@ def lock(
             "",
         ),
         (
+            replace(lock(ALIVE, kind="read_write_lock"), mode="read", holder_count=4),
+            "held",
+            ["The read lock 'orders:42' is held by", "1 more holder"],
+            "",
+        ),
+        (
             LockInfo("orders:42", "semaphore", free=3),
             "free",
             ["The number 'orders:42' is 3", "or the count of a latch", "Nobody waits."],
@@ -145,6 +151,12 @@ def test_the_last_end_and_names_that_look_alike_are_told() -> None:
     assert "ended 12 s ago: it was lost: its lease ran out" in account.text
     assert "'order:42', 'Orders-42', '\u043erders:42'" in account.text
     assert "43" not in account.text
+    for why, told in (
+        ("force-released: expired", "released by force: expired"),
+        ("force-released", "released by force"),
+    ):
+        forced = explain("orders:42", None, ends=[EndInfo("a:1", ALIVE, 12.0, lost=True, why=why)])
+        assert forced.text.endswith(f"it was {told}.")
     assert skeleton("\u041erders :42") == "orders42"
 
 

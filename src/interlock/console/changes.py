@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlock.inspection.why import LOSSES
+from interlock.inspection.why import loss_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -170,7 +170,7 @@ def _verdict(each: _Open, end: End) -> tuple[str, bool]:
         return f"released by {who(each.each)}", False
     if each.server:
         return each.happening.what, True
-    return f"lost by {who(each.each)}: {LOSSES.get(end.why, end.why or 'unknown why')}", True
+    return f"lost by {who(each.each)}: {loss_of(end.why)}", True
 
 
 def who(each: HolderInfo) -> str:

@@ -168,7 +168,8 @@ class EndInfo:
         client: its client.
         ago: seconds since then.
         lost: whether it was lost; else it was released.
-        why: the reason of a loss; empty for a release.
+        why: the reason of a loss, with what an operator said who broke the hold; empty for a
+            release.
     """
 
     holder: str

@@ -45,6 +45,8 @@ LOSSES = {
     "unreachable past validity": "the server was unreachable until the lease had run out",
 }
 """The reason of a loss -> in words."""
+FORCED = "force-released: "
+"""How a loss begins whose reason an operator gave."""
 _LETTERS = str.maketrans("аеорсухіјѕԁԛοανρτικ", "aeopcyxijsdqoavptik")
 _OUR_CODE = ("/interlock/", "/threading.py", "/asyncio/", "/concurrent/")
 
@@ -135,7 +137,7 @@ def _person(client: ClientInfo, thread: str, holder: str) -> str:
 
 
 def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
-    kind = info.kind.replace("_", " ")
+    kind = "lock" if info.mode else info.kind.replace("_", " ")
     if info.kind == "count_down_latch":
         yield f"The latch {info.name!r} is at {info.free}, and opens at 0."
     elif info.kind == "semaphore" and info.awaited is False:
@@ -239,9 +241,16 @@ def _ring(deadlock: Deadlock) -> str:
     return f"It is a deadlock of {number}: {', '.join(steps)}, and each holds what another awaits."
 
 
+def loss_of(why: str) -> str:
+    """Return in words *why* a hold was lost, as a card tells it."""
+    if why.startswith(FORCED):
+        return f"{LOSSES['force-released']}: {why.removeprefix(FORCED)}"
+    return LOSSES.get(why, why or "unknown why")
+
+
 def _end(each: EndInfo) -> str:
     who = _person(each.client, "", each.holder)
-    how = f"lost: {LOSSES.get(each.why, each.why)}" if each.lost else "released"
+    how = f"lost: {loss_of(each.why)}" if each.lost else "released"
     return f"The hold of {who} ended {duration(each.ago)} ago: it was {how}."
 
 
@@ -268,6 +277,8 @@ def _advice(
         return (told,), tuple(each for each in (dump, release) if each)
     if info.awaited:
         told = "Look at what the holder does; break the hold only if it is stuck."
+        if info.holder_count > 1:
+            told = "Look at what each holder does; break a hold only if it is stuck."
         return (told,), (_command("show", "--stacks", name), release)
     return (), ()
 

@@ -28,6 +28,7 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING
 
+from interlock._core.insight.events import tell_loss
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import UNASKED, Permit, State
 from interlock._core.scripts.card import card_write
@@ -264,7 +265,7 @@ class CardWriter:
                     and hold.detail
                     and self._session.options.card is True
                 ):
-                    told["why"] = hold.detail[:LONGEST]
+                    told["why"] = tell_loss(reason, hold.detail)[:LONGEST]
                 self._hurried = True
             self._ended.append((now, place, told))
         while self._ended and now - self._ended[0][0] > ENDED_KEPT:
