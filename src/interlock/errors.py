@@ -210,8 +210,8 @@ class ServerUnavailableError(InterlockError, ConnectionError):
     """The server gave no usable answer.
 
     Attributes:
-        code: the server's own error code (``"OOM"``, ``"NOPERM"``, ...), or None when the
-            connection failed.
+        code: the server's own error code (``"OOM"``, ``"NOPERM"``, ...), ``"CREDENTIALS"`` when
+            ``credentials=`` gave none, or None when the connection failed.
         sent: True when the command may have been executed although no reply was read.
         transient: True when the same command may succeed later (a restart, a failover, a load).
     """

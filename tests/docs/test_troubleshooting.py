@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
@@ -30,7 +35,7 @@ def _rows(heading: str) -> list[str]:
 def _parts(row: str) -> list[str]:
     """Return what of *row* the library writes: without a host, and without the server's code."""
     plain = re.sub(r" \([A-Z]+\)$", "", row.replace("...: Connection refused", ""))
-    return [re.sub(r" \([A-Z]+\)", "", part).strip() for part in plain.split(", ")]
+    return [re.sub(r" \([A-Z`a-z ]+\)", "", part).strip() for part in plain.split(", ")]
 
 
 ROWS = [
@@ -56,3 +61,50 @@ def test_a_message_is_in_the_source(row: str) -> None:
 def test_an_error_is_there(name: str) -> None:
     """Each error with a section is an error of the library."""
     assert issubclass(getattr(interlock, name), interlock.InterlockError)
+
+
+HEADINGS = dict(re.findall(r"^### (\w+Error): (.+)$", TEXT, re.MULTILINE))
+
+
+def _timeout(mine: interlock.Client, other: interlock.Client) -> None:
+    with other.lock("x"), mine.lock("x", timeout=0.05):
+        pass
+
+
+def _not_held(mine: interlock.Client, _other: interlock.Client) -> None:
+    mine.lock("x").release()
+
+
+def _lost(mine: interlock.Client, _other: interlock.Client) -> None:
+    with mine.lock("x", lease=0.05) as hold:
+        wait_until(lambda: not hold.valid, GIVE_UP, "the lease ends")
+        hold.ensure()
+
+
+def _wrong_type(mine: interlock.Client, _other: interlock.Client) -> None:
+    mine.semaphore("x").try_set_permits(1)
+    mine.lock("x").acquire()
+
+
+@pytest.mark.parametrize(
+    ("name", "provoke"),
+    [
+        ("AcquireTimeoutError", _timeout),
+        ("NotHeldError", _not_held),
+        ("HoldLostError", _lost),
+        ("WrongTypeError", _wrong_type),
+    ],
+)
+def test_a_heading_is_the_message(
+    name: str, provoke: Callable[[interlock.Client, interlock.Client], None], redis_url: str
+) -> None:
+    """A heading begins as the message of a real error does: people search for its words."""
+    pattern = re.escape(HEADINGS[name]).replace(r"\.\.\.", ".*").replace(r"5\ s", r"\S+ s")
+    pattern = pattern.replace(r"'x'\ is", r"'x'(?: at \S+)? is")
+    with (
+        interlock.connect(redis_url) as mine,
+        interlock.connect(redis_url) as other,
+        pytest.raises(getattr(interlock, name)) as caught,
+    ):
+        provoke(mine, other)
+    assert re.match(pattern, str(caught.value))
