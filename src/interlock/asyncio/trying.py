@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
+from interlock._drivers.tasks import current_owner
 from interlock._misuse import publish, wants_async_with
 
 if TYPE_CHECKING:
@@ -36,14 +37,15 @@ class Trying(Generic[E]):
 
     def __init__(self, acquire: Callable[[], Awaitable[E]]) -> None:
         self._acquire = acquire
-        self._entered: list[E] = []
+        # By the identity of the owner: one who leaves must not release what another one has.
+        self._entered: dict[int, list[E]] = {}
 
     def __bool__(self) -> bool:
         raise TypeError("nothing was acquired yet: use `async with`")
 
     async def __aenter__(self) -> E:
         entered = await self._acquire()
-        self._entered.append(entered)
+        self._entered.setdefault(_who(), []).append(entered)
         return entered
 
     async def __aexit__(
@@ -52,7 +54,22 @@ class Trying(Generic[E]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._entered.pop().__aexit__(kind, error, trace)
+        who = _who()
+        if who not in self._entered:  # another task leaves the block, as in a fixture
+            who = list(self._entered)[-1]
+        mine = self._entered[who]
+        entered = mine.pop()
+        if not mine:
+            del self._entered[who]
+        await entered.__aexit__(kind, error, trace)
+
+
+def _who() -> int:
+    """Return the identity of the owner; 0 if there is none."""
+    try:
+        return current_owner().identity
+    except RuntimeError:
+        return 0
 
 
 publish("interlock.asyncio", Trying)
