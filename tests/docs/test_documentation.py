@@ -179,6 +179,8 @@ def test_the_promises_stand_on_one_page() -> None:
         text = (ROOT / name).read_text()
         assert "**provided** that" not in text
         assert "promises" in text
+    for page in PAGES:
+        assert "[README](" not in page.read_text(), "the site has no README"
 
 
 def test_the_readme_is_short() -> None:
