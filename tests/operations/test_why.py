@@ -110,6 +110,19 @@ def test_each_state_has_its_words(
     assert bool(account.commands) == bool(command)
 
 
+def test_the_dead_are_told_first_among_many_holders() -> None:
+    """Permits that leak are told, with a command for each, however many others hold one."""
+    alive = [HolderInfo(f"{n:032x}", ALIVE) for n in range(5)]
+    dead = [HolderInfo(f"{n:032x}", DEAD, remaining=900.0) for n in (8, 9)]
+    holders = (*alive, *dead)
+    info = LockInfo("pool", "leased_semaphore", holders=holders, holder_count=7, free=0)
+    account = explain("pool", info)
+    assert account.state == "dead"
+    assert account.text.count("That process is dead") == 2
+    assert "the dead processes have gone; then break each of their holds." in account.text
+    assert [command.split()[4] for command in account.commands] == [each.holder for each in dead]
+
+
 @pytest.mark.parametrize(
     "name", ["-x", "--holder", "two words", "it's", "a\x1b[31m'\\1\n", "a\u202eb", "$HOME `id`"]
 )

@@ -152,7 +152,7 @@ def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
             yield "The server does not show who holds its permits."
     elif not info.holders:
         yield f"Nobody holds the {kind} {info.name!r} now."
-    for each in info.holders[:TOLD]:
+    for each in sorted(info.holders, key=_health)[:TOLD]:
         held = "" if each.held_for is None else f" for {duration(each.held_for)}"
         who = _person(each.client, each.thread, each.holder)
         what = "A permit" if info.free is not None else f"The {info.mode} {kind} {info.name!r}"
@@ -162,6 +162,11 @@ def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
         yield _life(each)
     if info.holder_count > TOLD:
         yield f"{counted(info.holder_count - TOLD, 'more holder')} can be seen by interlock show."
+
+
+def _health(each: HolderInfo) -> tuple[bool, bool, bool]:
+    """Return the key to sort holders by: dead ones come first, then silent ones, then late ones."""
+    return (not each.client.dead, each.client.answering is not False, not each.late)
 
 
 def _place(stack: StackInfo | None) -> str:
@@ -260,13 +265,16 @@ def _advice(
     """Return what to do, and the commands."""
     if info is None or not info.holders:
         return (), ()
-    worst = max(info.holders, key=lambda each: (each.client.dead, each.client.answering is False))
-    release = _command("release", f"--holder {word_of(worst.holder)} --reason TEXT", name)
+    worst = min(info.holders, key=_health)
+    release = _release(worst, name)
     pid, host = worst.client.pid, worst.client.host
     dump = f"py-spy dump --pid {pid}" if pid else ""
     if state == "dead":
+        dead = [each for each in info.holders if each.client.dead]
         told = f"Make sure on {host or 'its host'} that the process has gone; then break the hold."
-        return (told,), (release,)
+        if len(dead) > 1:
+            told = "Make sure that the dead processes have gone; then break each of their holds."
+        return (told,), tuple([_release(each, name) for each in dead[:TOLD]])
     if state == "deadlock":
         told = (
             "One of them must give way: break one hold, and then acquire in one order everywhere."
@@ -281,6 +289,11 @@ def _advice(
             told = "Look at what each holder does; break a hold only if it is stuck."
         return (told,), (_command("show", "--stacks", name), release)
     return (), ()
+
+
+def _release(each: HolderInfo, name: str) -> str:
+    """Return the command that breaks one hold."""
+    return _command("release", f"--holder {word_of(each.holder)} --reason TEXT", name)
 
 
 def _command(command: str, options: str, name: str) -> str:
