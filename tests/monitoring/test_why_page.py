@@ -90,3 +90,14 @@ def test_the_age_of_a_hold_without_a_card_is_not_guessed(
     with served(redis_url) as console:
         page = ask(console, "/lock?name=orders").text
     assert "<dt>Held for</dt><dd>not known</dd>" in page
+
+
+def test_a_program_is_told_of_a_filter_that_does_not_exist(redis_url: str) -> None:
+    """It would take all locks for those of dead holders; a reader sees which filter is chosen."""
+    with served(redis_url) as console:
+        for words, named in (("show=daed", "dead, deadlock"), ("sort=-hold", "held")):
+            refused = ask(console, f"/locks.json?{words}")
+            assert refused.status == 400
+            assert named in json.loads(refused.text)["problem"]
+        assert ask(console, "/locks.json?show=dead&sort=-held").status == 200
+        assert ask(console, "/?show=daed").status == 200

@@ -159,12 +159,16 @@ class Console:
         snapshot = self.watch.snapshot
         search = request.query_params.get("q", "")
         chosen = request.query_params.get("show", "")
+        sort = request.query_params.get("sort", "")
+        unknown = _unknown(chosen, sort)
+        if unknown and str(request.scope["path"]).endswith(JSON):
+            return JSONResponse({"problem": unknown}, status_code=400)
         found = snapshot.locks
         if search or chosen in FILTERS:
             found = tuple(info for info in found if _matches(info, search, chosen))
-        order = request.query_params.get("sort", "")
-        if order.removeprefix("-") in COLUMNS:
-            found = in_order(found, order)
+        sort = sort if sort.removeprefix("-") in COLUMNS else ""
+        if sort:
+            found = in_order(found, sort)
         first = _whole(request.query_params.get("from", ""))
         page = found[first : first + PAGE]
         return self._page(
@@ -177,8 +181,8 @@ class Console:
                 "counts": snapshot.counts,
                 "chart": _plain(self.watch.history.chart()),
             },
-            turned=partial(_turned, order),
-            sort=order if order.removeprefix("-") in COLUMNS else "",
+            turned=partial(_turned, sort),
+            sort=sort,
             chart=self.watch.history.chart(),
             locks=page,
             found=len(found),
@@ -566,6 +570,18 @@ def make_app(watch: Watch, access: Access) -> Gate:
         exception_handlers={InterlockError: console.failed},
     )
     return Gate(app, console)
+
+
+def _unknown(chosen: str, sort: str) -> str:
+    """Return in words which filter or column does not exist; an empty text if both do.
+
+    A program must not take all locks for those that it asked for.
+    """
+    if chosen and chosen not in FILTERS:
+        return f"show must be one of {', '.join(FILTERS)}, not {chosen!r}"
+    if sort and sort.removeprefix("-") not in COLUMNS:
+        return f"sort must be one of {', '.join(COLUMNS)}, perhaps behind a -, not {sort!r}"
+    return ""
 
 
 def _turned(order: str, column: str) -> str:
