@@ -84,6 +84,17 @@ async def test_a_release_makes_no_lost_semaphore(
     assert await owner.do(semaphore.available_permits) == 2
 
 
+async def test_a_release_after_a_delete(plain: Stage) -> None:
+    """A client that has removed a semaphore makes it anew by a release."""
+    owner = plain.owner()
+    semaphore = plain.lock(plain.client())
+    assert await owner.do(semaphore.try_set_permits, 2)
+    assert await owner.do(semaphore.acquire)
+    assert await owner.do(semaphore.delete)
+    await owner.do(semaphore.release, 3)
+    assert await owner.do(semaphore.available_permits) == 3
+
+
 async def test_a_waiter_sets_a_lost_number(plain: Stage) -> None:
     """A waiter that looks again finds the semaphore missing, sets the number and gets a permit."""
     owner, semaphore = plain.owner(), plain.lock(plain.client(poll_cap=0.3), permits=1)

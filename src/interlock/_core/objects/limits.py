@@ -40,8 +40,12 @@ class Limits:
                 self._taken.clear()
             self._taken.add(key)
 
+    def note_deleted(self, key: str) -> None:
+        """Note that this client has removed *key*: so it is not lost."""
+        self._taken.discard(key)
+
     def was_there(self, key: str) -> bool:
-        """Return whether this client has taken permits of *key*."""
+        """Return whether this client has taken permits of *key*, and not removed it since."""
         return key in self._taken
 
     def known(self, key: str, permits: int) -> bool:

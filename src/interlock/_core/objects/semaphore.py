@@ -299,6 +299,8 @@ class Semaphore:
         Source:
             RSemaphore.delete.
         """
+        if self._limits is not None:
+            self._limits.note_deleted(self.key)
         return (yield from delete(self._requests, self.key))
 
     def available_permits(self) -> Op[int]:
