@@ -7,6 +7,7 @@ that process runs any code in Python.
 from __future__ import annotations
 
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -235,11 +236,36 @@ def test_a_released_lock_is_not_renewed(redis_client: redis.Redis, redis_url: st
         wait_until(lambda: not redis_client.exists("name"), 20, "the end of the lease")
 
 
+@pytest.mark.filterwarnings("ignore:.* was never released")
+def test_a_hold_without_an_owner_is_not_renewed(redis_url: str) -> None:
+    """A hold of a name that nobody uses any more ends with its lease, as the warning says."""
+    with interlock.connect(redis_url, renew_in="process", lease=2) as client:
+        session = client._driver.session
+        backup = session.backup
+        assert isinstance(backup, native_renewal.NativeRenewal)
+
+        def use() -> None:
+            assert client.lock("name", owner="somebody").acquire()
+
+        user = threading.Thread(target=use)
+        user.start()
+        user.join()
+        [hold] = session.holds
+        assert backup._kept
+        wait_until(lambda: not backup._kept, 20, "the end of the renewal")
+        assert hold.state == "held"
+
+
 def test_the_thread_in_c_logs_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows the password, the user, the database, and Unix sockets; no thread of ours helps."""
-    users = ("app on >secret ~* &* +@all",)
+    users = ("app on >secret ~* &* +@all", "open on nopass ~* &* +@all")
     with RedisServer(password="default", users=users) as server:
-        for url in (server.url(db=3), server.url(2, "app", "secret"), server.unix_url(db=1)):
+        for url in (
+            server.url(db=3),
+            server.url(2, "app", "secret"),
+            server.unix_url(db=1),
+            f"redis://open@127.0.0.1:{server.port}",
+        ):
             client = interlock.connect(url, renew_in="process", lease=0.6)
             watchdog = client._driver.session.watchdog
             # As if it had no turn.

@@ -196,12 +196,13 @@ class Endpoint:
 
     def login_commands(self) -> list[bytes]:
         """Return the commands after which a new connection can be used; each answers OK."""
-        login, given = self.login, (self._kwargs.get("username"), self._kwargs.get("password"))
+        login, user = self.login, self._kwargs.get("username")
+        password = self._kwargs.get("password")
         commands: list[bytes] = []
         if login is not None:
             commands.append(login.command())
-        elif given[1]:
-            commands.append(pack(("AUTH", *[part for part in given if part])))
+        elif user or password:
+            commands.append(pack(("AUTH", *([user] if user else []), password or "")))
         if self.db:
             commands.append(pack(("SELECT", self.db)))
         return commands

@@ -433,6 +433,7 @@ class Hold:
     def end_renewal(self) -> None:
         """Stop its renewal: it ends with its lease."""
         self.renewal = None
+        self.core.session.holds.leave_to_watchdog(self)
 
     def end_by(self, time: float) -> None:
         """End it at *time* although it is renewed; its present lease must not last longer."""
