@@ -401,7 +401,7 @@ publish("interlock.asyncio", Attempt, Unawaited)
 
 def _refuse_a_block(self: Unawaited[Any], *_: object) -> None:
     self.close()
-    name = getattr(self._coroutine, "__name__", "this")
+    name = getattr(self._coroutine, "__name__", "this")  # pyright: ignore[reportPrivateUsage]
     raise TypeError(
         f"{name}() is no block: write `await {name}()`; a block takes the lock itself, as in "
         "`async with client.lock(name) as hold:`"
