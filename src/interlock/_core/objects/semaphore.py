@@ -186,9 +186,9 @@ class Semaphore:
         part = section(self._line, permits)
         taken = yield from undoing(self._wait(part, request, permits, deadline), undo)
         if taken:
-            self._requests.end(request)
             if self._limits is not None:
                 self._limits.note_taken(self.key)
+            self._requests.end(request)  # last: an interruption after it undoes nothing
         elif request.unanswered:
             yield from self._session.clean_up_later(
                 self._undo_script(request),

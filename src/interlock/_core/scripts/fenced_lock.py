@@ -19,11 +19,16 @@ _SOURCES = {b"epoch": "epoch", b"clock": "clock", b"counter": "counter"}
 
 def _token_or_left(reply: Any) -> Grant | float:
     if reply.__class__ is list:  # faster than `match`
-        answer: list[Any] = [*reply, None, None]
+        answer: list[Any] = [*reply, None, None, None]
         held, value, source, *more = answer
-        if held == 1 and more == [None, None] and source.__class__ is bytes and source in _SOURCES:
+        if (
+            held == 1
+            and more == [None, None, None]
+            and source.__class__ is bytes
+            and source in _SOURCES
+        ):
             return Grant(number(value), _SOURCES[source])
-        if held == 0 and more == [None]:
+        if held == 0 and more == [None, None]:
             return seconds(value)
     raise ReplyShapeError(f"expected {{1, token, source}} or {{0, milliseconds}}, got {reply!r}")
 
