@@ -460,4 +460,4 @@ def test_a_card_waits_for_the_reason_of_a_loss() -> None:
     tell()
     args = [str(each) for each in writer.write(bench.now).args]
     [place] = [number for number, each in enumerate(args) if each.startswith("x ")]
-    assert json.loads(args[place + 1])["why"] == "stuck since noon"
+    assert json.loads(args[place + 1])["why"] == "force-released: stuck since noon"
