@@ -123,12 +123,12 @@ def test_a_greenlet_that_sleeps_keeps_its_holds(redis_url: str) -> None:
     program = """if True:
         from gevent import monkey; monkey.patch_all()
         import sys, time, gevent, interlock
-        client = interlock.connect(sys.argv[1], lease=0.9)
+        client = interlock.connect(sys.argv[1], lease=3)
         def work():
             other = client.lock("other")
             other.acquire()
             if client.try_lock("name"):
-                time.sleep(2)  # longer than the lease: a hold that sleeps is renewed
+                time.sleep(7)  # longer than the lease: a hold that sleeps is renewed
                 print(other.owned())
                 with client.lock("name") as hold:
                     print(hold.depth)
