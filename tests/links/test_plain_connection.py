@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import redis
 import redis.connection
 from tests.cli.cli_process import ENVIRON
 from tests.support.address import free_port
+from tests.support.patience import GIVE_UP, wait_until
 from tests.support.servers import RedisServer
 
 import interlock
@@ -180,6 +182,20 @@ def test_what_is_no_server_is_an_error(answer: bytes, error: type[Exception]) ->
         with pytest.raises(error):
             opened(f"redis://:secret@127.0.0.1:{listener.getsockname()[1]}")
         peer.join()
+
+
+def test_a_dropped_connection_closes_without_a_warning(redis_url: str) -> None:
+    """An interruption may drop a connection. It ends as one of redis-py's does."""
+    with redis.Redis.from_url(redis_url) as watcher:
+        before = len(watcher.client_list())
+        given = read_plain_url(redis_url)
+        assert given is not None
+        connection = PlainConnection(given, 5.0, 5.0)
+        connection.connect()
+        assert len(watcher.client_list()) == before + 1
+        del connection  # an unclosed socket would be told here
+        gc.collect()
+        wait_until(lambda: len(watcher.client_list()) == before, GIVE_UP, "it is closed")
 
 
 def test_a_forked_child_leaves_the_connection_open(server: RedisServer) -> None:

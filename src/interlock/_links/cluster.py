@@ -23,6 +23,7 @@ from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
+from interlock._core.scripts.source import question
 from interlock._links.endpoint import Endpoint
 from interlock._links.options import redact
 from interlock._links.replies import unconnected
@@ -42,11 +43,6 @@ _RANDOM = Random()  # noqa: S311 - no secret
 """Not the generator of the user, who may have seeded it."""
 PAUSE_AFTER_MOVED = 1.0
 """Seconds between two fetches after MOVED: each MOVED already tells where its own slot is."""
-QUESTION = "return redis.call('SPUBLISH')"
-"""A script that asks whether nodes take messages from scripts.
-
-It sends none: where scripts may call SPUBLISH, the error says that arguments are missing.
-"""
 PATIENCE = 1.0
 """Seconds that each node has to tell which node serves which slot."""
 
@@ -280,7 +276,7 @@ class Cluster:
                 raise
             return False
         try:
-            _ = node.ask(connection, "EVAL", QUESTION, "0")
+            _ = node.ask(connection, "EVAL", question("SPUBLISH"), "0")
         except ServerUnavailableError as error:
             return error.code != "FORBIDDEN"
         connection.disconnect()

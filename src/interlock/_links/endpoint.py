@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from interlock._hints import did_you_mean
 from interlock._links.login import Login
 from interlock._links.options import anonymous, parameters, read_options, read_pool, read_url
-from interlock._links.plain_connection import PlainConnection, read_plain_url
+from interlock._links.plain_connection import PlainConnection, login_words, read_plain_url
 from interlock._links.replies import unconnected
 from interlock._links.resp import pack
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
@@ -196,16 +196,10 @@ class Endpoint:
 
     def login_commands(self) -> list[bytes]:
         """Return the commands after which a new connection can be used; each answers OK."""
-        login, user = self.login, self._kwargs.get("username")
-        password = self._kwargs.get("password")
-        commands: list[bytes] = []
-        if login is not None:
-            commands.append(login.command())
-        elif user or password:
-            commands.append(pack(("AUTH", *([user] if user else []), password or "")))
-        if self.db:
-            commands.append(pack(("SELECT", self.db)))
-        return commands
+        user, password = self._kwargs.get("username"), self._kwargs.get("password")
+        if self.login is None:
+            return [pack(words) for words in login_words(user, password, self.db)]
+        return [self.login.command(), *(pack(words) for words in login_words(None, None, self.db))]
 
     def present(self) -> Endpoint | None:
         """Return the server that it leads to now; None if that is not known yet."""

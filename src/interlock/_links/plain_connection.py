@@ -48,6 +48,16 @@ def read_plain_url(url: str) -> dict[str, Any] | None:
     return given
 
 
+def login_words(user: str | None, password: str | None, db: int) -> list[tuple[str, ...]]:
+    """Return the commands after which a new connection can be used; each answers OK."""
+    commands: list[tuple[str, ...]] = []
+    if user or password:
+        commands.append(("AUTH", *([user] if user else []), password or ""))
+    if db:
+        commands.append(("SELECT", str(db)))
+    return commands
+
+
 class PlainConnection:
     """The connection; it has the methods of redis-py's that are used here.
 
@@ -76,21 +86,12 @@ class PlainConnection:
         given = self._given
         self._sock = self._unix(given["path"]) if "path" in given else self._tcp()
         self._sock.settimeout(self._timeout)
-        user, password = given.get("username"), given.get("password")
-        if user or password:
-            self.send_command("AUTH", *([user] if user else []), password or "")
+        for words in login_words(given.get("username"), given.get("password"), given.get("db", 0)):
+            self.send_command(*words)
             try:
                 _ = self.read_response()
             except ReplyError as error:
-                if error_code(str(error)) == "ERR":
-                    raise ReplyError(f"WRONGPASS {_uncoded(error)}") from None
-                raise
-        if given.get("db"):
-            self.send_command("SELECT", str(given["db"]))
-            try:
-                _ = self.read_response()
-            except ReplyError as error:
-                raise ReplyError(_uncoded(error)) from None
+                raise _of_login(words[0], error) from None
 
     def _tcp(self) -> socket.socket:
         host, port = self._given.get("host", "localhost"), self._given.get("port", 6379)
@@ -122,6 +123,11 @@ class PlainConnection:
                 connected.shutdown(socket.SHUT_RDWR)
         connected.close()
 
+    def __del__(self) -> None:
+        """Close, as redis-py's connections do: an interruption may drop one that is open."""
+        with suppress(Exception):  # the interpreter may exit
+            self.disconnect()
+
     def send_command(self, *words: str) -> None:
         """Send a command."""
         self._connected().sendall(pack(words))
@@ -148,5 +154,9 @@ class PlainConnection:
         return self._sock
 
 
-def _uncoded(error: ReplyError) -> str:
-    return str(error).removeprefix("ERR ")
+def _of_login(command: str, error: ReplyError) -> ReplyError:
+    """Return what the *error* of a *command* that logs in means."""
+    uncoded = str(error).removeprefix("ERR ")
+    if command == "SELECT":
+        return ReplyError(uncoded)
+    return ReplyError(f"WRONGPASS {uncoded}") if error_code(str(error)) == "ERR" else error

@@ -156,8 +156,7 @@ def election_of(key: str) -> str:
 
 def _within_braces(name: str) -> str:
     """Return *name* without the braces that `names.prefix_name` has put around it."""
-    around = name.startswith("{") and name.endswith("}") and "{" not in name[1:]
-    return name[1:-1] if around else name
+    return name[1:-1] if names.shares_channels(name) else name
 
 
 def semaphore_of(key: str) -> str:

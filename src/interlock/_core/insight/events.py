@@ -8,19 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from interlock._core.model.holds import GONE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from interlock.errors import LossReason
 
 
-_GONE = "deleted, evicted, or the server lost its data or stepped its clock"
-
-
 def tell_loss(reason: LossReason, detail: str = "") -> str:
     """Return *reason* and *detail* of a loss in words, for messages and logs."""
     if reason == "server lost it":
-        return f"gone from the server ({detail or _GONE})"
+        return f"gone from the server ({detail or GONE})"
     return f"{reason}: {detail}" if detail else reason
 
 

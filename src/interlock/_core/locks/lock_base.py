@@ -49,7 +49,6 @@ from typing import TYPE_CHECKING, Literal, Self
 from interlock._core.insight.events import tell_loss
 from interlock._core.insight.forced_note import ask_why, leave_note, leave_notes, take_note_back
 from interlock._core.locks.doubt import end_doubt
-from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Step, Wait, failing, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
 from interlock._core.model.replication import Replication
@@ -382,12 +381,8 @@ class LockBase(ABC):
 
     @property
     def stands_in_queue(self) -> bool:
-        """Return whether clients that wait for it stand in a queue on the server.
-
-        Not if another name has the same queue: a release would give it to a client that waits for
-        that name.
-        """
-        return self._session.has_queues and not names.shares_channels(self.key)
+        """Return whether clients that wait for it stand in a queue on the server."""
+        return self._session.queues_for(self.key)
 
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold as known locally, even if it is lost."""

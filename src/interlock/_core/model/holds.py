@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from interlock.errors import InterlockError, LossReason
     from interlock.options import Options
 
+GONE = "deleted, evicted, or the server lost its data or stepped its clock"
+"""What may have happened to a hold that is gone without a note."""
 UNASKED = "deleted, evicted, released by force, or the server lost its data or stepped its clock"
 """What may have happened to a hold that is gone, if nobody could be asked why."""
-GIVEN_BACK = (
-    "given back by its id, deleted, evicted, or the server lost its data or stepped its clock"
-)
+GIVEN_BACK = f"given back by its id, {GONE}"
 """What may have happened to a permit that is gone without a note."""
 DRIFT = 0.001
 """The limit for the difference between two clocks' rates: 500 ppm each, as of a bad quartz."""
@@ -868,7 +868,7 @@ class Holds:
         """Note the renewals of *hold* that are not noted yet; see `BackedHolds`."""
 
     def leave_to_watchdog(self, hold: Hold) -> None:
-        """Let nothing but the watchdog renew *hold*; see `BackedHolds`."""
+        """Remove *hold* from the backup, if there is one; see `BackedHolds`."""
 
     def of_key(self, key: str) -> list[Hold]:
         """Return all of this client's holds of *key*."""

@@ -111,11 +111,6 @@ class Semaphore:
         self._requests = IdempotentCalls(session, self.key)
 
     @property
-    def _stands_in_queue(self) -> bool:
-        """Return whether clients that wait for permits stand in a queue; as for locks."""
-        return self._session.has_queues and not names.shares_channels(self.key)
-
-    @property
     def unset(self) -> bool:
         """Return whether `set_up` comes before the next call; no round trip."""
         permits, limits = self._permits, self._limits
@@ -318,7 +313,7 @@ class Semaphore:
                     # A waiter that came meanwhile relies on a place in the queue: it must ask.
                     session.waiters.freed(part, ours=True)
                 return True
-        if self._stands_in_queue and session.clock() < deadline:
+        if session.queues_for(self.key) and session.clock() < deadline:
             self._make_place(part, permits)
         taken = yield from wait_in_queue(
             session, part, deadline, SHARED, self._try, part, request, permits, deadline
@@ -391,7 +386,7 @@ class Semaphore:
         taken = yield from self._requests.send(request, call)
         if not taken:
             return NEVER
-        if taken == OVERTOOK and waits and self._stands_in_queue:
+        if taken == OVERTOOK and waits and session.queues_for(self.key):
             # From its next acquire on, the client stands in the queue.
             self._make_place(part, permits, waits=False)
         if place is not None and call.queued:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.names import shares_channels, waiting_queue
 from interlock._core.scripts.script import (
     Grant,
     ReplyShapeError,
@@ -19,6 +18,7 @@ from interlock._core.scripts.script import (
     released,
     seconds,
     text,
+    with_queue,
 )
 from interlock.errors import WrongTypeError
 
@@ -119,10 +119,8 @@ def lock_release(
     *leaving* has the id of the client if it leaves the queue.
     """
     args: tuple[str | int, ...] = (holder, depth, channel, *leaving)
-    if depth == 0 and publish and not shares_channels(lock):
-        keys = (lock, waiting_queue(channel))
-        return Eval(_LOCK_RELEASE[publish], keys, args, deadline, spare=True)
-    return Eval(_LOCK_RELEASE[publish], (lock,), args, deadline)
+    keys, spare = with_queue((lock,), publish if depth == 0 else "", channel)
+    return Eval(_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
 
 
 def lock_hand_over(

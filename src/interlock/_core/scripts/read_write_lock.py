@@ -20,6 +20,7 @@ from interlock._core.scripts.script import (
     load_variants,
     milliseconds,
     released,
+    with_queue,
 )
 
 if TYPE_CHECKING:
@@ -92,18 +93,9 @@ def read_lock_release(
     """
     above = range(depth, max(former, depth + 1))
     entries = [names.read_entry(prefix, holder, n + 1) for n in above]
-    keys, spare = _with_queue((lock, *entries), depth, publish, channel)
+    keys, spare = with_queue((lock, *entries), publish if depth == 0 else "", channel)
     args = (holder, depth, prefix, channel, len(entries))
     return Eval(_READ_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
-
-
-def _with_queue(
-    keys: tuple[str, ...], depth: int, publish: str, channel: str
-) -> tuple[tuple[str, ...], bool]:
-    """Return the keys of a release to *depth*, and whether the queue is the last of them."""
-    if depth > 0 or not publish or names.shares_channels(keys[0]):
-        return keys, False
-    return (*keys, names.waiting_queue(channel)), True
 
 
 def read_lock_renew(
@@ -137,7 +129,7 @@ def write_lock_release(
     *leaving* has the id of the client if it leaves the queue.
     """
     args: tuple[str | int, ...] = (holder, depth, prefix, channel, *leaving)
-    keys, spare = _with_queue((lock,), depth, publish, channel)
+    keys, spare = with_queue((lock,), publish if depth == 0 else "", channel)
     return Eval(_WRITE_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
 
 

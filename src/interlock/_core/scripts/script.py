@@ -6,6 +6,7 @@ import re
 from pkgutil import get_data
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Script
 from interlock._core.model.foreign_text import safe
 from interlock._core.scripts.source import sent
@@ -82,6 +83,17 @@ def _read(path: str) -> str:
     text = get_data("interlock._core", f"lua/{path}")
     assert text is not None  # every loader of packages can read data
     return text.decode()
+
+
+def with_queue(keys: tuple[str, ...], publish: str, channel: str) -> tuple[tuple[str, ...], bool]:
+    """Return the keys of a call about *keys*, and whether the queue of waiters is the last one.
+
+    Without messages there is no queue. Nor is there one for the first key if another name has the
+    same channels.
+    """
+    if not publish or names.shares_channels(keys[0]):
+        return keys, False
+    return (*keys, names.waiting_queue(channel)), True
 
 
 def milliseconds(seconds: float) -> int:

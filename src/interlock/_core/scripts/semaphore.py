@@ -8,8 +8,16 @@ call's latch, which is removed.
 from __future__ import annotations
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.names import shares_channels, waiting_queue
-from interlock._core.scripts.script import done, load, load_variants, milliseconds, number, released
+from interlock._core.model.names import waiting_queue
+from interlock._core.scripts.script import (
+    done,
+    load,
+    load_variants,
+    milliseconds,
+    number,
+    released,
+    with_queue,
+)
 
 
 def _permits(reply: object) -> int | None:
@@ -39,16 +47,9 @@ def semaphore_acquire(
     deadline: float = NEVER,
 ) -> Eval[int]:
     """Take *permits*; 0 if too few are free, 2 if others wait in the queue, else 1."""
-    keys, spare = _with_queue((semaphore, request, spent), publish, channel)
+    keys, spare = with_queue((semaphore, request, spent), publish, channel)
     args = (permits, milliseconds(ttl))
     return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare=spare)
-
-
-def _with_queue(keys: tuple[str, ...], publish: str, channel: str) -> tuple[tuple[str, ...], bool]:
-    """Return the keys of a call, and whether the queue is the last of them."""
-    if not publish or shares_channels(keys[0]):
-        return keys, False
-    return (*keys, waiting_queue(channel)), True
 
 
 def stand_in_queue(call: Eval[int], me: str, channel: str, *, more: bool, keep: float) -> None:
@@ -87,7 +88,7 @@ def semaphore_release(
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Add *permits*; False if there is no such semaphore and *create* is 0."""
-    keys, spare = _with_queue((semaphore, request, spent), publish, channel)
+    keys, spare = with_queue((semaphore, request, spent), publish, channel)
     args = (permits, create, milliseconds(ttl), channel)
     return Eval(_SEMAPHORE_RELEASE[publish], keys, args, deadline, spare=spare)
 

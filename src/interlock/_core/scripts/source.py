@@ -56,6 +56,14 @@ end """.replace("\n", " ")
 """The function that tells the time, for scripts that need it."""
 
 
+def question(publish: str) -> str:
+    """Return a script that asks whether the server takes *publish* from scripts.
+
+    It sends no message: where scripts may call it, the error says that arguments are missing.
+    """
+    return f"return redis.call('{publish}')"
+
+
 def sent(source: str, publish: str = "") -> str:
     """Return the text that a server is sent for *source*.
 

@@ -80,7 +80,7 @@ class BackedHolds(Holds):
         self._backup.catch_up(hold)
 
     def leave_to_watchdog(self, hold: Hold) -> None:
-        """Let nothing but the watchdog renew *hold*."""
+        """Remove *hold* from the backup: the watchdog alone renews it, or nothing does."""
         self._backup.forget(hold)
 
 

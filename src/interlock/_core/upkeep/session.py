@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from interlock._core.insight.observing import Observing
 from interlock._core.model.effects import NEVER, Cleanup, Eval, R, Wait, undoing
 from interlock._core.model.holds import Holds, State
-from interlock._core.model.names import check_one_slot
+from interlock._core.model.names import check_one_slot, shares_channels
 from interlock._core.upkeep.backup import BackedHolds, BackedWatchdog
 from interlock._core.upkeep.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
@@ -120,6 +120,14 @@ class Session:
         """
         return self.publish == "SPUBLISH" if self.clustered else bool(self.publish)
 
+    def queues_for(self, key: str) -> bool:
+        """Return whether clients that wait for *key* stand in a queue on the server.
+
+        Not if another name has the same queue: a release would give it to a client that waits for
+        that name.
+        """
+        return self.has_queues and not shares_channels(key)
+
     @property
     def may_hand_over(self) -> bool:
         """Return whether a lock may go from one waiter of this client to the next.
@@ -197,8 +205,7 @@ class Session:
         """Note that *hold* is lost; return the function that tells of it, to be called once."""
         held = hold.state in (State.HELD, State.ENDING)
         listeners = hold.lose(reason)
-        if self.backup is not None:
-            self.backup.forget(hold)
+        self.holds.leave_to_watchdog(hold)
         if held:
             hold.leave_open()
 

@@ -38,6 +38,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from interlock._core.scripts.source import question
 from interlock._drivers.background.log import log_lack
 from interlock._drivers.process import clock
 from interlock._drivers.process.lifecycle import report
@@ -60,13 +61,8 @@ if TYPE_CHECKING:
 PING_INTERVAL = 5.0
 IDLE_INTERVAL = 0.5
 """Seconds between two looks for channels that nobody waits for any more."""
-QUESTION = "return redis.call('PUBLISH')"
-"""A script that asks whether the server takes messages from scripts.
-
-It sends none: where scripts may call PUBLISH, the error says that arguments are missing.
-"""
 ASKED = b""
-"""Stands for that question among channels."""
+"""Stands, among channels, for the question whether scripts may send messages."""
 FIRST_RECONNECT_PAUSE = 0.05
 LONGEST_RECONNECT_PAUSE = 2.0
 
@@ -594,7 +590,7 @@ class Subscriber:
                 self._place(channel)
 
     def be_silent(self) -> None:
-        """Let waiters poll: the server refuses to send messages from scripts."""
+        """Note that the server refuses messages from scripts, so that waiters poll."""
         self.announces = False
         log_lack(
             "messages.refused",
@@ -675,7 +671,7 @@ class _Lane(NodeSubscriber):
             self._whole.announces = True
             self._unanswered.append((b"eval", [ASKED]))
             with suppress(InterlockError):  # the thread sees it when it reads
-                connection.send("EVAL", QUESTION, 0)
+                connection.send("EVAL", question("PUBLISH"), 0)
 
     def listen(self) -> None:
         """Subscribe to the questions of operators; they go to all nodes of a cluster."""
