@@ -15,21 +15,15 @@ from interlock._core.scripts.script import (
 )
 
 _SOURCES = {b"epoch": "epoch", b"clock": "clock", b"counter": "counter"}
+_ENDS = [[source] for source in _SOURCES]
 
 
 def _token_or_left(reply: Any) -> Grant | float:
-    if reply.__class__ is list:  # faster than `match`
-        answer: list[Any] = [*reply, None, None, None]
-        held, value, source, *more = answer
-        if (
-            held == 1
-            and more == [None, None, None]
-            and source.__class__ is bytes
-            and source in _SOURCES
-        ):
-            return Grant(number(value), _SOURCES[source])
-        if held == 0 and more == [None, None]:
-            return seconds(value)
+    if reply.__class__ is list:  # `match` takes a tenth of a pair's instructions
+        if reply[:1] == [1] and reply[2:] in _ENDS:
+            return Grant(number(reply[1]), _SOURCES[reply[2]])
+        if reply[:-1] == [0]:
+            return seconds(reply[1])
     raise ReplyShapeError(f"expected {{1, token, source}} or {{0, milliseconds}}, got {reply!r}")
 
 
