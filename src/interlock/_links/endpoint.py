@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from interlock._hints import did_you_mean
 from interlock._links.login import Login
-from interlock._links.options import anonymous, parameters, read_options, read_pool, read_url
+from interlock._links.options import (
+    anonymous,
+    parameters,
+    read_options,
+    read_pool,
+    read_url,
+    redis_py,
+)
 from interlock._links.plain_connection import PlainConnection, login_words, read_plain_url
 from interlock._links.replies import unconnected
 from interlock._links.resp import pack
@@ -65,13 +72,6 @@ class Origin(Protocol):
         Errors as `Endpoint.connect`.
         """
         ...
-
-
-def _redis_py() -> Any:
-    """Return what is used of redis-py's connections, loaded when it is first needed."""
-    from interlock._links import redis_connections  # noqa: PLC0415 - it takes long
-
-    return redis_connections
 
 
 def _unnoticed(connection: Any, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -234,7 +234,7 @@ class Endpoint:
         options = {
             key: self._kwargs[key] for key in self._kwargs if key not in ("host", "port", "db")
         }
-        limit, ours = min(timeout, self.connect_timeout or timeout), _redis_py()
+        limit, ours = min(timeout, self.connect_timeout or timeout), redis_py()
         connection_class = ours.SettledTLS if self.tls else self._class(ours.sync)
         return {
             **options,
@@ -274,7 +274,7 @@ class Endpoint:
             raise ConfigError(f"the database of {self.where} must be a number from 0")
         if self._plain:
             return
-        connection_class = self._class(_redis_py().sync)
+        connection_class = self._class(redis_py().sync)
         known = parameters(connection_class)
         if unknown := sorted(set(self._kwargs) - known):
             raise ConfigError(
@@ -282,7 +282,7 @@ class Endpoint:
             )
         try:
             connection_class(**self._kwargs, **anonymous())
-        except (TypeError, ValueError, _redis_py().RedisError) as error:
+        except (TypeError, ValueError, redis_py().RedisError) as error:
             raise ConfigError(f"bad options for {self.where}: {error}") from error
 
     def _class(self, module: Any) -> Any:
@@ -345,7 +345,7 @@ class Endpoint:
             if self.tls:
                 # With TLS 1.3 the server refuses our certificate only after the handshake.
                 connection.send_command("PING")
-                with suppress(_redis_py().ResponseError):  # any answer will do
+                with suppress(redis_py().ResponseError):  # any answer will do
                     connection.read_response()
         except BaseException as error:
             connection.disconnect()
@@ -362,7 +362,7 @@ class Endpoint:
             limit = min(timeout, self.connect_timeout or timeout)
             return PlainConnection(self._kwargs, timeout, limit)
         answered = None if self.login is None else self.login.now()
-        return self._new(_redis_py().sync, _redis_py().once(), timeout, answered)
+        return self._new(redis_py().sync, redis_py().once(), timeout, answered)
 
     def ask(self, connection: Any, *command: str) -> Any:
         """Return the reply to *command*; on an error, close the *connection* (of `connect`).
@@ -392,13 +392,13 @@ class Endpoint:
         if self._prepare is not None:
             _ = await asyncio.get_running_loop().run_in_executor(None, self._prepare)
         answered = None if self.login is None else await self.login.now_async()
-        connection = self._new(_redis_py().aio, _redis_py().once_async(), timeout, answered)
+        connection = self._new(redis_py().aio, redis_py().once_async(), timeout, answered)
         self.opening(connection, asyncio.get_running_loop())
         try:
             await connection.connect()
             if self.tls:
                 await connection.send_command("PING")
-                with suppress(_redis_py().ResponseError):
+                with suppress(redis_py().ResponseError):
                     await connection.read_response()
         except BaseException as error:
             await connection.disconnect(nowait=True)

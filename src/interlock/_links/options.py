@@ -22,11 +22,11 @@ _PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
 _DEFAULTED = ("socket_timeout", "socket_connect_timeout", "max_connections", "connection_pool")
 
 
-def _redis_py() -> Any:
-    """Return redis-py's connections, loaded when they are first needed."""
-    import redis.connection  # noqa: PLC0415 - it takes long
+def redis_py() -> Any:
+    """Return what is used of redis-py's connections, loaded when it is first needed."""
+    from interlock._links import redis_connections  # noqa: PLC0415 - it takes long
 
-    return redis.connection
+    return redis_connections
 
 
 def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
     """
     shown = redact(shown or url)
     # By `getattr`, because it has no types.
-    parse: Callable[[str], dict[str, Any]] = getattr(_redis_py(), "parse_url")  # noqa: B009
+    parse: Callable[[str], dict[str, Any]] = getattr(redis_py().sync, "parse_url")  # noqa: B009
     try:
         kwargs = parse(url)
         _ = urlsplit(url).port
@@ -81,7 +81,7 @@ def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
     """
     given = dict(options)
     tls = given.pop("ssl", False)
-    plain = _redis_py().SSLConnection if tls else _redis_py().Connection
+    plain = redis_py().sync.SSLConnection if tls else redis_py().sync.Connection
     connection_class = given.pop("connection_class", plain)
     for name in _DEFAULTED:
         given.pop(name, None)
@@ -113,7 +113,7 @@ def anonymous() -> dict[str, None]:
 
     Older versions of redis-py (before 7.2) take two options instead of ``driver_info``.
     """
-    if "driver_info" in parameters(_redis_py().Connection):
+    if "driver_info" in parameters(redis_py().sync.Connection):
         return {"driver_info": None}
     return {"lib_name": None, "lib_version": None}
 
