@@ -104,7 +104,11 @@ def test_a_holder_that_comes_before_its_renewal_hears_the_reason(
         with pytest.raises(HoldLostError, match=f"force-released: {REASON}") as told:
             _ = lock.release() if step == "release" else lock.extend(60)
         assert told.value.detail == REASON
-    assert any(f"(force-released: {REASON})" in each for each in caplog.messages)
+    wait_until(
+        lambda: any(f"(force-released: {REASON})" in each for each in caplog.messages),
+        10,
+        "the log tells it",
+    )
 
 
 def test_a_loss_is_told_soon_though_the_reason_never_comes(

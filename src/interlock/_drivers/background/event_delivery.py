@@ -100,7 +100,8 @@ class Outbox:
         deadline = clock.now() + timeout
         self._ending = True
         self._wakeup.set()
-        while self._running and self._queue and clock.now() < deadline:
+        # The queue is empty before its last event is delivered, so the thread's end counts.
+        while self._running and clock.now() < deadline:
             time.sleep(0.002)
 
     def _start(self) -> None:
