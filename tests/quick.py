@@ -75,6 +75,7 @@ ELSEWHERE = (
     "interlock.celery*",
     "interlock.django*",
     "interlock.fastapi*",
+    "interlock.pydantic_ai",
     "interlock.rq*",
     "interlock.cli.console",
     "interlock.cli.deadlocks",
