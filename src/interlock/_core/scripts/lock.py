@@ -119,7 +119,7 @@ def lock_release(
     *leaving* has the id of the client if it leaves the queue.
     """
     args: tuple[str | int, ...] = (holder, depth, channel, *leaving)
-    keys, spare = with_queue((lock,), publish if depth == 0 else "", channel)
+    keys, spare = ((lock,), False) if depth else with_queue((lock,), publish, channel)
     return Eval(_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
 
 
