@@ -33,6 +33,7 @@ WORDS = [
     (r"interlock\._drivers\.tasks\b", "interlock._drivers.threads"),
     (r"interlock\.asyncio\b", "interlock.sync"),
     (r"\bAsyncDriver\b", "ThreadDriver"),
+    (r"\bAwaitedDriver\b", "BlockingDriver"),
     (r"\bT \| Awaitable\[T\]", "T"),
     (r"\bAwaitable\[(.*?)\]", r"\1"),
     (r"It runs in the event loop\.", "It runs in a thread of the client's."),

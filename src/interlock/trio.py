@@ -7,7 +7,7 @@ cancels a scope by ``hold.on_lost(scope.cancel)``. See docs/how-to/trio.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from interlock import asyncio as _asyncio
 from interlock._drivers.trio import TrioDriver
@@ -15,7 +15,7 @@ from interlock._links.urls import open_url
 from interlock.options import Options
 
 if TYPE_CHECKING:
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
 
@@ -34,5 +34,5 @@ def connect(url: str | None = None, *, options: Options | None = None, **changes
 class Client(_asyncio.Client):
     """Makes locks on one server; `interlock.asyncio.Client` documents its methods."""
 
-    def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> AsyncDriver:
-        return cast("AsyncDriver", TrioDriver(servers, options))
+    def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> AwaitedDriver:
+        return TrioDriver(servers, options)

@@ -526,8 +526,7 @@ def home(session: Client) -> AsyncDriver:
     Raises:
         ConfigError: it is not a client for asyncio.
     """
-    leads = cast("Callable[[], object]", session.home or (lambda: None))
-    driver = leads()
+    driver = session.home()
     if not isinstance(driver, AsyncDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
     return driver

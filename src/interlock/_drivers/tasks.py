@@ -7,7 +7,7 @@ import threading
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 from interlock._drivers.process.lifecycle import report
 from interlock._drivers.process.stacks import TaskOwner
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.holds import Owner, Possession
-    from interlock._core.upkeep.session import Session
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.errors import LossReason
 
 _owners: dict[int, tuple[Owner, weakref.ref[asyncio.Task[object]]]] = {}
@@ -55,24 +55,6 @@ def _introduced(task: asyncio.Task[object]) -> Owner:
     return owner
 
 
-class Event(Protocol):
-    """An event that a task waits for."""
-
-    async def wait(self) -> object:
-        """Wait until it is set."""
-        ...
-
-
-class Driver(Protocol):
-    """The part of a client's driver that events need."""
-
-    session: Session
-
-    def bell(self) -> tuple[Event, Callable[[], None]]:
-        """Return an event that a task can wait for, and a function that sets it from any thread."""
-        ...
-
-
 class LostEvent:
     """An event that is set when a hold has ended without being released.
 
@@ -81,7 +63,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: Driver, hold: Possession) -> None:
+    def __init__(self, driver: AwaitedDriver, hold: Possession) -> None:
         self._driver = driver
         self._hold = hold
 

@@ -9,7 +9,7 @@ import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
+from typing import TYPE_CHECKING, NoReturn, Unpack, cast
 
 from interlock._core.model.effects import (
     NEVER,
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Client
     from interlock._core.model.holds import Owner, Possession
     from interlock._core.queue.waiter import Waiter
+    from interlock._drivers.protocol import BlockingDriver
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.errors import LossReason
@@ -107,7 +108,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: ThreadDriver, hold: Possession) -> None:
+    def __init__(self, driver: BlockingDriver, hold: Possession) -> None:
         self._driver = driver
         self._hold = hold
 
@@ -146,8 +147,7 @@ def home(session: Client) -> ThreadDriver:
     Raises:
         ConfigError: it is not a client for threads.
     """
-    leads: Any = session.home
-    driver = None if leads is None else leads()
+    driver = session.home()
     if not isinstance(driver, ThreadDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
     return driver

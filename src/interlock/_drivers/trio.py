@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import trio
 
@@ -26,7 +26,7 @@ from interlock._traceback import shorten
 from interlock.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from interlock._core.model.holds import Possession
     from interlock._core.queue.waiter import Waiter
@@ -136,6 +136,11 @@ class TrioDriver:
         """Return whether `close` was called."""
         return self._threads.closed
 
+    @property
+    def ending(self) -> lifecycle.Ending:
+        """Return the end of the client."""
+        return self._threads.ending
+
     def named_owner(self, name: str) -> Owner:
         """Return the owner that the word *name* stands for."""
         return self._threads.named_owner(name)
@@ -226,7 +231,7 @@ class TrioDriver:
         if not hold.listen(listener):
             listener()
 
-    def start(self, run: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Awaitable[None]]:
         """Start a system task that performs *run*; return a function that waits for its end.
 
         In the task itself that function returns at once.

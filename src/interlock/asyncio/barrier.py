@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.barrier import Barrier as CoreBarrier
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 
 
@@ -48,7 +48,7 @@ class Barrier:
 
     def __init__(
         self,
-        driver: AsyncDriver,
+        driver: AwaitedDriver,
         core: CoreBarrier,
         *,
         timeout: Duration | None = None,

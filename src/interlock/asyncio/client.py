@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 
     from interlock._core.insight.events import Observer
     from interlock._core.locks.lock_base import LockBase
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
@@ -133,7 +134,7 @@ class Client:
         self._limits = Limits(log_limit)
         self._permits = Limits(warn_other_permits, warn_no_permits, log_gone)
 
-    def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> AsyncDriver:
+    def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> AwaitedDriver:
         return AsyncDriver(servers, options)
 
     @classmethod

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.condition import Condition as CoreCondition
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.asyncio.hold import Hold
     from interlock.asyncio.lock import Lock
     from interlock.options import Duration
@@ -46,7 +46,7 @@ class Condition:
         lock: what its users hold.
     """
 
-    def __init__(self, driver: AsyncDriver, core: CoreCondition, lock: Lock) -> None:
+    def __init__(self, driver: AwaitedDriver, core: CoreCondition, lock: Lock) -> None:
         self._driver = driver
         self._core = core
         self.lock = lock

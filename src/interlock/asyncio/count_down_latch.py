@@ -9,7 +9,7 @@ from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from interlock._core.objects.count_down_latch import CountDownLatch as CoreLock
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 
 
@@ -23,7 +23,7 @@ class CountDownLatch:
         name: what it is called.
     """
 
-    def __init__(self, driver: AsyncDriver, core: CoreLock) -> None:
+    def __init__(self, driver: AwaitedDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core
         self.name = core.name

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from interlock._core.objects.election import Election as CoreElection
     from interlock._core.objects.election import LeaderInfo
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Election(Lock):
 
     def __init__(
         self,
-        driver: AsyncDriver,
+        driver: AwaitedDriver,
         core: CoreElection,
         *,
         timeout: Duration | None = None,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from interlock._core.model.holds import Hold as OneHold
     from interlock._core.model.holds import Owner, Possession
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 
 
@@ -63,7 +63,7 @@ class Hold:
 
     def __init__(
         self,
-        driver: AsyncDriver,
+        driver: AwaitedDriver,
         hold: Possession,
         claim: Claim | None = None,
     ) -> None:
@@ -298,7 +298,7 @@ class Hold:
             error.add_note(f"interlock: {trouble}")
 
 
-def kept(driver: AsyncDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
+def kept(driver: AwaitedDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
     """Return *hold* for a user; *caller* has it if the user drops that.
 
     Args:
@@ -311,7 +311,7 @@ def kept(driver: AsyncDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
 
 
 async def release_unclaimed(
-    driver: AsyncDriver, core: LockBase | LeasedSemaphore, owner: Owner, limit: float
+    driver: AwaitedDriver, core: LockBase | LeasedSemaphore, owner: Owner, limit: float
 ) -> None:
     """Release what *owner* acquired of *core*, did not keep, and cannot rely on any more.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 
 
@@ -39,7 +39,7 @@ class Permit(Hold):
 
     def __init__(
         self,
-        driver: AsyncDriver,
+        driver: AwaitedDriver,
         hold: core_permit.Permit | NoHold,
         claim: Claim | None = None,
     ) -> None:
@@ -110,7 +110,7 @@ class LeasedSemaphore:
         name: what it is called.
     """
 
-    def __init__(self, driver: AsyncDriver, core: CoreLock) -> None:
+    def __init__(self, driver: AwaitedDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core
         self.name = core.name

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import Owner, Possession
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 
 
@@ -59,7 +59,7 @@ class Lock:
 
     def __init__(
         self,
-        driver: AsyncDriver,
+        driver: AwaitedDriver,
         core: LockBase | CompositeLock,
         *,
         timeout: Duration | None = None,

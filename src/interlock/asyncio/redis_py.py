@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.model.effects import Op
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
 
 logger = logging.getLogger(__name__)
 
@@ -331,7 +331,7 @@ class Lock:
         return Hold(_driver(client), adopted)
 
 
-def _driver(client: Client) -> AsyncDriver:
+def _driver(client: Client) -> AwaitedDriver:
     return client._driver  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - one package
 
 

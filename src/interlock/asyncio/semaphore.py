@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.semaphore import Semaphore as CoreLock
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 
 
@@ -84,7 +84,7 @@ class Semaphore:
     """
 
     def __init__(
-        self, driver: AsyncDriver, core: CoreLock, *, timeout: Duration | None = None
+        self, driver: AwaitedDriver, core: CoreLock, *, timeout: Duration | None = None
     ) -> None:
         self._driver = driver
         self._recipe = core

@@ -14,7 +14,7 @@ from interlock.options import check_lease, check_reason
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.asyncio.hold import Hold
     from interlock.options import Duration
 
@@ -31,7 +31,7 @@ class Ticket:
     """
 
     def __init__(
-        self, driver: AsyncDriver, _text: str, _adopt: Callable[..., Awaitable[Hold]]
+        self, driver: AwaitedDriver, _text: str, _adopt: Callable[..., Awaitable[Hold]]
     ) -> None:
         self._driver = driver
         self._adopt = _adopt

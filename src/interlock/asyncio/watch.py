@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
     from interlock.inspection.watching import Change, Watcher
 
 PATIENCE = 0.5
@@ -57,7 +57,7 @@ class Watch:
     """
 
     def __init__(
-        self, driver: AsyncDriver, _name: str, _make: Callable[[], Watcher], _every: float
+        self, driver: AwaitedDriver, _name: str, _make: Callable[[], Watcher], _every: float
     ) -> None:
         self._driver = driver
         self._name = _name

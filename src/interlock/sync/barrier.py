@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.barrier import Barrier as CoreBarrier
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 
 
@@ -33,7 +33,7 @@ class Barrier:
 
     def __init__(
         self,
-        driver: ThreadDriver,
+        driver: BlockingDriver,
         core: CoreBarrier,
         *,
         timeout: Duration | None = None,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.model.holds import Owner
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 
 
@@ -91,7 +91,7 @@ def _members(locks: Sequence[object]) -> list[LockBase]:
     return members
 
 
-def _shared(core: CompositeLock, locks: Sequence[Lock]) -> tuple[ThreadDriver, Owner | None]:
+def _shared(core: CompositeLock, locks: Sequence[Lock]) -> tuple[BlockingDriver, Owner | None]:
     """Return the driver of *core*, which is of *locks*, and the ``owner=`` that they all name."""
     owners = {
         lock.core: lock._fixed_owner  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.condition import Condition as CoreCondition
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
     from interlock.sync.hold import Hold
     from interlock.sync.lock import Lock
@@ -46,7 +46,7 @@ class Condition:
         lock: what its users hold.
     """
 
-    def __init__(self, driver: ThreadDriver, core: CoreCondition, lock: Lock) -> None:
+    def __init__(self, driver: BlockingDriver, core: CoreCondition, lock: Lock) -> None:
         self._driver = driver
         self._core = core
         self.lock = lock

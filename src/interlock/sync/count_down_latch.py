@@ -10,7 +10,7 @@ from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from interlock._core.objects.count_down_latch import CountDownLatch as CoreLock
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 
 
@@ -24,7 +24,7 @@ class CountDownLatch:
         name: what it is called.
     """
 
-    def __init__(self, driver: ThreadDriver, core: CoreLock) -> None:
+    def __init__(self, driver: BlockingDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core
         self.name = core.name

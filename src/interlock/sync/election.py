@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from interlock._core.objects.election import Election as CoreElection
     from interlock._core.objects.election import LeaderInfo
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Election(Lock):
 
     def __init__(
         self,
-        driver: ThreadDriver,
+        driver: BlockingDriver,
         core: CoreElection,
         *,
         timeout: Duration | None = None,

@@ -10,7 +10,7 @@ from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from interlock._core.objects.event import Event as CoreEvent
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 
 
@@ -22,7 +22,7 @@ class Event:
         name: what it is called.
     """
 
-    def __init__(self, driver: ThreadDriver, core: CoreEvent) -> None:
+    def __init__(self, driver: BlockingDriver, core: CoreEvent) -> None:
         self._driver = driver
         self._core = core
         self.name = core.name

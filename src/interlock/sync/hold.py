@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from interlock._core.model.holds import Hold as OneHold
     from interlock._core.model.holds import Owner, Possession
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 
 
@@ -61,7 +61,7 @@ class Hold:
 
     def __init__(
         self,
-        driver: ThreadDriver,
+        driver: BlockingDriver,
         hold: Possession,
         claim: Claim | None = None,
     ) -> None:
@@ -285,7 +285,7 @@ class Hold:
             error.add_note(f"interlock: {trouble}")
 
 
-def kept(driver: ThreadDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
+def kept(driver: BlockingDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
     """Return *hold* for a user; *caller* has it if the user drops that.
 
     Args:
@@ -298,7 +298,7 @@ def kept(driver: ThreadDriver, hold: OneHold, caller: Owner, write: str) -> Hold
 
 
 def release_unclaimed(
-    driver: ThreadDriver, core: LockBase | LeasedSemaphore, owner: Owner, limit: float
+    driver: BlockingDriver, core: LockBase | LeasedSemaphore, owner: Owner, limit: float
 ) -> None:
     """Release what *owner* acquired of *core*, did not keep, and cannot rely on any more.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 
 
@@ -40,7 +40,7 @@ class Permit(Hold):
 
     def __init__(
         self,
-        driver: ThreadDriver,
+        driver: BlockingDriver,
         hold: core_permit.Permit | NoHold,
         claim: Claim | None = None,
     ) -> None:
@@ -109,7 +109,7 @@ class LeasedSemaphore:
         name: what it is called.
     """
 
-    def __init__(self, driver: ThreadDriver, core: CoreLock) -> None:
+    def __init__(self, driver: BlockingDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core
         self.name = core.name

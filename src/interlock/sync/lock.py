@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import Owner, Possession
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 
 
@@ -59,7 +59,7 @@ class Lock:
 
     def __init__(
         self,
-        driver: ThreadDriver,
+        driver: BlockingDriver,
         core: LockBase | CompositeLock,
         *,
         timeout: Duration | None = None,

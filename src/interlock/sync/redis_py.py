@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.model.effects import Op
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
 
 logger = logging.getLogger(__name__)
 
@@ -328,7 +328,7 @@ class Lock:
         return Hold(_driver(client), adopted)
 
 
-def _driver(client: Client) -> ThreadDriver:
+def _driver(client: Client) -> BlockingDriver:
     return client._driver  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - one package
 
 

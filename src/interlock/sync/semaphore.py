@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.semaphore import Semaphore as CoreLock
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 
 
@@ -84,7 +84,7 @@ class Semaphore:
     """
 
     def __init__(
-        self, driver: ThreadDriver, core: CoreLock, *, timeout: Duration | None = None
+        self, driver: BlockingDriver, core: CoreLock, *, timeout: Duration | None = None
     ) -> None:
         self._driver = driver
         self._recipe = core

@@ -15,7 +15,7 @@ from interlock.options import check_lease, check_reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
     from interlock.sync.hold import Hold
 
@@ -31,7 +31,7 @@ class Ticket:
         token: the fencing token, or None.
     """
 
-    def __init__(self, driver: ThreadDriver, _text: str, _adopt: Callable[..., Hold]) -> None:
+    def __init__(self, driver: BlockingDriver, _text: str, _adopt: Callable[..., Hold]) -> None:
         self._driver = driver
         self._adopt = _adopt
         self._ticket = transfer.Ticket.read(_text)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
     from interlock.inspection.watching import Change, Watcher
 
 PATIENCE = 0.5
@@ -58,7 +58,7 @@ class Watch:
     """
 
     def __init__(
-        self, driver: ThreadDriver, _name: str, _make: Callable[[], Watcher], _every: float
+        self, driver: BlockingDriver, _name: str, _make: Callable[[], Watcher], _every: float
     ) -> None:
         self._driver = driver
         self._name = _name

@@ -6,6 +6,7 @@ one of its threads or tasks: an owner of locks, with a program.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -176,7 +177,7 @@ class SimulatedClient:
             wake=self._wake,
             call_user=self._call_user,
             where=network.where,
-            home=self,
+            home=weakref.ref(self),
         )
         self.processes: list[Process] = []
         self.reported: list[Exception] = []

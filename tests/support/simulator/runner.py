@@ -105,7 +105,7 @@ class Frame:
 
 def home(session: Client) -> Host:
     """Return the client that *session* belongs to."""
-    return cast("Host", session.home)
+    return cast("Host", session.home())
 
 
 def addressed(

@@ -170,8 +170,8 @@ class Client(Protocol):
     """The client that an effect is for: its `Session`, as the drivers see it."""
 
     @property
-    def home(self) -> object:
-        """Return what leads to the client's driver."""
+    def home(self) -> Callable[[], object]:
+        """Return a reference to the client's driver: called, it returns the driver or None."""
         ...
 
     @property

@@ -45,7 +45,7 @@ class Session:
         client_id: the first half of every holder id.
         where: the server's address, which identifies it.
         database: identifies the server's database.
-        home: a reference to the driver of this client, which does not keep the driver alive.
+        home: returns the driver of this client while that lives, and does not keep it alive.
         epoch: returns a number that grows each time another server takes over; that server may
             lack the last writes.
         publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none;
@@ -70,7 +70,7 @@ class Session:
         call_user: Callable[[Callable[[], object]], None],
         where: str = "",
         database: str = "",
-        home: object = None,
+        home: Callable[[], object] = lambda: None,
         epoch: Callable[[], int] = lambda: 0,
         clustered: bool = False,
         backup: Backup | None = None,

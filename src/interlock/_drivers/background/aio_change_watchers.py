@@ -15,7 +15,7 @@ from interlock.errors import ClosedError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._drivers.protocol import AwaitedDriver
 
 
 class Watching:
@@ -31,7 +31,7 @@ class Watching:
 
     def __init__(
         self,
-        driver: AsyncDriver,
+        driver: AwaitedDriver,
         what: str,
         changed: Callable[[], Awaitable[bool]],
         tell: Callable[[], object],

@@ -17,7 +17,7 @@ from interlock.errors import ClosedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._drivers.threads import ThreadDriver
+    from interlock._drivers.protocol import BlockingDriver
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Watching:
 
     def __init__(
         self,
-        driver: ThreadDriver,
+        driver: BlockingDriver,
         what: str,
         changed: Callable[[], bool],
         tell: Callable[[], object],

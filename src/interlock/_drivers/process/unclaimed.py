@@ -47,7 +47,10 @@ _REFERENCES = 2
 class Driver(Protocol):
     """The part of a client's driver that a claim needs."""
 
-    unclaimed: Unclaimed
+    @property
+    def unclaimed(self) -> Unclaimed:
+        """Return the unclaimed entries of the client."""
+        ...
 
 
 class Entry:

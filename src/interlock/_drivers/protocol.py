@@ -1,0 +1,153 @@
+"""What a driver must have: the one list of names, for those who call drivers or write one.
+
+A driver performs the operations of one client. A face of `interlock.asyncio` calls an
+`AwaitedDriver`, and the face that is generated from it calls a `BlockingDriver`. Nothing else of a
+driver is used above `_drivers`, and type checkers see to that: `_new_driver` of each client
+returns its driver as one of these two.
+
+A driver with threads or connections of its own also follows `lifecycle.Mortal`. That is what forks
+and the end of the process need. The architecture page tells how to add a driver.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from interlock._core.model.effects import A, Op, R, Step
+    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.upkeep.session import Session
+    from interlock._drivers.background.event_delivery import Observers
+    from interlock._drivers.process.lifecycle import Ending
+    from interlock._drivers.process.unclaimed import Unclaimed
+
+
+class Driver(Protocol):
+    """What every driver has, however it waits."""
+
+    @property
+    def session(self) -> Session:
+        """Return the state that the client's operations share."""
+        ...
+
+    @property
+    def observers(self) -> Observers:
+        """Return the users' observers, to which the driver delivers events."""
+        ...
+
+    @property
+    def unclaimed(self) -> Unclaimed:
+        """Return the entries of holds whose object the user did not keep."""
+        ...
+
+    @property
+    def ending(self) -> Ending:
+        """Return the end of the client, which may be tried again until it is complete."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Return whether `close` was called."""
+        ...
+
+    def named_owner(self, name: str) -> Owner:
+        """Return the owner that the word *name* stands for."""
+        ...
+
+    def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
+        """Call *callback* once when *hold* is lost, or at once if it is; report its errors."""
+        ...
+
+    def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
+        """Return whether *error* is a cancellation of the caller by the loss of *hold*.
+
+        If so, the cancellation is taken back. A driver that cancels nothing returns False.
+        """
+        ...
+
+
+class BlockingDriver(Driver, Protocol):
+    """A driver whose calls block the calling thread or greenlet."""
+
+    def perform(self, step: Step[R]) -> R:
+        """Perform *step* and return its result, as `run` performs ``iter(step)``."""
+        ...
+
+    def run(self, op: Op[R]) -> R:
+        """Perform *op* and return its result.
+
+        An exception is thrown into the operation, and the clean-up that follows is performed.
+        """
+        ...
+
+    def undo(self, step: Step[R], error: BaseException) -> R:
+        """Perform what *error* left of *step*, unless that is over; then raise *error*."""
+        ...
+
+    def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
+        """Call *function*, which may block for seconds; return its result."""
+        ...
+
+    def close(self) -> None:
+        """Release what is still held, and end every thread and connection."""
+        ...
+
+
+class AwaitedDriver(Driver, Protocol):
+    """A driver whose calls are awaited, in the loop of whatever library."""
+
+    async def perform(self, step: Step[R]) -> R:
+        """Perform *step* and return its result, as `run` performs ``iter(step)``."""
+        ...
+
+    async def run(self, op: Op[R]) -> R:
+        """Perform *op* and return its result.
+
+        An exception or a cancellation is thrown into the operation. The clean-up that follows is
+        performed, and no further cancellation reaches it.
+        """
+        ...
+
+    async def undo(self, step: Step[R], error: BaseException) -> R:
+        """Perform what *error* left of *step*, unless that is over; then raise *error*.
+
+        No cancellation reaches it.
+        """
+        ...
+
+    async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
+        """Call *function*, which may block for seconds, in a thread; return its result."""
+        ...
+
+    async def close(self) -> None:
+        """Release what is still held, and end every thread and connection."""
+        ...
+
+    def bell(self) -> tuple[Bell, Callable[[], None]]:
+        """Return an event that a task can wait for, and a function that sets it from any thread."""
+        ...
+
+    def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Awaitable[None]]:
+        """Start a task that performs *run*; return a function that waits for its end.
+
+        In the task itself that function returns at once.
+        """
+        ...
+
+    def cancel_on_lost(self, hold: Possession) -> None:
+        """Cancel the running task when *hold* is lost before its release begins.
+
+        Raises:
+            ConfigError: the library cannot cancel a task from outside.
+        """
+        ...
+
+
+class Bell(Protocol):
+    """An event that a task waits for."""
+
+    async def wait(self) -> object:
+        """Wait until it is set."""
+        ...
