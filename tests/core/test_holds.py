@@ -297,6 +297,7 @@ def test_two_threads_may_end_a_hold_at_once(bench: Bench) -> None:
 
 MOVES: dict[str, tuple[object, ...]] = {
     "grant": (None, 0.0, 1.0),
+    "start": (1_100_000, 0.1),
     "begin_release": (),
     "take_back": (),
     "end": (),
@@ -311,6 +312,7 @@ STATES = (State.PENDING, State.HELD, State.ENDING, State.ENDED, State.LOST)
 def test_states_change_as_the_table_says(bench: Bench, state: str, move: str) -> None:
     """Each method changes the state as the table says; without an entry the state stays."""
     hold = bench.hold(state=state)
+    hold.refused(0.0, 1_000_000)
     _ = getattr(hold, move)(*MOVES[move])
 
     assert hold.state is TRANSITIONS.get((state, move), state)

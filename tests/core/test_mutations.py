@@ -204,6 +204,72 @@ def lost_messages() -> None:
     simulate(long, long, times=[(0.0, schedule.lose_messages(60.0))])
 
 
+def late_messages() -> None:
+    """Messages come late and twice, while clients come again and again, and stand still."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        lock = me.lock("x")
+        for _ in range(20):
+            if (yield me.acquire(lock)) is not None:
+                yield me.pass_time(0.05 * me.random.random())
+                yield me.release(lock)
+
+    for seed in range(8):
+        times = [(0.0, schedule.delay_messages(60.0))]
+        times += [(0.2 * number, schedule.pause(0.4)) for number in range(1, 20)]
+        simulator = Simulator(seed, schedule=Schedule(times=times), steps=100_000)
+        for _ in range(3):
+            simulator.spawn(simulator.client(OPTIONS), program)
+        simulator.run()
+
+
+def late_requests() -> None:
+    """Requests come late, also those that nobody waits for."""
+    for seed in range(10):
+        faults = Schedule(rates={"delay request": 0.3}, longest=1.0)
+        simulator = Simulator(seed, schedule=faults, steps=100_000)
+        for _ in range(3):
+            client = simulator.client(OPTIONS)
+            for _ in range(4):
+                simulator.spawn(client, hold_for(0.01))
+        simulator.run()
+
+
+def siblings() -> None:
+    """Two clients with two processes each come again and again."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        lock = me.lock("x")
+        for _ in range(30):
+            yield me.pass_time(0.02 * me.random.random())
+            if (yield me.acquire(lock)) is not None:
+                yield me.pass_time(0.01 * me.random.random())
+                yield me.release(lock)
+
+    for seed in range(5):
+        simulator = Simulator(seed, steps=100_000)
+        for _ in range(2):
+            client = simulator.client(OPTIONS)
+            simulator.spawn(client, program)
+            simulator.spawn(client, program)
+        simulator.run()
+
+
+def unconfirmed() -> None:
+    """The server cannot be reached from the moment on at which a client begins with its claim."""
+    for seed in range(20):
+        simulator = Simulator(seed, steps=100_000)
+        clients = [simulator.client(OPTIONS, command_timeout=0.2) for _ in range(3)]
+        for client in clients:
+            simulator.spawn(client, hold_for(1.0))
+        while simulator.running() and not any(
+            hold.asked_by for each in clients for hold in each.session.holds
+        ):
+            simulator.run_for(0.0005)
+        simulator.strike(schedule.outage(0.5))
+        simulator.run()
+
+
 def removed_key() -> None:
     """An operator removes the key of a lock that is held; its holder must hear of that."""
 
@@ -387,6 +453,48 @@ MUTATIONS = [
         "message-is-not-acted-on",
         "queue.waiting:wait_in_queue",
         Condition("waiter take session clock look_at", "session.clock() >= look_at"),
+        siblings,
+    ),
+    Mutation(
+        "claim-is-believed-whenever-it-is-heard-of",
+        "model.holds:Hold.claim_end",
+        Result("valid_until(now, CLAIM)"),
+        late_messages,
+    ),
+    Mutation(
+        "claim-is-believed-for-too-long",
+        "model.holds:Hold.claim_end",
+        Call("valid_until", "valid_until($1, 4 * CLAIM)"),
+        unconfirmed,
+    ),
+    Mutation(
+        "claim-of-an-earlier-wait-is-believed",
+        "model.holds:Hold.claim_end",
+        Condition("passed 0", "False"),
+        late_messages,
+    ),
+    Mutation(
+        "claim-of-another-number-is-believed",
+        "queue.waiters:Waiters._made_holder",
+        Call("endswith", "True"),
+        siblings,
+    ),
+    Mutation(
+        "claim-counts-as-the-lease",
+        "model.holds:Hold.start",
+        Value("valid_until", "valid_until(now, self.lease)"),
+        unconfirmed,
+    ),
+    Mutation(
+        "confirmation-takes-what-is-free",
+        "lock_renew",
+        Call("hexists", "(redis.call('hset', $1, $2, '1') >= 0 and 1)"),
+        late_requests,
+    ),
+    Mutation(
+        "claim-is-not-written",
+        "lock_release",
+        Call("hset", "redis.call('hset', $1, string.match($2, '^[^:]*') .. ':0', $3)", which=1),
         contention,
     ),
 ]

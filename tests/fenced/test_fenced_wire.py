@@ -117,7 +117,6 @@ async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) 
         "pexpire orders 30000",
         f"subscribe {channels}",
         "pexpire interlock_queue:{orders} 10000",
-        "del orders",
         f"PUBLISH {wake} 0",
         f"hset orders {two.client_id}:0 1",
         "pexpire orders 250",

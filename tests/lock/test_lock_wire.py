@@ -27,7 +27,7 @@ async def test_the_conversation_is_redissons(plain: Stage, server: RedisServer) 
 
     A hand-over claims the lock for its next client.
     """
-    one, two = plain.client(), plain.client()
+    one, two = plain.client(card=False), plain.client(card=False)
     a, b = plain.owner(), plain.owner()
     mine, theirs = one.lock("orders"), two.lock("orders")
     # Between two even seconds no release leaves the lock to those who only look.
@@ -54,6 +54,17 @@ async def test_the_conversation_is_redissons(plain: Stage, server: RedisServer) 
     again = written.index(f"hset orders {first} 2") + 1
     if written[again] == "pexpire orders 30000":
         del written[again]
+    # The renewal thread may ask once more for the lease of the second hold, and write a card.
+    written = [line for line in written if "interlock_client" not in line]
+    kept = "pexpire orders 30000"
+    written = [
+        line
+        for number, line in enumerate(written)
+        if line != kept or kept not in written[number - 1 : number]
+    ]
+    number = second.rpartition(":")[2]
+    told = next(line for line in written if line.split()[-1].startswith(f"={number}:"))
+    assert told.rpartition(":")[2].isdigit()
     wake = f"interlock_wake:{{orders}}:{two.client_id}"
     channels = f"{CHANNEL} interlock_waiting:{{orders}} {wake}"
     assert first == f"{one.client_id}:{first.rpartition(':')[2]}"
@@ -64,11 +75,9 @@ async def test_the_conversation_is_redissons(plain: Stage, server: RedisServer) 
         f"subscribe {channels}",
         "pexpire interlock_queue:{orders} 10000",
         f"hset orders {first} 1",
-        "del orders",
-        f"PUBLISH {wake} 0",
-        f"hset orders {two.client_id}:0 1",
-        "pexpire orders 250",
         f"hset orders {second} 1",
+        "pexpire orders 250",
+        f"PUBLISH {wake} ={number}:{told.rpartition(':')[2]}",
         "pexpire orders 30000",
         f"unsubscribe {channels}",
         "del orders",

@@ -7,7 +7,7 @@
  * everybody of its release, and the first to ask gets the lock.
  *
  * With -DDIRECT a client may also start at once if the message is in time, and confirm while it
- * works. The clients of this library do not do that.
+ * works.
  *
  * The server's scripts are atomic. Between them anything may happen, in any order:
  *   a client is slow, gives up, or crashes; a request or reply is lost, or a request comes late;

@@ -19,6 +19,7 @@ from interlock._core.model.effects import (
     Eval,
     Gather,
     Op,
+    Post,
     R,
     RunOn,
     Step,
@@ -277,7 +278,12 @@ class AsyncDriver:
 
     async def _perform(
         self,
-        effect: Batch[object] | Gather[object] | RunOn[object] | Enqueue | Cleanup[object],
+        effect: Batch[object]
+        | Gather[object]
+        | RunOn[object]
+        | Enqueue
+        | Cleanup[object]
+        | Post[object],
         waiting: list[Waiter],
     ) -> object:
         if isinstance(effect, Enqueue):
@@ -286,6 +292,9 @@ class AsyncDriver:
         if isinstance(effect, Cleanup):
             self._renewer.clean_up(effect)
             return None
+        if isinstance(effect, Post):
+            pipeline = self._multiplexer.ready(effect.call)
+            return pipeline is not None and pipeline.post(effect.call, effect.heard)
         if isinstance(effect, RunOn):
             return await home(effect.session).run(effect.op)
         if isinstance(effect, Gather):

@@ -21,6 +21,7 @@ from interlock._core.model.effects import (
     Eval,
     Gather,
     Op,
+    Post,
     R,
     RunOn,
     Step,
@@ -47,6 +48,7 @@ from interlock._drivers.process.thread_local import of_thread
 from interlock._drivers.process.unclaimed import Unclaimed
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
+from interlock._links.poster import Poster
 from interlock._links.topology import topology_of
 from interlock._misuse import warn_in_event_loop
 from interlock._traceback import shorten
@@ -165,6 +167,7 @@ class ThreadDriver:
         self._timeout = servers.command_timeout or options.command_timeout
         topology = topology_of(servers)
         self._pool = Pool(topology)
+        self._poster = Poster(self._pool)
         self._subscriber = subscriber_of(topology, self._timeout, options.pubsub)
         self._mutex_held_here = self._subscriber.mutex.held_here
         waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
@@ -390,8 +393,14 @@ class ThreadDriver:
         if type(effect) is Cleanup:
             self._renewer.clean_up(effect)
             return None
+        if type(effect) is Post:
+            return self.post(effect)
         assert type(effect) is Batch
         return ask([(self._pool, call, self._timeout) for call in effect.evals])
+
+    def post(self, effect: Post[object]) -> bool:
+        """Send the call of *effect* if that takes no time; return whether it was sent."""
+        return self._poster.post(effect.call)
 
     def _wait(self, effect: Wait) -> None:
         seconds = effect.until - clock.now()
@@ -493,6 +502,7 @@ class ThreadDriver:
             # A release would give a lock to this very client, if others of it wait.
             self._subscriber.close()
             # Wait for running commands first: then all holds are known.
+            self._poster.close()
             self._pool.close(timeout)
             self._renewer.close(self.session.releases_on_close(), timeout)
 
@@ -501,6 +511,7 @@ class ThreadDriver:
         self.ending.after_fork()
         self.session.random = Random().random  # noqa: S311 - other pauses than the parent
         self._pool.forget()
+        self._poster.forget()
         self._renewer.after_fork()
         self.observers.after_fork()
         self.named.after_fork()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import trio
 
-from interlock._core.model.effects import A, Effect, Enqueue, Op, R, RunOn, Step, Wait, ended
+from interlock._core.model.effects import A, Effect, Enqueue, Op, Post, R, RunOn, Step, Wait, ended
 from interlock._core.model.holds import Owner
 from interlock._drivers import tasks
 from interlock._drivers.process import clock, lifecycle
@@ -201,6 +201,8 @@ class TrioDriver:
             if driver is not None:
                 # It may wait for long, and must not occupy a thread.
                 return await driver.run(effect.op)
+        if isinstance(effect, Post):
+            return self._threads.post(effect)
         if not isinstance(effect, Wait):
             return await self._in_thread(_alone(effect))
         wakeup = Wakeup() if effect.waiter is None else cast("Wakeup", effect.waiter.wakeup)

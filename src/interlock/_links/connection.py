@@ -18,7 +18,7 @@ import socket
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from interlock._links.exchange import encrypts, methods_for
+from interlock._links.exchange import CHUNK, encrypts, methods_for
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Origin
     from interlock._links.wait_command import WaitCommand
 
+UNREAD = 32
+"""How many replies may be left unread: if there are more, the server does not answer."""
 TICK = 0.05
 REFUSED_WAIT = 0.01
 """Seconds for which a refused caller waits for the answer of the replicas.
@@ -82,6 +84,7 @@ class Connection:
         self._handle, self._ask, self._exchange, self._send_all, self._limit, self._in_turn = ways
         self._timeout = -1.0
         self.replicas = self._pending = self._unfinished = 0
+        self._posted: set[str] = set()
         self.set_timeout(timeout)
 
     def set_timeout(self, seconds: float) -> None:
@@ -134,6 +137,40 @@ class Connection:
         self.set_timeout(timeout)
         [reply] = self._replies(1, timeout)
         return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
+
+    def post(self, call: Eval[object]) -> bool:
+        """Send *call*, and leave its reply unread until the next call of this method.
+
+        Return whether it was sent. If not, or after an exception, the connection is useless.
+        """
+        if self._in_turn is None:
+            return False  # its socket has no way to read without waiting
+        known = call.script.sha in self._posted
+        try:
+            if not self._skip():
+                return False
+            packed = (call.packed or pack_evalsha(call)) if known else pack_eval(call)
+            self._pending += 1
+            self._send_all(self._socket, packed, self._timeout)
+        except (OSError, ParserError):
+            return False
+        self._posted.add(call.script.sha)
+        return True
+
+    def _skip(self) -> bool:
+        """Drop the replies that have come; return whether all is well."""
+        while True:
+            try:
+                data = self._socket.recv(CHUNK, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return self._pending < UNREAD
+            if not data:
+                return False
+            self._reader.feed(data)
+            while (reply := self._reader.gets()) is not False:
+                self._pending -= 1
+                if isinstance(reply, ReplyError):
+                    return False
 
     def _judged(self, call: Eval[object], reply: object) -> object:
         """Return the outcome of *call*, which was answered with the error *reply*."""

@@ -163,6 +163,28 @@ class Pipeline(asyncio.Protocol):
             self._then[slot] = call.then
         return slot if seconds >= self._timeout else self.reply(slot, seconds)
 
+    def post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
+        """Send *call* before this returns, if the connection is alive; return whether it was sent.
+
+        *heard* is called with the reply, unless that is an error.
+        """
+        if self.dead:
+            return False
+        known = call.script.sha in self.known
+        slot = self.send((call.packed or pack_evalsha(call)) if known else pack_eval(call))
+        # The caller may keep the loop busy for long.
+        self._flush()
+
+        def tell(slot: asyncio.Future[object]) -> None:
+            if not slot.cancelled() and slot.exception() is None:
+                reply = slot.result()
+                if not isinstance(reply, ReplyError):
+                    self.known.add(call.script.sha)
+                    heard(reply)
+
+        slot.add_done_callback(tell)
+        return True
+
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
         """Return the outcome of *call* after its *reply*, or after the error in place of a reply.
 

@@ -110,6 +110,10 @@ class NodePool:
             if self._waiting or self._closed:
                 self._given()
 
+    def discard(self, connection: Connection) -> None:
+        """Close *connection*, which `idle` returned."""
+        self._end(connection)
+
     def batch(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
         """Run *calls* in one write; errors as `Connection.batch`."""
         connection = self._take(timeout)

@@ -6,6 +6,8 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
+from interlock._core.model.holds import CLAIM
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -23,6 +25,7 @@ class EverythingMinded:
     Left out are holds that only their lease has to end:
 
     * a hold that was lost, or that the outside ended;
+    * a claim that nobody has taken;
     * a hold of a process that is gone or was interrupted twice;
     * a hold that came so late that its client need not expect it any more.
     """
@@ -62,7 +65,9 @@ class EverythingMinded:
         if text is None:
             stored = [dumps[where].get(key) for at, key, _ in simulator.locks if at == where]
             # All clients of a server look for theirs in the same text.
-            text = self._texts[where] = str([one.value for one in stored if one is not None])
+            text = self._texts[where] = str(
+                [one.value for one in stored if one is not None and (one.ttl or 0) > CLAIM * 1000]
+            )
         return self._numbers(client, (text,))
 
     def _numbers(self, client: SimulatedClient, texts: Iterable[str]) -> set[str]:

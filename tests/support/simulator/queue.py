@@ -8,6 +8,7 @@ from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.model import names
+from interlock._core.model.holds import CLAIM
 
 if TYPE_CHECKING:
     from interlock._core.locks.lock_base import LockBase
@@ -27,12 +28,14 @@ class _Look(NamedTuple):
         ends_at: when its lease ends, or the readers' longest.
         queue: the clients, the first in front.
         read: whether it has readers.
+        claimed: whether it was given to its holder, which has not taken it yet.
     """
 
     holder: str | None = None
     ends_at: float = 0.0
     queue: tuple[str, ...] = ()
     read: bool = False
+    claimed: bool = False
 
 
 class _Standing:
@@ -82,13 +85,16 @@ class BoundedOvertaking:
         [network] = [n for n in simulator.networks if n.where == lock.session.where]
         first = place not in self._looks
         before = self._looks.get(place, _Look())
-        now = self._looks[place] = _look(lock, dump, network.viewed_at)
+        now = _look(lock, dump, network.viewed_at)
+        if before.holder == now.holder and not before.claimed:
+            now = now._replace(claimed=False)
+        self._looks[place] = now
         ended = before.holder is not None and now.holder != before.holder
         emptied = before.read and not now.read
         lapsed = (ended or emptied) and network.viewed_at >= before.ends_at
         # No release: a writer has found that all readers had died.
         lapsed = lapsed or (emptied and now.holder is not None and not _is_claim(now.holder))
-        if lapsed and before.holder is not None and _is_claim(before.holder):
+        if lapsed and before.holder is not None and before.claimed:
             self._unused(simulator, lock, before.holder)
         if now.holder is not None and now.holder != before.holder:
             self._granted(place, before, now)
@@ -150,15 +156,18 @@ def _look(lock: LockBase, dump: Dump, at: float) -> _Look:
     places = queue.value if queue is not None and isinstance(queue.value, dict) else {}
     # The one without a name is nobody: it tells when the lock was left to others.
     order = sorted(filter(None, places), key=lambda each: places[each])
-    clients = tuple(client.decode() for client in order)
+    # A client may stand there in the name of a holder.
+    clients = tuple(dict.fromkeys(member.decode().partition(":")[0] for member in order))
     if stored is None or not isinstance(stored.value, dict):
         return _Look(queue=clients)
     holders = [field.decode() for field in stored.value]
     ends_at = at + (stored.ttl or 0) / 1000
     if "mode" not in holders:
-        return _Look(holders[0], ends_at, clients)
+        claimed = _is_claim(holders[0]) or CLAIM * 800 < (stored.ttl or 0) <= CLAIM * 1000
+        return _Look(holders[0], ends_at, clients, claimed=claimed)
     holder = next((each for each in holders if each.endswith(_WRITES)), None)
-    return _Look(holder, ends_at, clients, read=holder is None)
+    claimed = holder is not None and _is_claim(holder)
+    return _Look(holder, ends_at, clients, read=holder is None, claimed=claimed)
 
 
 def _is_claim(holder: str) -> bool:

@@ -19,6 +19,7 @@ from interlock._core.model.effects import (
     Eval,
     Gather,
     Op,
+    Post,
     RunOn,
     Step,
     Wait,
@@ -51,6 +52,8 @@ _NOW: Outcome = (None, None)
 """The outcome of an effect that is performed at once and has no reply."""
 
 
+UNCONNECTED = 0.1
+"""The chance that there is no connection for a command that nobody waits for."""
 READ_BEFORE = 0.5
 """The chance that a reply was read when an interruption comes between it and its waiter."""
 
@@ -314,6 +317,8 @@ class Runner(Generic[H]):
     def _perform(self, effect: Effect, fault: Fault | None) -> Outcome | None:
         if isinstance(effect, _SENT):
             self._send(effect, fault, lambda replies: self._hear(effect, replies))
+        elif isinstance(effect, Post):
+            return self._post(effect, fault), None
         elif isinstance(effect, Wait):
             self._wait(effect)
         elif isinstance(effect, Enqueue):
@@ -351,6 +356,21 @@ class Runner(Generic[H]):
             mine = fault if number == unlucky else None
             exchange = where.exchange(calls, timeout, partial(answer, number), self.name, mine)
             self._exchanges.append(exchange)
+
+    def _post(self, effect: Post[object], fault: Fault | None) -> bool:
+        """Send the call of *effect*, unless there is no connection just then."""
+        client = self._frames[-1].client
+        if client.random.random() < UNCONNECTED:
+            return False
+
+        def answer(outcome: list[object] | ServerUnavailableError) -> None:
+            # Not all drivers read it.
+            if isinstance(outcome, list) and client.random.random() < READ_BEFORE:
+                client.after(0, lambda: effect.heard(outcome[0]))
+
+        name = f"{self.name}, which does not wait"
+        _ = client.exchange([effect.call], client.patience(self), answer, name, fault)
+        return True
 
     def _miss(
         self,

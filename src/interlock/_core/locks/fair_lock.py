@@ -45,6 +45,7 @@ class FairLock(Lock):
     """A lock that one owner at a time holds, in the order in which they asked."""
 
     kind = "fair lock"
+    may_start = False  # the queue is Redisson's
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)

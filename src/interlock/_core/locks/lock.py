@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks.lock_base import LockBase, Release
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Eval, failing
-from interlock._core.model.holds import Hold, State
+from interlock._core.model.effects import NEVER, Eval, Post, failing
+from interlock._core.model.holds import CLAIM, Hold, State
 from interlock._core.queue.waiters import line_of
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import lock as scripts
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from interlock._core.upkeep.session import Session
 
 
+MANY = 1000
+"""A client with so many holds asks before it starts: its renewal thread looks at all of them."""
 NEXT_IS_OURS = 2
 """The answer of a release if the releasing client is itself first in the server's queue."""
 
@@ -45,6 +47,8 @@ class Lock(LockBase):
     renewal = staticmethod(scripts.lock_renew)
     hands_over = True
     """Whether a release may make a waiter of the same client the next holder."""
+    may_start = True
+    """Whether a release may make a waiter of another client the next holder."""
     repeats = True
     transferable = True
     """Whether a hold may go to another process."""
@@ -70,14 +74,17 @@ class Lock(LockBase):
         if kept is None or place is None or deadline <= now or not kept.serves(hold):
             return super()._request(hold, deadline, now)
         more = not waiters.alone(self.queue)
-        last = kept.waiting.get(more)
+        starts = self.starts(hold, more=more)
+        last = kept.waiting.get((more, starts))
         if last is None:
             call = super()._request(hold, deadline, now)
         else:
-            place.stand(more)
+            if starts:
+                hold.stand()
+            place.stand(more, hold.holder if starts else "")
             call = last.anew()
             call.deadline = self.answer_by(deadline, now)
-        kept.waiting[more] = call
+        kept.waiting[more, starts] = call
         return call
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
@@ -121,13 +128,69 @@ class Lock(LockBase):
             hold,
             deadline,
             candidate=hold if self.hands_over else None,
+            start=partial(self._start, hold) if self.may_start else None,
         )
+
+    def starts(self, hold: Hold, *, more: bool) -> bool:
+        """Return whether the client is to stand in the server's queue in the name of *hold*.
+
+        It is if *hold* waits alone. If *more* wait here later, it stays so.
+        """
+        session = self.session
+        return (
+            self.may_start
+            and (hold.placed or not more)
+            and session.may_hand_over
+            and hold.lease > 2 * CLAIM
+            and len(session.holds) < MANY
+        )
+
+    def _start(self, hold: Hold, at: int) -> Op[bool]:
+        """Start with the claim that a release gave to *hold* at *at*, if it stands.
+
+        Return whether *hold* is held now. The command that keeps it for the whole lease is on its
+        way before the caller goes on. It takes nothing, so it may come late. Without an answer the
+        renewal thread asks again.
+        """
+        session = self.session
+        now = sent_at = session.clock()
+        if now + CLAIM / 2 >= hold.claim_end(at, now):
+            return False
+        hold.sent()
+        post = Post(self._keeping(hold), partial(_confirm, hold, sent_at))
+        if not (yield from post) or not hold.start(at, session.clock()):
+            hold.uncount_try()
+            return False
+        hold.uncount_try()
+        session.watchdog.expect(hold, session.clock())
+        session.waiters.started(self.queue, hold.holder)
+        if session.holds.observer is not None:
+            session.holds.observer.acquired(hold, sent_at)
+        return True
+
+    def _keeping(self, hold: Hold) -> Eval[list[bool]]:
+        """Return the command that keeps *hold* for a whole lease, and takes nothing."""
+        kept = self._kept
+        if kept is None or not kept.serves(hold):
+            return self.renewal([self.key], hold.lease, [hold.holder], deadline=NEVER)
+        call = kept.renewal = (
+            self.renewal([self.key], hold.lease, [hold.holder], deadline=NEVER)
+            if kept.renewal is None
+            else kept.renewal.anew()
+        )
+        return call
 
     def _force_release_script(self) -> Eval[bool]:
         return scripts.lock_force_release(self.key, self._publish, self.channel)
 
     def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
         return scripts.lock_query(self.key, deadline=deadline)
+
+
+def _confirm(hold: Hold, sent_at: float, reply: object) -> None:
+    """Take the undecoded *reply* to the command that keeps *hold*, which was sent at *sent_at*."""
+    if reply == [1] and hold.state is State.HELD:
+        hold.extend_validity(sent_at, hold.lease)
 
 
 class HandOver(Release):
@@ -164,7 +227,9 @@ class HandOver(Release):
         accept = partial(lock.accept_handover, successor, now)
         offer = self._offer = _Offer(waiters, waiter, successor, accept)
         # If nobody else waits here, the client leaves the server's queue.
-        place = waiters.vacate(lock.queue, but=waiter)
+        place = waiters.vacate(
+            lock.queue, but=waiter, holder=successor.holder, own=successor.step_out()
+        )
         call = self._call = lock.hand_over_script(self._hold, successor, place)
         call.then = offer.answered
         return call

@@ -54,7 +54,7 @@ from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold
 from interlock._core.model.replication import Replication
 from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
 from interlock._core.scripts.lock import lock_release, stand_in_queue
-from interlock._core.scripts.script import Grant
+from interlock._core.scripts.script import Grant, Refusal
 from interlock._core.upkeep.idempotency import once
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
@@ -89,12 +89,22 @@ class _Kept:
         client_id, number: the parts of its holder id.
         holder, lease: the holder id and the lease of the holds that these commands serve.
         acquire: the first try, if nobody waits here.
-        waiting: the tries of a client that stands in the server's queue: one if others wait here
-            (True), and one if nobody else does (False).
+        waiting: the tries of a client that stands in the server's queue, by whether others wait
+            here, and whether it stands in the holder's name.
+        renewal: what keeps its hold for another lease; None until it is needed.
         release: the release from depth 1.
     """
 
-    __slots__ = ("acquire", "client_id", "holder", "lease", "number", "release", "waiting")
+    __slots__ = (
+        "acquire",
+        "client_id",
+        "holder",
+        "lease",
+        "number",
+        "release",
+        "renewal",
+        "waiting",
+    )
 
     def __init__(
         self,
@@ -110,7 +120,8 @@ class _Kept:
         self.lease = hold.lease
         self.acquire = acquire
         self.release = release
-        self.waiting: dict[bool, Eval[Grant | float]] = {}
+        self.renewal: Eval[list[bool]] | None = None
+        self.waiting: dict[tuple[bool, bool], Eval[Grant | float]] = {}
 
     def serves(self, hold: Hold) -> bool:
         """Return whether these commands acquire and release *hold*."""
@@ -461,13 +472,24 @@ class LockBase(ABC):
         if place is not None and deadline > now:
             # If others wait here, the client stays in the queue when this waiter gets the lock.
             more = not self.session.waiters.alone(self.queue)
-            place.stand(more)
+            starts = self.starts(hold, more=more)
+            if starts:
+                hold.stand()
+            place.stand(more, hold.holder if starts else "")
             keep = QUEUE_KEPT * self.session.options.poll_cap
-            stand_in_queue(call, place.client, place.queue, more=more, keep=keep)
+            stand_in_queue(call, place.client, place.queue, more=more, keep=keep, starts=starts)
         call.patient = True
         if self.session.replicas is not None:
             require_replicas(call, hold, self.session.replicas)
         return call
+
+    def starts(self, hold: Hold, *, more: bool) -> bool:
+        """Return whether the client is to stand in the server's queue in the name of *hold*.
+
+        Then a release may make *hold* the holder, which starts without asking.
+        """
+        del hold, more
+        return False
 
     @staticmethod
     def answer_by(deadline: float, sent_at: float) -> float:
@@ -481,6 +503,8 @@ class LockBase(ABC):
         """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
         if type(answer) is not Grant:  # `isinstance` is a call
             hold.uncount_try()
+            if type(answer) is Refusal:
+                hold.refused(sent_at, answer.at)
             return False
         session = self.session
         clock = session.clock
@@ -575,14 +599,18 @@ class LockBase(ABC):
         """Undo as `undo_acquire` does, and give up the place in the server's queue."""
         session = self._session
         prompt_until = session.clock() + GRACE / 2
+        if hold.placed:
+            owner.renumber()  # giving up the place releases what its claim has made of it
         yield from undo_acquire(session, hold, owner, error)
         silent = session.clock() >= prompt_until
-        yield from leave_queue(session, self.queue, self.leave_script, error, later=silent)
+        yield from leave_queue(
+            session, self.queue, self.leave_script, error, later=silent, hold=hold
+        )
 
     def leave_script(self, place: Place) -> Eval[int]:
         """Return the script that gives up *place*, and passes on a claim that it got."""
         return lock_release(
-            *(self.key, f"{place.client}:0", 0, self.session.publish, self.queue),
+            *(self.key, place.holder or f"{place.client}:0", 0, self.session.publish, self.queue),
             leaving=(place.client,),
         )
 
@@ -642,7 +670,7 @@ class LockBase(ABC):
         if self.accept(hold, sent_at, answer):
             place = session.waiters.places.get(self.queue)
             if place is not None and call.queued:
-                place.taken = place.more
+                place.granted()
             return None
         return (yield from self._not_held(hold, answer, deadline))
 
@@ -773,7 +801,7 @@ class Acquire(Step["Hold | None"]):
         waiters, queue = self.lock.session.waiters, self.lock.queue
         place = waiters.places.get(queue)
         if place is not None:
-            place.taken = place.more
+            place.granted()
             if not place.more:
                 waiters.freed(queue, ours=True)
 
@@ -998,10 +1026,10 @@ class Release(Step[None]):
             self._call.anew() if self._call is not None else hold.core.release_script(hold, depth)
         )
         if failure is not None:
-            # At `valid_until` the lease has ended the hold. A composite lock may have set an
+            # By then the lease has ended the hold. A composite lock may have set an
             # earlier deadline.
             outage_end = session.clock() + session.options.outage_timeout
-            call.deadline = min(call.deadline, hold.valid_until, outage_end)
+            call.deadline = min(call.deadline, hold.over_by(session.clock()), outage_end)
             try:
                 found = yield from undoing(
                     session.again(call, failure), _finish_later, session, hold, depth
@@ -1171,7 +1199,7 @@ def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException
 
     The hold is not renewed meanwhile.
     """
-    call, until, late = hold.core.release_script(hold, depth), hold.valid_until, 0
+    call, until, late = hold.core.release_script(hold, depth), hold.over_by(session.clock()), 0
     if depth == 0:
         renumber_owner(hold)
         until, late = cleanup_limits(hold, until, session.clock())

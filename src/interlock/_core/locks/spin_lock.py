@@ -30,6 +30,7 @@ class SpinLock(Lock):
     """A plain lock whose waiters try again after a pause."""
 
     kind = "spin lock"
+    may_start = False
 
     def __init__(
         self, session: Session, name: str, *, backoff: Backoff, reentrant: bool = True

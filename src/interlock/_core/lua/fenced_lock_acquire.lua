@@ -38,14 +38,14 @@ local claimed = client and not free and not ours
 if claimed then
   free = true
 elseif client and free and redis.pcall('exists', queue) == 1
-  and redis.pcall('zscore', queue, client) == false and stand_in_queue() then
+  and redis.pcall('zscore', queue, client) == false and stand_in_queue(client) then
   -- A free lock with a queue: it was left to others for a moment, or the first client did not take
   -- it. This client joins the queue.
   return {0, 20}
 end
 if not ours and not free then
   if client then
-    stand_in_queue()
+    stand_in_queue(client)
   end
   return {0, redis.call('pttl', lock)}
 end
@@ -86,7 +86,7 @@ end
 if client then
   redis.pcall('zrem', queue, client)
   if more == '1' then
-    stand_in_queue()
+    stand_in_queue(client)
   end
 end
 return {1, tonumber(token), source}

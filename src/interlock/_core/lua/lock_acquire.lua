@@ -3,20 +3,24 @@
 -- A depth above 1 is a re-entry: it does not take the lock again if it was lost meanwhile.
 --
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
--- KEYS[2]  queue    zset {client: when it came, in ms}; may be left out, with all about it
+-- KEYS[2]  queue    zset {client or holder: when it came, in ms}; may be left out, with all about
+--                   it
 -- ARGV[1]  lease    integer > 0, milliseconds
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  client   string, the client id: it waits in the queue; may be left out
 -- ARGV[5]  more     1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[6]  keep     integer > 0, milliseconds that the queue is kept; may be left out
+-- ARGV[7]  starts   1: the client waits in the name of *holder*, which a release may make the next
+--                   holder; may be left out
 --
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2:
---          a re-entry found no lock); 20 if a free lock is left to others
+--          a re-entry found no lock); 20 if a free lock is left to others. With *starts*, a list of
+--          this and the server's time, in microseconds, as a string
 -- Source   RLock.tryLock, Redisson 4.7.0
 -- Wire     the hash and its TTL; this code is our own
 local lock, queue, lease, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
-local client, more, keep = ARGV[4], ARGV[5], ARGV[6]
+local client, more, keep, starts = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
 local free = depth == '1' and redis.call('exists', lock) == 0
 if free and not client then
@@ -27,7 +31,14 @@ if free and not client then
 end
 
 -- include: stand_in_queue
+-- include: microseconds
 
+local function refused(left)
+  local now = starts and microseconds()
+  return now and {left, now} or left
+end
+
+local me = starts and holder or client
 local ours = not free and redis.call('hexists', lock, holder) == 1
 -- The client's claim is the only field, so the lock is free without it.
 local claimed = client and not free and not ours
@@ -35,16 +46,17 @@ local claimed = client and not free and not ours
 if claimed then
   free = true
 elseif client and free and redis.pcall('exists', queue) == 1
-  and redis.pcall('zscore', queue, client) == false and stand_in_queue() then
+  and redis.pcall('zscore', queue, client) == false
+  and redis.pcall('zscore', queue, me) == false and stand_in_queue(me) then
   -- A free lock with a queue: it was left to others for a moment, or the first client did not take
   -- it. This client joins the queue.
-  return 20
+  return refused(20)
 end
 if not ours and not free then
-  if client then
-    stand_in_queue()
+  if client and (me == client or redis.pcall('zscore', queue, client) == false) then
+    stand_in_queue(me)
   end
-  return redis.call('pttl', lock)
+  return refused(redis.call('pttl', lock))
 end
 redis.call('hset', lock, holder, depth)
 if claimed then
@@ -55,9 +67,9 @@ if free or redis.call('pttl', lock) < tonumber(lease) then
   redis.call('pexpire', lock, lease)
 end
 if client then
-  redis.pcall('zrem', queue, client)
+  redis.pcall('zrem', queue, client, holder)
   if more == '1' then
-    stand_in_queue()
+    stand_in_queue(client)
   end
 end
 return nil

@@ -5,7 +5,7 @@
 -- ARGV[1]  holder     string, "<client id>:<number>", which holds the lock at depth 1
 -- ARGV[2]  successor  string, "<client id>:<number>", which is to hold it at depth 1
 -- ARGV[3]  lease      integer > 0, milliseconds, of the successor
--- ARGV[4]  client     string, the client id: it leaves the queue; may be left out
+-- ARGV[4]  client     string, the client id: it and the successor leave the queue; may be left out
 --
 -- Returns  1 when the successor holds it, also when it did before (sending it twice only renews the
 --          lease); nil when neither of the two holds the lock (*client* has left the queue)
@@ -15,7 +15,7 @@ local lock, queue, holder, successor = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local lease, client = ARGV[3], ARGV[4]
 
 if client then
-  redis.pcall('zrem', queue, client)
+  redis.pcall('zrem', queue, client, successor)
 end
 
 if redis.call('hexists', lock, successor) == 1 then

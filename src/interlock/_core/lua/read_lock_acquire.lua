@@ -50,7 +50,7 @@ if client and not held and depth == 1 then
     -- The client's claim is the only holder, so the lock is free without it.
     claimed = redis.pcall('hdel', lock, client .. ':0:write') == 1
   elseif not mode and redis.pcall('exists', queue) == 1
-    and redis.pcall('zscore', queue, client) == false and stand_in_queue() then
+    and redis.pcall('zscore', queue, client) == false and stand_in_queue(client) then
     -- A free lock with a queue: it was left to others for a moment, or the first client did
     -- not take it. This client joins the queue.
     return 20
@@ -61,7 +61,7 @@ if claimed then
 end
 if not held and (depth > 1 or not open) then
   if client then
-    stand_in_queue()
+    stand_in_queue(client)
   end
   return left
 end
@@ -81,7 +81,7 @@ end
 if client and mode ~= 'write' then
   redis.pcall('zrem', queue, client)
   if more == '1' then
-    stand_in_queue()
+    stand_in_queue(client)
   end
   if claimed then
     redis.pcall(PUBLISH, channel, '01')

@@ -93,6 +93,7 @@ if not queue or redis.pcall('exists', queue) ~= 1 then
   return 1
 end
 
+-- include: microseconds
 -- include: pass_on
 
 redis.call('hdel', lock, '')

@@ -54,7 +54,7 @@ if queued then
   -- A client that was woken takes its permits, unless one without a place was faster.
   woken = redis.pcall('zrem', queue, '+' .. client) == 1
   if not woken and free > 0 then
-    stands = stand_in_queue()
+    stands = stand_in_queue(client)
     local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
     -- If others listen that do not stand in the queue, the first to ask gets the permits.
     if stands and not heard.err and heard[2] <= heard[4] then
@@ -70,14 +70,14 @@ if enough then
     redis.pcall('zrem', queue, client)
   end
   if more == '1' then
-    stand_in_queue()
+    stand_in_queue(client)
   end
   if free > wanted and (queued or more == '1') then
     serve(free - wanted)
   end
 else
   if not stands then
-    stand_in_queue()
+    stand_in_queue(client)
   end
   if woken and free > 0 then
     -- Too few are left for this client, whose claim is over. They may be enough for others.

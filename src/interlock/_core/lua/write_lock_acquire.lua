@@ -51,7 +51,7 @@ if client and not held and depth == 1 then
     -- The client's claim is the only holder, so the lock is free without it.
     free = redis.pcall('hdel', lock, client .. ':0:write') == 1
   elseif free and redis.pcall('exists', queue) == 1
-    and redis.pcall('zscore', queue, client) == false and stand_in_queue() then
+    and redis.pcall('zscore', queue, client) == false and stand_in_queue(client) then
     -- A free lock with a queue: it was left to others for a moment, or the first client did
     -- not take it. This client joins the queue.
     return 20
@@ -59,7 +59,7 @@ if client and not held and depth == 1 then
 end
 if not held and not free then
   if client then
-    stand_in_queue()
+    stand_in_queue(client)
   end
   return longest or redis.call('pttl', lock)
 end
@@ -70,7 +70,7 @@ end
 if client then
   redis.pcall('zrem', queue, client)
   if more == '1' then
-    stand_in_queue()
+    stand_in_queue(client)
   end
 end
 return nil

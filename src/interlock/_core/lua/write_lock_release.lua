@@ -66,6 +66,7 @@ if not queued then
   return 1
 end
 
+-- include: microseconds
 -- include: pass_on
 
 redis.call('hdel', lock, '')

@@ -253,8 +253,27 @@ class Cleanup(Generic[R_co]):
         yield self
 
 
+@dataclass(slots=True)
+class Post(Generic[R_co]):
+    """Send *call* now, before the caller goes on, and do not wait for the reply.
+
+    The result tells whether it was sent. It is not sent if that would take time: while there is no
+    connection, for instance.
+
+    Attributes:
+        call: the script.
+        heard: called with the undecoded reply if it is read. It must not raise.
+    """
+
+    call: Eval[R_co]
+    heard: Callable[[object], None]
+
+    def __iter__(self) -> Generator[Effect, object, bool]:
+        return bool((yield self))
+
+
 Effect: TypeAlias = "Eval[object] | Batch[object] | Gather[object] | RunOn[object] | \
-Enqueue | Wait | Cleanup[object]"
+Enqueue | Wait | Cleanup[object] | Post[object]"
 Op: TypeAlias = Generator[Effect, object, R]
 
 

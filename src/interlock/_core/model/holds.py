@@ -54,6 +54,9 @@ DRIFT = 0.001
 SLACK = 0.002
 """Seconds: the granularity of the server's expiry."""
 
+CLAIM = 0.25
+"""Seconds for which a release keeps a lock for the next client, which may start with this alone."""
+
 _numbers = itertools.count(1)
 
 
@@ -121,6 +124,7 @@ LOST: Final = State.LOST
 TRANSITIONS: Final = {
     # from            method            to
     (State.PENDING, "grant"): State.HELD,
+    (State.PENDING, "start"): State.HELD,
     (State.PENDING, "end"): State.ENDED,
     (State.HELD, "begin_release"): State.ENDING,
     (State.HELD, "end"): State.ENDED,
@@ -241,6 +245,10 @@ class Hold:
         renewal: how it is kept alive; None when it ends with its lease.
         renew_at: when the watchdog renews it next; only the watchdog sets this.
         valid_until: see the rules above.
+        heard: when the last refused try was sent, and the server's time of the refusal in
+            microseconds; None if it is not known.
+        asked_by: 0 for most holds. A hold that began with a claim is not lost before this time:
+            `NEVER` until somebody has asked whether the server keeps it.
         cut_at: when the server was last asked to end it sooner; `NEVER` while a command that ends
             it sooner may still be executed. Then nothing makes it valid for longer.
         recall: the script after which such a command does nothing. Unset for most holds.
@@ -252,6 +260,8 @@ class Hold:
         offered: whether the release of another hold may make it the holder; set and reset under
             the mutex of `waiters`.
         queued: whether it may have a place in the server's queue (fair locks).
+        placed: whether its client may stand in the queue in its name, so that a release may make it
+            the holder.
         handles: weak references to the objects that the user got for single entries: blocks,
             holds. While one of these objects lives, the hold is renewed.
         owned: whether its owner may release it without any of these objects.
@@ -264,11 +274,13 @@ class Hold:
         "_detail",
         "_listeners",
         "_token_source",
+        "asked_by",
         "core",
         "cut_at",
         "depth",
         "ends_at",
         "handles",
+        "heard",
         "holder",
         "label",
         "lease",
@@ -276,6 +288,7 @@ class Hold:
         "offered",
         "owned",
         "owner",
+        "placed",
         "queued",
         "reason",
         "recall",
@@ -312,13 +325,14 @@ class Hold:
         self.renew_at = 0.0
         self.since = 0.0
         self.valid_until = 0.0
-        self.cut_at = 0.0
+        self.cut_at = self.asked_by = 0.0
+        self.heard: tuple[float, int] | None = None
         self.state: str = PENDING
         self.reason: LossReason | None = None
         self.token: int | None = None
         self.replication: Replication | None = None
         self.unanswered = 0
-        self.offered = self.queued = False
+        self.offered = self.queued = self.placed = False
         self.handles: tuple[Callable[[], object], ...] = ()
         self.owned = True
         self._listeners: list[Callable[[], object]] | None = None
@@ -359,6 +373,15 @@ class Hold:
         """Note that the release of another hold may make it the holder."""
         self.offered = True
 
+    def stand(self) -> None:
+        """Note that its client may stand in the server's queue in its name."""
+        self.placed = True
+
+    def step_out(self) -> bool:
+        """Note that its client gives up the place in its name; return whether it may have one."""
+        placed, self.placed = self.placed, False
+        return placed
+
     def queue(self) -> None:
         """Note that it has a place in the server's queue."""
         self.queued = True
@@ -375,7 +398,7 @@ class Hold:
         if self.state is not PENDING:
             return False
         self.depth = 1
-        self.offered = self.queued = False
+        self.offered = self.queued = self.placed = False
         self.token = token
         # `valid_until` inlined: every acquire runs this.
         until = self.valid_until = sent_at + self.lease * (1 - DRIFT) - SLACK
@@ -389,9 +412,57 @@ class Hold:
         """Note what keeps its token above all earlier ones."""
         self._token_source = source
 
+    def refused(self, sent_at: float, at: int) -> None:
+        """Note that a try that was sent at *sent_at* was refused at *at*, by the server's clock."""
+        self.heard = sent_at, at
+
+    def claim_end(self, at: int, now: float) -> float:
+        """Return when the claim ends that a release gave it at *at*, or an earlier time.
+
+        *at* is in microseconds by the server's clock. A claim from before the last refusal is over:
+        then the result is 0. The server refused the try no earlier than it was sent. So the claim
+        ends no earlier than this, however long its message took.
+        """
+        if self.state is not PENDING or self.heard is None:
+            return 0.0
+        sent_at, refused_at = self.heard
+        passed = (at - refused_at) / 1e6
+        if passed <= 0:
+            return 0.0
+        return valid_until(min(sent_at + passed * (1 - DRIFT), now), CLAIM)
+
+    def start(self, at: int, now: float) -> bool:
+        """Begin with the claim that a release gave it at *at*; return whether it is held now.
+
+        Half of the claim must be left: the confirmation is on its way for that long at most.
+        """
+        until = self.claim_end(at, now)
+        if now + CLAIM / 2 >= until:
+            return False
+        self.depth = 1
+        self.offered = self.queued = self.placed = False
+        self.valid_until = until
+        self.asked_by = NEVER
+        self.state = HELD
+        self.since = now
+        return True
+
+    def ask_until(self, until: float) -> None:
+        """Note that the server is asked whether it keeps this hold, and should answer by *until*.
+
+        Only the first call counts.
+        """
+        if self.asked_by == NEVER:
+            self.asked_by = until
+
+    def over_by(self, now: float) -> float:
+        """Return when the server has ended it at the latest, if nothing renews it after *now*."""
+        return now + self.lease if self.asked_by else self.valid_until
+
     def refuse_grant(self) -> None:
         """Note that the server made it the holder, but that the grant cannot be used."""
         self.depth = 1
+        self.heard = None
 
     def gave_back(self) -> None:
         """Note that the server has neither this hold nor a place for it.
@@ -400,6 +471,7 @@ class Hold:
         """
         self.depth = self.unanswered = 0
         self.offered = self.queued = False
+        self.heard = None
 
     def rename(self, holder: str) -> None:
         """Use the holder id *holder* from now on; no command with that id was sent yet.
@@ -465,8 +537,9 @@ class Hold:
         """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*.
 
         A command that was sent before the lease was cut short does not count. The server may have
-        executed it first.
+        executed it first. A hold that began with a claim is like any other from then on.
         """
+        self.asked_by = 0.0
         if sent_at >= self.cut_at:
             self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
 
@@ -525,6 +598,7 @@ class Hold:
     def released(self) -> None:
         """Note that the server no longer has it."""
         self.depth = 0
+        self.heard = None
 
     def end(self) -> None:
         """Enter ENDED, unless it is lost."""
@@ -661,7 +735,7 @@ class Hold:
         if self.state is LOST:
             return True
         over = self.state in (HELD, ENDING) and now >= self.valid_until
-        return over and not self._renewed_meanwhile(now)
+        return over and now >= self.asked_by and not self._renewed_meanwhile(now)
 
     def _renewed_meanwhile(self, now: float) -> bool:
         """Return whether another than the watchdog has renewed it, so that it is valid at *now*."""

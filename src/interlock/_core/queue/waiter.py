@@ -16,6 +16,16 @@ class Candidate(Protocol):
         """Return the lock."""
         ...
 
+    @property
+    def holder(self) -> str:
+        """Return its holder id."""
+        ...
+
+    @property
+    def placed(self) -> bool:
+        """Return whether the client may stand in the server's queue in its name."""
+        ...
+
     def offer(self) -> None:
         """Note that a release by the present holder may make this hold the next holder."""
         ...
@@ -33,6 +43,7 @@ class Waiter:
             can have it; None if others may have it at once.
         inherited: seconds until the next look, from the ``taken_for`` of the waiter before it, or
             from a message.
+        claim: the server's time of a message that this waiter is the holder now, or None.
         candidate: the hold that may be given to this waiter, or None.
         busy: True while it asks the server itself.
         offered: True while a release gives the lock to it.
@@ -42,7 +53,7 @@ class Waiter:
     """
 
     __slots__ = (
-        "asking", "busy", "candidate", "channel", "front", "gone", "inherited", "offered",
+        "asking", "busy", "candidate", "channel", "claim", "front", "gone", "inherited", "offered",
         "offered_until", "shares", "taken_for", "wakeup",
     )  # fmt: skip
 
@@ -53,6 +64,7 @@ class Waiter:
         self.asking = False
         self.taken_for: float | None = None
         self.inherited: float | None = None
+        self.claim: int | None = None
         self.candidate: Candidate | None = None
         self.busy = self.offered = self.gone = self.shares = False
         self.offered_until = 0.0
@@ -61,6 +73,11 @@ class Waiter:
         """Return whether to ask the server now; reset `asking`."""
         asking, self.asking = self.asking, False
         return asking and self.front
+
+    def take_claim(self) -> int | None:
+        """Return the claim of a message, and forget it."""
+        claim, self.claim = self.claim, None
+        return claim
 
     def wake(self, *, ask: bool = True) -> None:
         """Wake the waiter, to ask the server or only to check its state."""

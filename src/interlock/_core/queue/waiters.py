@@ -59,6 +59,11 @@ the writer (1) has released it.
 """
 NEXT = b"0"
 """The message on a client's wake channel that the client is next."""
+STARTS = b"="
+"""How a message on a client's wake channel begins if a waiter of the client is the holder now.
+
+The waiter's number follows, a colon, and the server's time in microseconds.
+"""
 IDLE_LOOKS = 1
 """How many looks of the subscriber an idle channel outlasts; the next one unsubscribes."""
 
@@ -82,6 +87,14 @@ def line_of(channel: str, key: str) -> str:
 def whole_of(channel: str) -> str:
     """Return the channel that *channel* is a section of, or *channel* itself."""
     return channel.partition(_SECTION)[0]
+
+
+def _claim(payload: bytes) -> tuple[str, int] | None:
+    """Return the number and the time of a message that makes a waiter the holder, or None."""
+    number, _, at = payload[1:].partition(b":")
+    if payload[:1] != STARTS or not (number.isdigit() and at.isdigit()):
+        return None
+    return number[:20].decode(), int(at[:20])
 
 
 class Subscriptions(Protocol):
@@ -139,19 +152,36 @@ class Place:
         more: whether the newest request asked to stay there after it is granted.
         left: seconds that were left of the holder's lease when the client was refused last.
         woken: whether a wake-up came while nobody waited here.
+        holder: the holder id in whose name the client stood there last; empty if in its own.
+        bare: whether it may stand there in its own name.
     """
 
-    __slots__ = ("client", "left", "more", "queue", "taken", "woken")
+    __slots__ = ("bare", "client", "holder", "left", "more", "queue", "taken", "woken")
 
     def __init__(self, channel: str, client: str) -> None:
         self.client = client
         self.queue = names.waiting_queue(channel)
-        self.taken = self.more = self.woken = False
+        self.taken = self.more = self.woken = self.bare = False
         self.left = 0.0
+        self.holder = ""
 
-    def stand(self, more: bool) -> None:
-        """Note a request that puts the client into the queue, to stay if *more* of it wait."""
-        self.taken, self.woken, self.more = True, False, more
+    def stand(self, more: bool, holder: str = "") -> None:
+        """Note a request that puts the client into the queue, to stay if *more* of it wait.
+
+        If *holder* is given, the client stands there in its name.
+        """
+        self.taken, self.woken, self.more, self.holder = True, False, more, holder
+        self.bare = self.bare or not holder
+
+    def granted(self) -> None:
+        """Note that the newest request was granted."""
+        self.taken = self.bare = self.more
+        self.holder = ""
+
+    def left_for(self, holder: str) -> None:
+        """Note that *holder* has got the lock, if the client stood there in its name."""
+        if self.holder == holder:
+            self.taken, self.holder = self.bare, ""
 
 
 class Waiters:
@@ -380,7 +410,8 @@ class Waiters:
         """Wake the waiters that a message on the wake channel of *whole* is for."""
         parts: Iterable[str] = (whole,)
         patience = 0.0
-        if payload != NEXT:
+        claim = _claim(payload)
+        if payload != NEXT and claim is None:
             parts, patience = self._meaning(whole, payload)
         for part in parts:
             place, queue = self.places.get(part), self.queues.get(part)
@@ -388,9 +419,34 @@ class Waiters:
                 place.woken = True
             if queue is not None:
                 front = next(iter(queue))
+                if claim is not None:
+                    self._made_holder(queue, claim)
+                    continue
                 if patience:
                     front.inherited = patience
                 front.wake(ask=not patience)
+
+    @staticmethod
+    def _made_holder(queue: Iterable[Waiter], claim: tuple[str, int]) -> None:
+        """Tell the waiter of *claim* that it is the holder; if it has left, the front asks."""
+        number = f":{claim[0]}"
+        for waiter in queue:
+            if waiter.candidate is not None and waiter.candidate.holder.endswith(number):
+                waiter.claim = claim[1]
+                waiter.wake()
+                return
+        next(iter(queue)).wake()
+
+    def started(self, channel: str, holder: str) -> None:
+        """Note that *holder* began with its claim; if the front has no place now, it must ask."""
+        with self._mutex:
+            place = self.places.get(channel)
+            if place is not None:
+                place.left_for(holder)
+            front = next(iter(self.queues.get(channel, ())), None)
+            hold = None if front is None else front.candidate
+            if front and hold and hold.holder != holder and not hold.placed:
+                front.wake()
 
     def _meaning(self, whole: str, payload: bytes) -> tuple[list[str], float]:
         """Return the sections that a message is for, and how many seconds they wait first."""
@@ -439,25 +495,31 @@ class Waiters:
         """Return whether at most one waiter waits here for *channel*."""
         return len(self.queues.get(channel, ())) <= 1
 
-    def vacate(self, channel: str, but: Waiter | None = None) -> Place | None:
+    def vacate(
+        self, channel: str, but: Waiter | None = None, holder: str = "", *, own: bool = False
+    ) -> Place | None:
         """Return the place to give up, if nobody except *but* still waits here for *channel*.
 
         The last waiter calls this before it leaves its local queue. So a newcomer asks the server
-        anew.
+        anew. With *own*, the client stands there in the name of *holder*. Then the place ends in
+        any case, and those who still wait here must ask.
         """
         place = self.places.get(channel)
-        if place is None or not place.taken:
+        if place is None or not (place.taken or own):
             return None
         with self._mutex:
             place = self.places.get(channel)
-            if place is None or not place.taken:
+            if place is None or not (place.taken or own):
                 return None
-            queue = self.queues.get(channel, ())
-            for waiter in queue:
-                if not waiter.gone and waiter is not but:
-                    return None
-            place.taken = False
-            return place
+            if not own and any(
+                not waiter.gone and waiter is not but for waiter in self.queues.get(channel, ())
+            ):
+                return None
+            vacated = Place(channel, place.client)
+            vacated.holder = holder if own else ""
+            place.taken = place.bare = False
+            place.holder = ""
+            return vacated
 
     def look_for_idle(self) -> None:
         """Unsubscribe from channels that were idle at this look and the `IDLE_LOOKS` before it."""

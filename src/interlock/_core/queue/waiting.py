@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
+    from interlock._core.queue.waiter import Waiter
     from interlock._core.queue.waiters import Place
     from interlock._core.upkeep.session import Session
 
@@ -83,6 +84,7 @@ def wait_in_queue(
     candidate: Hold | None = None,
     interval: Callable[[], float] | None = None,
     shares: bool = False,
+    start: Callable[[int], Op[bool]] | None = None,
 ) -> Op[bool]:
     """Wait as `wait_for` does, after a first attempt or without one.
 
@@ -91,12 +93,12 @@ def wait_in_queue(
         channel: as for `wait_for`.
         deadline: as for `wait_for`.
         taken_for: as for `wait_for`.
-        attempt: as for `wait_for`. It returns None without asking if *candidate* was given what
-            it waits for.
+        attempt: as for `wait_for`; None without asking if *candidate* was given the lock.
         *args: as for `wait_for`.
         candidate: the hold that a release may hand the lock over to.
         interval: returns the seconds between looks; default: `Session.poll_interval`.
         shares: whether others may have it at the same time, as readers do.
+        start: takes the time of a claim; returns whether *candidate* is held now.
     """
     interval = interval or session.poll_interval
     if session.clock() >= deadline:
@@ -106,16 +108,15 @@ def wait_in_queue(
     try:
         look_at = session.clock() + _first_look(session, channel)
         while True:
-            if waiter.gone:
+            claim = waiter.take_claim()
+            if waiter.gone or (start and claim and (yield from start(claim))):
                 # It was given what it waits for. The next one need not look.
                 waiter.asking = False
                 waiter.taken_for = taken_for
                 return True
             if session.deadlocked:
                 session.raise_deadlock(args)
-            if waiter.front and waiter.inherited is not None:
-                look_at = session.clock() + min(waiter.inherited, interval())
-                waiter.inherited = None
+            look_at = _next_look(waiter, session, interval, look_at)
             if waiter.front and (waiter.take() or session.clock() >= look_at):
                 if session.waiters.begin_asking(waiter, session.clock()):
                     left = yield from attempt(*args)
@@ -142,6 +143,7 @@ def leave_queue(
     error: BaseException | None = None,
     *,
     later: bool = False,
+    hold: Hold | None = None,
 ) -> Op[None]:
     """Give up the client's place in the server's queue, if its last waiter here goes.
 
@@ -153,8 +155,10 @@ def leave_queue(
         leave: returns the script that gives up a place.
         error: the error that ended the wait, if any.
         later: whether the background sends the script; then the caller does not wait.
+        hold: whose wait ends; the client may stand there in its name.
     """
-    place = session.waiters.vacate(channel)
+    own = hold is not None and hold.step_out()
+    place = session.waiters.vacate(channel, holder=hold.holder if hold and own else "", own=own)
     if place is None:
         return
     until = session.clock() + QUEUE_GRACE
@@ -162,6 +166,16 @@ def leave_queue(
         yield from session.clean_up_later(leave(place), until)
     else:
         yield from session.clean_up_after(error, leave(place), until)
+
+
+def _next_look(
+    waiter: Waiter, session: Session, interval: Callable[[], float], look_at: float
+) -> float:
+    """Return when the front waiter looks next: at *look_at*, or when it was told to."""
+    if waiter.front and waiter.inherited is not None:
+        look_at = session.clock() + min(waiter.inherited, interval())
+        waiter.inherited = None
+    return look_at
 
 
 def _first_look(session: Session, channel: str) -> float:

@@ -86,7 +86,13 @@ def lock_acquire(
 
 
 def stand_in_queue(
-    call: Eval[Grant | float], client: str, queue: str, *, more: bool, keep: float
+    call: Eval[Grant | float],
+    client: str,
+    queue: str,
+    *,
+    more: bool,
+    keep: float,
+    starts: bool = False,
 ) -> None:
     """Make *call*, an acquire, put *client* into *queue* until it holds the lock.
 
@@ -96,8 +102,12 @@ def stand_in_queue(
         queue: the key of the queue.
         more: whether others of the client wait, so that it stays there.
         keep: seconds for which the queue is kept.
+        starts: whether the client waits in the name of the holder, which may start at once when a
+            release makes it the next one. For the plain lock only.
     """
-    about = (client, int(more), milliseconds(keep))
+    about: tuple[str | int, ...] = (client, int(more), milliseconds(keep))
+    if starts:
+        about = (*about, 1)
     call.keys = (*call.keys, queue)
     call.args = (*call.args, *about)
     call.spare, call.queued = True, len(about)

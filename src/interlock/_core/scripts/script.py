@@ -137,6 +137,17 @@ class Grant:
 GRANTED = Grant()
 
 
+class Refusal(float):
+    """The seconds that are left of another's lease.
+
+    Attributes:
+        at: when the server said so, by its clock, in microseconds.
+    """
+
+    __slots__ = ("at",)
+    at: int
+
+
 def seconds(reply: object) -> float:
     """Read a PTTL as seconds: infinite if the key never expires, negative if there is no key."""
     if isinstance(reply, int):
@@ -146,7 +157,14 @@ def seconds(reply: object) -> float:
 
 def grant_or_left(reply: object) -> Grant | float:
     """Read nil as granted, else the seconds that are left of another's lease."""
-    return GRANTED if reply is None else seconds(reply)
+    if reply is None:
+        return GRANTED
+    if isinstance(reply, int):
+        return seconds(reply)
+    left, at = pair(reply)
+    refusal = Refusal(seconds(left))
+    refusal.at = int(text(at))
+    return refusal
 
 
 def many(reply: object) -> list[object]:

@@ -108,11 +108,11 @@ class BackedWatchdog(Watchdog):
             self._backup.check_server(hold)
         super().renew_now(now)
 
-    def _look(self, now: float) -> float:
+    def _look(self, now: float, *, asks: bool = False) -> float:
         for hold in self._holds:
             if hold.state in (State.HELD, State.ENDING) and now >= hold.valid_until:
                 self._backup.catch_up(hold)
-        return super()._look(now)
+        return super()._look(now, asks=asks)
 
     def _note(
         self,

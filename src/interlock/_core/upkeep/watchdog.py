@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
 
 
+CONFIRM_AFTER = 0.02
+"""Seconds after which a hold that began with a claim is confirmed, and again without an answer."""
+ANSWER_WITHIN = 0.15
+"""Seconds for the first answer if the claim of a hold is over before anybody could ask."""
+CLAIMS_FOR = 1.0
+"""Seconds after a claim for which the thread looks that often, so that nobody need wake it."""
 TELL_WITHIN = 0.5
 """Seconds after which listeners hear of a loss, even without the operator's reason."""
 
@@ -95,6 +101,7 @@ class Watchdog:
         self._round_at = 0.0
         self._wake_at = NEVER
         self._soonest = 0.0
+        self._claimed_at = -NEVER
         # Losses that were not told yet: the deadline, and the function that tells the loss.
         self._untold: dict[Hold, tuple[float, Callable[[], None]]] = {}
 
@@ -106,6 +113,14 @@ class Watchdog:
         if hold.valid_until < self._wake_at:
             self._wake()
 
+    def expect(self, hold: Hold, now: float) -> None:
+        """Confirm *hold*, which began with a claim, soon unless it ends before."""
+        self._claimed_at = now
+        hold.renew_at = now + CONFIRM_AFTER
+        self._soonest = min(self._soonest, hold.valid_until)
+        if hold.renew_at < self._wake_at:
+            self._wake()
+
     def renew_now(self, now: float) -> None:
         """Renew every hold at once.
 
@@ -115,15 +130,21 @@ class Watchdog:
             hold.renew_at = min(hold.renew_at, now)
         self._wake()
 
+    def often(self, now: float) -> bool:
+        """Return whether the thread looks more often, because a hold began with a claim lately."""
+        return now < self._claimed_at + CLAIMS_FOR
+
     def next_due(self, now: float) -> float:
         """Return when the next round is due, or the next hold ends."""
         if self._round_at <= now:
             self._round_at = now + self.period
         due = self._round_at
+        if self.often(now):
+            due = min(due, now + CONFIRM_AFTER)
         for hold in self._holds:
             if hold.state is State.HELD:
-                due = min(due, hold.valid_until)
-                if hold.renewal is not None:
+                due = min(due, _end_of(hold))
+                if hold.renewal is not None or hold.asked_by:
                     due = min(due, hold.renew_at)
         self._wake_at = due
         return due
@@ -137,14 +158,18 @@ class Watchdog:
         # them each time.
         return self._look(now) if now >= self._soonest else self._soonest
 
-    def _look(self, now: float) -> float:
+    def _look(self, now: float, *, asks: bool = False) -> float:
+        """Look as `end_overdue` does.
+
+        If the caller *asks* the server next, a hold whose claim is over stays until the answer.
+        """
         self._soonest = soonest = NEVER
         for hold in self._holds:
             if hold.state is State.HELD or hold.state is State.ENDING:
-                if now >= hold.valid_until:
+                if _overdue(hold, now, asks=asks):
                     self._lose(hold, hold.expiry_reason())()
                 else:
-                    soonest = min(soonest, hold.valid_until)
+                    soonest = min(soonest, _end_of(hold))
         for hold, (until, _) in list(self._untold.items()):
             if now >= until:
                 self._tell(hold)
@@ -163,8 +188,12 @@ class Watchdog:
             self._round_at = now + self.period
         due = self._sort(now, result)
         for hold in due:
-            hold.renew_at = now + self.retry
+            hold.renew_at = self._again(hold, now)
         return due
+
+    def _again(self, hold: Hold, now: float) -> float:
+        """Return when to renew *hold* again, if the try of *now* is not answered."""
+        return now + (CONFIRM_AFTER if hold.asked_by else self.retry)
 
     def renew(self, due: Sequence[Hold], clock: Callable[[], float], result: Round) -> Op[None]:
         """Renew *due*.
@@ -182,7 +211,8 @@ class Watchdog:
             now = clock()
             calls = self._calls(chunk, now, result)
             for hold in chunk:
-                hold.renew_at = now + self.retry
+                hold.renew_at = self._again(hold, now)
+                hold.ask_until(max(hold.valid_until, now + ANSWER_WITHIN))
             replies = yield from Batch(tuple(call for call, _, _ in calls))
             until = clock() + TELL_WITHIN
             for (_, group, lease), reply in zip(calls, replies, strict=True):
@@ -198,7 +228,7 @@ class Watchdog:
 
     def _sort(self, now: float, result: Round) -> list[Hold]:
         """Note the holds that are over at *now*; return those to renew."""
-        _ = self._look(now)
+        _ = self._look(now, asks=True)
         deserted = self.deserted()
         due: list[Hold] = []
         for hold in self._holds:
@@ -210,8 +240,8 @@ class Watchdog:
                     # not be hit by a late command.
                     _ = hold.keep_holder_unique()
                     self._holds.end(hold)
-            elif hold.state is State.HELD and hold.renewal is not None:
-                if deserted or hold.abandoned():
+            elif hold.state is State.HELD and (hold.renewal is not None or hold.asked_by):
+                if hold.renewal is not None and (deserted or hold.abandoned()):
                     self._abandon(hold)
                     result.abandoned.append(hold)
                 elif hold.renew_at <= now:
@@ -238,6 +268,9 @@ class Watchdog:
             if hold.renewal is not None:
                 lease = hold.next_lease(self.lease, now)
                 groups.setdefault((hold.renewal, self._apart(hold.key), lease), []).append(hold)
+            elif hold.asked_by:
+                kind = hold.core.renewal, self._apart(hold.key), hold.lease
+                groups.setdefault(kind, []).append(hold)
         calls: list[tuple[Eval[list[bool]], list[Hold], float]] = []
         for (renewal, _, lease), group in groups.items():
             deadline = min(hold.valid_until for hold in group)
@@ -302,3 +335,18 @@ class Watchdog:
                 self._untold[hold] = until, self._lose(hold, hold.gone_reason(until - TELL_WITHIN))
                 gone.append(hold)
         return gone
+
+
+def _overdue(hold: Hold, now: float, *, asks: bool) -> bool:
+    """Return whether *hold* is lost at *now*, though nobody was told; *asks* as in `_look`."""
+    if hold.asked_by != NEVER or (asks and hold.state is State.HELD):
+        return hold.lost(now)
+    return now >= _end_of(hold)
+
+
+def _end_of(hold: Hold) -> float:
+    """Return when *hold* ends without another answer of the server."""
+    if hold.asked_by != NEVER:
+        return max(hold.valid_until, hold.asked_by)
+    # Nobody asks about a hold that is being released. The release tells whether it was kept.
+    return hold.valid_until if hold.state is State.HELD else hold.since + hold.lease

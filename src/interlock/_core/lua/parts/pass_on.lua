@@ -1,8 +1,13 @@
 -- pass_on: tell the first client in *queue* that the lock is its own, and return the client's id.
 --
--- The caller writes the client's claim. The result true means that the lock was left to others for
--- a moment: if others listen, they were told on *channel*, by '0' and *freed*. The result false
--- means that the caller must tell all. The names of all channels end in *name*.
+-- If the client waits in the name of a holder, *give* makes that holder the next one for 250 ms.
+-- Then the result is the holder id. The message has the holder's number and the time at which the
+-- claim begins. The client may start at once, so the message comes last. For all other clients the
+-- caller writes the claim.
+--
+-- The result true means that the lock was left to others for a moment: if others listen, they were
+-- told on *channel*, by '0' and *freed*. The result false means that the caller must tell all. The
+-- names of all channels end in *name*.
 
 -- Return whether clients outside the queue may take the lock first, for a moment. If they listen,
 -- as Java and earlier releases do, about every second release is left to them. If they only look,
@@ -28,12 +33,13 @@ end
 
 -- The lock goes to the first client in the queue that listens. If none of the first 128 listens,
 -- all are told.
-local function pass_on()
+local function pass_on(give)
   for _ = 1, 128 do
-    local client, place = unpack(redis.pcall('zrange', queue, '0', '0', 'withscores'))
-    if not client then
+    local member, place = unpack(redis.pcall('zrange', queue, '0', '0', 'withscores'))
+    if not member then
       return false
     end
+    local client, number = string.match(member, '^([^:]*):?(.*)$')
     local wake = 'interlock_wake' .. name .. ':' .. client
     -- PUBSUB NUMSUB does not count pattern subscribers. They do not compete for the lock.
     local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_waiting' .. name, wake)
@@ -42,19 +48,24 @@ local function pass_on()
     end
     if heard[6] > 0 then
       local they_listen = heard[2] > heard[4]
-      if left_to_others(client, tonumber(place), they_listen) then
+      if left_to_others(member, tonumber(place), they_listen) then
         if they_listen then
           redis.call(PUBLISH, channel, '0' .. freed)
         end
         return type(redis.pcall(PUBLISH, wake, '20')) == 'number'
       end
-      if type(redis.pcall(PUBLISH, wake, '0')) ~= 'number' then
+      local now = give and number ~= '' and microseconds()
+      if now then
+        give(member)
+      end
+      local message = now and '=' .. number .. ':' .. now or '0'
+      if type(redis.pcall(PUBLISH, wake, message)) ~= 'number' then
         return false
       end
-      redis.pcall('zrem', queue, client)
-      return client
+      redis.pcall('zrem', queue, member)
+      return now and member or client
     end
-    if redis.pcall('zrem', queue, client) ~= 1 then
+    if redis.pcall('zrem', queue, member) ~= 1 then
       return false
     end
   end

@@ -1,15 +1,15 @@
--- stand_in_queue: put *client* at the end of *queue*, unless it is there.
+-- stand_in_queue: put *member* at the end of *queue*, unless it is there.
 --
--- It returns whether the client stands there now. The queue is kept for *keep* milliseconds. A
+-- It returns whether the member stands there now. The queue is kept for *keep* milliseconds. A
 -- client without the rights to the queue gets no place, and hears the messages for all. Numbers
 -- that are only passed on are sent as strings: the server takes long to turn a number into one.
-local function stand_in_queue()
+local function stand_in_queue(member)
   local last, time = redis.pcall('zrange', queue, '-1', '-1', 'withscores'), redis.pcall('time')
   local now = (time[1] or '') .. string.sub('00000' .. (time[2] or ''), -6, -4)
   if last[2] and tonumber(last[2]) >= tonumber(now) then
     now = math.floor(last[2]) + 1
   end
-  local stands = redis.pcall('zadd', queue, 'nx', now, client)
+  local stands = redis.pcall('zadd', queue, 'nx', now, member)
   -- The TTL never becomes shorter: other clients may look less often.
   local left = redis.pcall('pttl', queue)
   if type(left) ~= 'number' or left < 0.8 * keep then

@@ -1,0 +1,74 @@
+"""Commands that are sent at once, and whose replies nobody waits for.
+
+Each node has a connection for them, taken from the pool. The replies to earlier commands are read
+and dropped before the next command is sent. If anything is wrong, the connection is given up and
+nothing is sent. Such a command only makes something safer, and the caller has another way.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from interlock.errors import InterlockError
+
+if TYPE_CHECKING:
+    from interlock._core.model.effects import Eval
+    from interlock._links.connection import Connection
+    from interlock._links.pool import NodePool, Pool
+
+
+class Poster:
+    """Sends such commands for the threads of one client.
+
+    Args:
+        pool: the connections of the client.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._reset()
+
+    def _reset(self) -> None:
+        # A signal handler may strike while it is locked. It never waits for it.
+        self._busy = threading.Lock()
+        self._connections: dict[NodePool, Connection] = {}
+        self._closed = False
+
+    def post(self, call: Eval[object]) -> bool:
+        """Send *call* if that takes no time; return whether it was sent."""
+        if not self._busy.acquire(blocking=False):
+            return False
+        try:
+            return not self._closed and self._post(call)
+        except InterlockError:
+            return False
+        finally:
+            self._busy.release()
+
+    def _post(self, call: Eval[object]) -> bool:
+        node = self._pool.serving(call)
+        # Taken out meanwhile: after an interruption nobody uses it again.
+        connection = self._connections.pop(node, None) or node.idle()
+        if connection is None:
+            return False
+        if not connection.post(call):
+            node.discard(connection)
+            return False
+        self._connections[node] = connection
+        return True
+
+    def close(self) -> None:
+        """Close all connections, and send nothing any more."""
+        self._closed = True
+        with self._busy:
+            while self._connections:
+                node, connection = self._connections.popitem()
+                node.discard(connection)
+
+    def forget(self) -> None:
+        """Close the connections of the parent in a forked child, but send nothing."""
+        connections = self._connections
+        self._reset()
+        for connection in connections.values():
+            connection.close()

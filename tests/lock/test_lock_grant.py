@@ -1,0 +1,88 @@
+"""A release makes a waiter of another process the holder, which starts without asking."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.lock.children import Child
+from tests.lock.lock_like import until
+from tests.support.faults import swallow_reply
+from tests.support.servers import wait_until
+
+import interlock
+
+if TYPE_CHECKING:
+    import redis
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
+
+QUEUE = "interlock_queue:{name}"
+
+
+def is_script(args: list[bytes]) -> bool:
+    """Return whether a request runs a script."""
+    return args[0].upper().startswith(b"EVAL")
+
+
+async def test_it_is_taken_without_an_answer(proxy: FaultProxy, plain: Stage) -> None:
+    """The waiter gets no answer any more, and starts all the same; the server has its lease."""
+    client, a, b = plain.client(proxy.url(), poll_cap=30), plain.owner(), plain.owner()
+    mine, theirs = plain.client().lock("name"), client.lock("name")
+    await a.do(mine.acquire)
+    # Somebody has noted that the lock was left to those who only look, for the next minute.
+    plain.redis.zadd(QUEUE, {"": (plain.redis.time()[0] + 60) * 1000})
+    waiting = asyncio.create_task(b.do(theirs.acquire))
+    await until(lambda: plain.redis.zcard(QUEUE) == 2, 5, "b waits")
+    await asyncio.sleep(0.2)  # it has looked after its subscription
+    proxy.clear_record()
+    proxy.on_request(is_script, swallow_reply)
+    await a.do(mine.release)
+    assert await asyncio.wait_for(waiting, 5)
+    hold = await b.do(lambda: theirs.hold)
+    holder = hold.holder.encode()
+    told = threading.Event()
+    await b.do(hold.on_lost, told.set)
+    assert plain.redis.hkeys("name") == [holder]
+    await until(lambda: plain.redis.pttl("name") > 1000, 5, "the lease is whole")
+    scripts = [sent.args[-1] for sent in proxy.record if is_script(sent.args)]
+    assert scripts[0] == holder
+    await until(told.is_set, 5, "without an answer the claim is all that it has")
+
+
+STALLS = """
+client = interlock.connect(url, poll_cap=30)
+lock = client.lock("name")
+say("waits")
+lock.acquire()
+os.kill(os.getpid(), signal.SIGSTOP)
+lock.release()
+say("released")
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there are no stopped processes")
+def test_who_stalls_at_once_keeps_its_lease(redis_url: str, redis_client: redis.Redis) -> None:
+    """A process that stands still from its first moment on has the lock for a whole lease."""
+    with interlock.connect(redis_url) as client, Child(STALLS, redis_url) as child:
+        lock = client.lock("name")
+        lock.acquire()
+        assert child.hear() == "waits"
+        wait_until(lambda: redis_client.zcard(QUEUE) == 1, 10, "it waits")
+        lock.release()
+        wait_until(lambda: stands_still(child.pid), 10, "it stands still")
+        held = redis_client.hkeys("name")
+        wait_until(lambda: redis_client.pttl("name") < 29_000, 10, "its claim would be over")
+        assert redis_client.hkeys("name") == held != []
+        child.signal(signal.SIGCONT)
+        assert child.hear() == "released"
+        assert not redis_client.exists("name")
+
+
+def stands_still(pid: int) -> bool:
+    """Return whether a process was stopped by a signal."""
+    return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0] == "T"
