@@ -121,7 +121,6 @@ SEMAPHORE_NAMES = {
     "is_exists": "available_permits()",
     "get_name": "name",
     "value": "available_permits()",
-    "set_permits": "try_set_permits(n) if there is none, else add_permits(difference)",
     "bounded": "available_permits()",
     "expire": _KEY,
     "rename": _KEY,

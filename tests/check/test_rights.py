@@ -106,7 +106,10 @@ def test_the_reference_shows_the_lines_that_are_printed() -> None:
         ),
         (
             *("semaphore", "a"),
-            "~a ~redisson_unlock_latch:{a}:* ~interlock_semaphore_queue:{a}",
+            (
+                "~a ~redisson_unlock_latch:{a}:* ~interlock_semaphore_total:{a}"
+                " ~interlock_semaphore_queue:{a}"
+            ),
             ("&redisson_sc:{a} &interlock_semaphore_waiting:{a} &interlock_semaphore_wake:{a}:*"),
         ),
         (

@@ -205,6 +205,8 @@ def test_no_copy_undoes_a_later_call_of_a_semaphore(
         run.step(semaphore.acquire, 2)
         run.step(semaphore.release)
         run.step(semaphore.add_permits, 5)
+        run.step(semaphore.set_permits, 12)
+        run.step(semaphore.set_permits, 9)
         run.step(semaphore.drain_permits)
         run.step(semaphore.release, 2)
         run.step(semaphore.acquire)

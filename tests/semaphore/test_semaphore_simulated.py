@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Work = Generator[Op[Any], Any, None]
 
 TOTAL = 3
+ALL = "interlock_semaphore_total:{name}"
 REST = 120.0
 """Seconds: longer than any latch or lease lives."""
 TROUBLE = (InterlockError, Interrupted)
@@ -40,12 +41,13 @@ class Books:
 
     Attributes:
         taken: permits that were taken and not given back.
+        added: permits that were added for good.
         waits: seconds that the acquires of a `fleet` took.
         ended: when all had ended.
     """
 
     def __init__(self) -> None:
-        self.taken = 0
+        self.taken = self.added = 0
         self.waits: list[float] = []
         self.ended = 0.0
 
@@ -82,6 +84,7 @@ class Books:
             except TROUBLE:
                 continue
             self.taken -= number
+            self.added += number
         yield from self._given(semaphore.release_if_exists(1), 1)
 
     def _given(self, release: Op[Any], number: int) -> Work:
@@ -118,8 +121,8 @@ def leaser(*wants: int, lease: float | None = None) -> Callable[[Process], Work]
     return program
 
 
-def _number(simulator: Simulator) -> int:
-    stored = simulator.network.dump().get("name")
+def _number(simulator: Simulator, key: str = "name") -> int:
+    stored = simulator.network.dump().get(key)
     assert stored is not None
     assert isinstance(stored.value, bytes)
     return int(stored.value)
@@ -177,7 +180,8 @@ def test_one_fault_at_every_effect(program: str, fault: str) -> None:
         schedule = Schedule({("p0", place): FAULTS[fault]})
         simulator = _play(1, PROGRAMS[program](books), schedule)
         assert _number(simulator) + books.taken == TOTAL, f"at effect {place}"
-        assert set(simulator.network.dump()) == {"name"}, "every latch has expired"
+        assert _number(simulator, ALL) == TOTAL + books.added, f"at effect {place}"
+        assert set(simulator.network.dump()) == {"name", ALL}, "every latch has expired"
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -188,7 +192,8 @@ def test_many_faults_at_random(seed: int) -> None:
     programs += [books.manager, books.user(1, 1, 1, timeout=5)]
     simulator = _play(seed, programs, Schedule(rates=RATES))
     assert _number(simulator) + books.taken == TOTAL
-    assert set(simulator.network.dump()) == {"name"}
+    assert _number(simulator, ALL) == TOTAL + books.added
+    assert set(simulator.network.dump()) == {"name", ALL}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -221,6 +221,21 @@ class Semaphore:
         """
         return await self._driver.run(self._recipe.try_set_permits(n))
 
+    async def set_permits(self, n: int) -> None:
+        """Make free and taken permits add up to *n*, and wake waiters; one round trip.
+
+        No taken permit is taken away: if too many are taken, the number of free ones is below 0,
+        and rises with each release.
+
+        Raises:
+            TypeError: *n* is not an int.
+            ConfigError: *n* is not 0 to 2³¹-1 (a ValueError). Or another program has set the
+                semaphore up, such as Java, so nobody knows how many permits are taken.
+            ServerUnavailableError: no usable answer; it may have been set.
+            WrongTypeError: the name is in use by something else.
+        """
+        await self._driver.run(self._recipe.set_permits(n))
+
     async def add_permits(self, n: int) -> None:
         """Add *n* permits for good, or take them away when *n* is negative; one round trip.
 

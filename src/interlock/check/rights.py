@@ -213,9 +213,9 @@ KINDS = {
         (
             *("semaphore_acquire", "semaphore_release", "semaphore_drain"),
             *("semaphore_undo", "semaphore_try_set", "semaphore_query", "semaphore_leave"),
-            "semaphore_delete",
+            *("semaphore_delete", "semaphore_add", "semaphore_set", "semaphore_total"),
         ),
-        keys=(_REQUESTS,),
+        keys=(_REQUESTS, Place(names.semaphore_total)),
         channels=_PERMITS_HEARD,
         queue=_PERMITS_QUEUE,
     ),

@@ -6,14 +6,16 @@
 -- KEYS[2]  request    string, the latch of this call: the answer to it
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
--- KEYS[4]  leases     zset {id, 16 raw bytes: the end of its lease}; may be left out
+-- KEYS[4]  rest       of a leased one, zset {id, 16 raw bytes: the end of its lease}; else string,
+--                     the number of all permits; may be left out
 -- ARGV[1]  ttl        integer > 0, milliseconds that the latch is kept
+-- ARGV[2]  leased     1: a leased one; else 0
 --
 -- Returns  1 when there was one, else 0
 -- Source   RSemaphore.delete and RPermitExpirableSemaphore.delete, Redisson 4.7.0
--- Wire     the number and the zset; this code is our own
-local semaphore, request, spent, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local ttl = ARGV[1]
+-- Wire     the number and the zset; the string is ours alone, and so is this code
+local semaphore, request, spent, rest = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local ttl, leased = ARGV[1], ARGV[2]
 
 local before = redis.call('get', request)
 if before then
@@ -24,7 +26,7 @@ if not tonumber(redis.call('get', semaphore) or 0) then
 end
 redis.call('del', spent)
 local there = redis.call('del', semaphore)
-if leases and redis.call('del', leases) == 1 then
+if rest and redis.call('del', rest) == 1 and leased == '1' then
   there = 1
 end
 redis.call('set', request, there, 'px', ttl)

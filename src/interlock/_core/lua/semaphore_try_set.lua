@@ -6,14 +6,15 @@
 -- KEYS[2]  request    string, the latch of this call: the answer to it
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
+-- KEYS[4]  total      string, the number of all permits, for later calls; may be left out
 -- ARGV[1]  permits    integer >= 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[3]  channel    string, where waiters listen
 --
 -- Returns  1 when created, 0 when there was one
 -- Source   RSemaphore.trySetPermits and RPermitExpirableSemaphore.trySetPermits, Redisson 4.7.0
--- Wire     the number, and the same on the channel; this code is our own
-local semaphore, request, spent = KEYS[1], KEYS[2], KEYS[3]
+-- Wire     the number, and the same on the channel; the total is ours alone, and so is this code
+local semaphore, request, spent, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local permits, ttl, channel = ARGV[1], ARGV[2], ARGV[3]
 
 local before = redis.call('get', request)
@@ -25,6 +26,9 @@ local made = redis.call('set', semaphore, permits, 'nx') and 1 or 0
 redis.call('set', request, made, 'px', ttl)
 if made == 0 then
   return 0
+end
+if total then
+  redis.call('set', total, permits)
 end
 redis.call(PUBLISH, channel, permits)
 return 1

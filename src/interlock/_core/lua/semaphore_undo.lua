@@ -4,13 +4,15 @@
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  request    string, the latch of that call: the permits it took, "0" once it was undone
+-- KEYS[3]  total      string, the number of all permits, if the call changed that; may be left out
 -- ARGV[1]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[2]  channel    string, where waiters listen
 --
 -- Returns  1
 -- Source   our own
 -- Wire     the number, and its new value on the channel if it changed and is not negative
-local semaphore, request, ttl, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local semaphore, request, total = KEYS[1], KEYS[2], KEYS[3]
+local ttl, channel = ARGV[1], ARGV[2]
 
 local taken = tonumber(redis.call('get', request) or 0)
 -- When memory is full, the server lets a DEL through, and then all writes that follow. Permits
@@ -18,6 +20,9 @@ local taken = tonumber(redis.call('get', request) or 0)
 redis.call('del', request)
 if taken ~= 0 and redis.call('exists', semaphore) == 1 then
   local free = redis.call('incrby', semaphore, taken)
+  if total and redis.call('exists', total) == 1 then
+    redis.call('incrby', total, taken)
+  end
   if free >= 0 then
     redis.call(PUBLISH, channel, free)
   end

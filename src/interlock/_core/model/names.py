@@ -159,6 +159,14 @@ def semaphore_channel(name: str) -> str:
     return prefix_name(_SEMAPHORE, name)
 
 
+def semaphore_total(name: str) -> str:
+    """Return the key that tells how many permits the semaphore *name* has, taken and free.
+
+    Java does not look at it.
+    """
+    return prefix_name("interlock_semaphore_total", name)
+
+
 def permit_leases(name: str) -> str:
     """Return the key that tells when the permits of the leased semaphore *name* end."""
     return suffix_name(name, "timeout")

@@ -23,6 +23,11 @@ A release does not create a semaphore whose number is named, or that the client 
 of: the server has lost it. To create it from the permits that come back would set a wrong number.
 So the client says that it is gone. The next acquire sets the number that the code names.
 
+The server's number does not tell how many permits are taken. So a second key has the sum of free
+and taken ones, as our clients have set it. Only calls that set a number write it, so acquire and
+release cost nothing more. Java neither reads nor writes it. If Java has set the number, the sum is
+not known, and cannot be set.
+
 Rejected: always keeping permits for the first client. One request for too many would stop all.
 
 Source: RSemaphore, Redisson 4.7.0.
@@ -117,18 +122,31 @@ class Semaphore:
         return permits is not None and limits is not None and not limits.known(self.key, permits)
 
     def set_up(self, deadline: float = NEVER) -> Op[bool]:
-        """Set the number that the code names, unless the semaphore exists; one round trip.
+        """Set the number that the code names, unless there is one; tell if that is another one.
 
         Return whether it was set.
+
+        Cost:
+            One round trip, and another one to set it.
         """
         permits, limits = self._permits, self._limits
         assert permits is not None
         assert limits is not None
-        made = yield from try_set_permits(
-            self._session, self._requests, self.key, self.channel, permits, deadline
-        )
+        free, found = yield from self._numbers(deadline)
+        made = free is None and (yield from self._try_set(permits, deadline))
+        if free is None and not made:  # another client was faster
+            free, found = yield from self._numbers(deadline)
+        if not made and free is not None and not limits.known(self.key, permits):
+            # If Java has set the number, at least those exist that are free.
+            total = free if found is None else max(found, free)
+            if total > permits or (found is not None and total < permits):
+                limits.differs(self.name, total, permits)
         limits.note(self.key, permits)
         return made
+
+    def _numbers(self, deadline: float) -> Op[tuple[int | None, int | None]]:
+        query = scripts.semaphore_total(self.key, deadline=deadline)
+        return (yield from self._session.persist(query))
 
     def acquire(self, permits: int, deadline: float) -> Step[bool]:
         """Take *permits* together, waiting until *deadline*; return whether they were taken.
@@ -243,10 +261,36 @@ class Semaphore:
         permits = check_change(permits)
         return self._requests.undone(
             self._requests.begin(),
-            lambda request: self._release_script(request, permits, create=1),
-            self._undo_script,
-            lambda again: self._release_script(again, -permits, create=0),
+            lambda request: self._add_script(request, permits, create=1),
+            partial(self._undo_script, total=True),
+            lambda again: self._add_script(again, -permits, create=0),
         )
+
+    def set_permits(self, permits: int) -> Op[None]:
+        """Set the number of all permits, free and taken, to *permits*.
+
+        While more than that are taken, the number of free ones is below 0.
+
+        Raises:
+            ConfigError: the semaphore exists, and it is not known how many permits it has.
+
+        Cost:
+            One round trip.
+        """
+        permits, session, request = check_permits(permits, 0), self._session, self._requests.begin()
+        call = scripts.semaphore_set(
+            *(self.key, request.key, request.old_latch, permits, request.ttl),
+            *(session.publish, self.channel),
+        )
+        done = yield from self._requests.send(request, call)
+        self._requests.end(request)
+        if not done:
+            raise ConfigError(
+                f"semaphore {self.name!r} was set up by another program, so nobody knows how many "
+                "of its permits are taken: use add_permits(difference), or delete() it first"
+            )
+        if self._permits is not None and self._limits is not None:
+            self._limits.note(self.key, self._permits)  # another number is meant from now on
 
     def drain_permits(self) -> Step[int]:
         """Take all permits that are free.
@@ -282,9 +326,13 @@ class Semaphore:
         Source:
             RSemaphore.trySetPermits.
         """
+        return (yield from self._try_set(permits, NEVER))
+
+    def _try_set(self, permits: int, deadline: float) -> Op[bool]:
         return (
             yield from try_set_permits(
-                self._session, self._requests, self.key, self.channel, permits
+                *(self._session, self._requests, self.key, self.channel, permits, deadline),
+                total=True,
             )
         )
 
@@ -445,9 +493,16 @@ class Semaphore:
         self._confirm(call)
         return call
 
-    def _undo_script(self, request: IdempotentCall) -> Eval[bool]:
+    def _add_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
+        return scripts.semaphore_add(
+            *(self.key, request.key, request.old_latch, permits, create, request.ttl),
+            *(self._session.publish, self.channel),
+        )
+
+    def _undo_script(self, request: IdempotentCall, *, total: bool = False) -> Eval[bool]:
         return scripts.semaphore_undo(
-            self.key, request.key, request.ttl, self._session.publish, self.channel
+            *(self.key, request.key, request.ttl, self._session.publish, self.channel),
+            total=total,
         )
 
 
@@ -458,12 +513,18 @@ def try_set_permits(
     channel: str,
     permits: int,
     deadline: float = NEVER,
+    *,
+    total: bool = False,
 ) -> Op[bool]:
-    """Create the semaphore *key* of either kind, as `Semaphore.try_set_permits` does."""
+    """Create the semaphore *key* of either kind, as `Semaphore.try_set_permits` does.
+
+    *total*: it is a plain one.
+    """
     permits = check_permits(permits, 0)
     request = requests.begin(deadline)
     call = scripts.semaphore_try_set(
         *(key, request.key, request.old_latch, permits, request.ttl, session.publish, channel),
+        total=total,
         deadline=deadline,
     )
     made = yield from requests.send(request, call)

@@ -8,6 +8,7 @@ call's latch, which is removed.
 from __future__ import annotations
 
 from interlock._core.model.effects import NEVER, Eval
+from interlock._core.model.names import semaphore_total as total_of
 from interlock._core.model.names import waiting_queue
 from interlock._core.scripts.script import (
     done,
@@ -15,6 +16,7 @@ from interlock._core.scripts.script import (
     load_variants,
     milliseconds,
     number,
+    pair,
     released,
     with_queue,
 )
@@ -25,12 +27,20 @@ def _permits(reply: object) -> int | None:
     return None if reply is None else number(reply)
 
 
+def _numbers(reply: object) -> tuple[int | None, int | None]:
+    free, total = pair(reply)
+    return _permits(free), _permits(total)
+
+
 _SEMAPHORE_ACQUIRE = load_variants("semaphore_acquire", released, varies=True)
 _SEMAPHORE_LEAVE = load_variants("semaphore_leave", done)
 _SEMAPHORE_RELEASE = load_variants("semaphore_release", done, varies=True)
 _SEMAPHORE_DRAIN = load("semaphore_drain", number)
 _SEMAPHORE_UNDO = load_variants("semaphore_undo", done)
 _SEMAPHORE_TRY_SET = load_variants("semaphore_try_set", done)
+_SEMAPHORE_ADD = load_variants("semaphore_add", done)
+_SEMAPHORE_SET = load_variants("semaphore_set", done)
+_SEMAPHORE_TOTAL = load("semaphore_total", _numbers)
 _SEMAPHORE_DELETE = load("semaphore_delete", done)
 _SEMAPHORE_QUERY = load("semaphore_query", _permits)
 
@@ -107,11 +117,16 @@ def semaphore_undo(
     publish: str,
     channel: str,
     *,
+    total: bool = False,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Undo the call that *request* belongs to; if it arrives later, it does nothing."""
+    """Undo the call that *request* belongs to; if it arrives later, it does nothing.
+
+    *total*: the call may have changed the number of all permits.
+    """
+    keys = (semaphore, request, total_of(semaphore)) if total else (semaphore, request)
     args = (milliseconds(ttl), channel)
-    return Eval(_SEMAPHORE_UNDO[publish], (semaphore, request), args, deadline)
+    return Eval(_SEMAPHORE_UNDO[publish], keys, args, deadline, spare=total)
 
 
 def semaphore_try_set(
@@ -123,11 +138,60 @@ def semaphore_try_set(
     publish: str,
     channel: str,
     *,
+    total: bool = False,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Create a semaphore with *permits*; False if it exists already."""
-    keys = (semaphore, request, spent)
-    return Eval(_SEMAPHORE_TRY_SET[publish], keys, (permits, milliseconds(ttl), channel), deadline)
+    """Create a semaphore with *permits*; False if it exists already.
+
+    *total*: it is a plain one, whose number of all permits has a key of its own.
+    """
+    rest = (total_of(semaphore),) if total else ()
+    keys = (semaphore, request, spent, *rest)
+    args = (permits, milliseconds(ttl), channel)
+    return Eval(_SEMAPHORE_TRY_SET[publish], keys, args, deadline, spare=total)
+
+
+def semaphore_add(
+    semaphore: str,
+    request: str,
+    spent: str,
+    permits: int,
+    create: int,
+    ttl: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Add *permits* for good; False if there is no such semaphore and *create* is 0."""
+    keys = (semaphore, request, spent, total_of(semaphore))
+    args = (permits, create, milliseconds(ttl), channel)
+    return Eval(_SEMAPHORE_ADD[publish], keys, args, deadline, spare=True)
+
+
+def semaphore_set(
+    semaphore: str,
+    request: str,
+    spent: str,
+    permits: int,
+    ttl: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Set the number of permits, taken and free together; False if it is not known now."""
+    keys = (semaphore, total_of(semaphore), request, spent)
+    args = (permits, milliseconds(ttl), channel)
+    return Eval(_SEMAPHORE_SET[publish], keys, args, deadline)
+
+
+def semaphore_total(
+    semaphore: str, *, deadline: float = NEVER
+) -> Eval[tuple[int | None, int | None]]:
+    """Tell how many permits are free (None: no semaphore), and how many there are, if known."""
+    keys = (semaphore, total_of(semaphore))
+    return Eval(_SEMAPHORE_TOTAL, keys, (), deadline, spare=True)
 
 
 def semaphore_query(semaphore: str, *, deadline: float = NEVER) -> Eval[int | None]:
@@ -145,5 +209,6 @@ def semaphore_delete(
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Remove the semaphore, with the *leases* of a leased one; False if there is none."""
-    keys = (semaphore, request, spent, leases) if leases else (semaphore, request, spent)
-    return Eval(_SEMAPHORE_DELETE, keys, (milliseconds(ttl),), deadline)
+    keys = (semaphore, request, spent, leases or total_of(semaphore))
+    args = (milliseconds(ttl), 1 if leases else 0)
+    return Eval(_SEMAPHORE_DELETE, keys, args, deadline, spare=not leases)
