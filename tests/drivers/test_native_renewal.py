@@ -7,19 +7,25 @@ that process runs any code in Python.
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
 from tests.sentinel.small import SERVICE, knows, sentinel_of
+from tests.support.certificates import Certificates
 from tests.support.servers import RedisServer, wait_until
 
 import interlock
-from interlock._drivers.background import native_renewal
+from interlock._drivers.background import native_renewal, native_tls
 from interlock._links.sentinel_endpoint import SentinelEndpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     import redis
 
 pytestmark = pytest.mark.needs("gcc")
@@ -236,6 +242,25 @@ def test_a_released_lock_is_not_renewed(redis_client: redis.Redis, redis_url: st
         wait_until(lambda: not redis_client.exists("name"), 20, "the end of the lease")
 
 
+def test_two_threads_forget_and_keep_a_hold_at_once() -> None:
+    """A thread that forgets a hold leaves alone what another one keeps of it just then."""
+    native = native_renewal.native
+    line = native.line(b"127.0.0.1", "1", 1e9, 1e9, 1.0)
+
+    class Kept(dict[str, Any]):
+        def pop(self, hold: str, *rest: object) -> Any:
+            record = super().pop(hold)
+            native.keep(self, hold, line, b"", b"", 1e12)  # the other thread's turn
+            return record
+
+    kept = Kept()
+    native.keep(kept, "hold", line, b"", b"", 1e12)
+    first = kept["hold"]
+    assert not native.forget(kept, "hold")
+    assert kept["hold"] != first
+    assert native.extend(kept, "hold", 1e12)
+
+
 @pytest.mark.filterwarnings("ignore:.* was never released")
 def test_a_hold_without_an_owner_is_not_renewed(redis_url: str) -> None:
     """A hold of a name that nobody uses any more ends with its lease, as the warning says."""
@@ -298,6 +323,102 @@ client.close()
         assert child.hear(90) == "True"
 
 
+@pytest.fixture(scope="module")
+def tls_server() -> Iterator[RedisServer]:
+    """Give a server that wants TLS and a certificate of the client."""
+    with RedisServer(password="secret", tls=True) as server:
+        yield server
+
+
+def test_tls_holds_are_renewed(tls_server: RedisServer) -> None:
+    """The thread in C encrypts, shows its certificate, and logs in."""
+    program = (
+        HOLDER.replace("LEASE = 1.0", "LEASE = 4.0")
+        + """
+with client.lock("name") as hold:
+    hog(1.5 * LEASE)
+    say(hold.valid)
+client.close()
+"""
+    )
+    for url in (tls_server.url(), tls_server.url().replace("127.0.0.1", "localhost")):
+        with Child(program, url) as child:
+            assert child.hear(90) == "True"
+            assert child.end() == (0, "")
+
+
+KEYS = """
+import datetime, sys
+from cryptography.hazmat.primitives import serialization
+source, target = sys.argv[1:]
+key = serialization.load_pem_private_key(open(source, "rb").read(), None)
+locked = key.private_bytes(
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.PKCS8,
+    serialization.BestAvailableEncryption(b"of the key"),
+)
+open(target, "wb").write(locked)
+"""
+
+
+def test_tls_settings_of_redis_py_are_those_of_the_thread_in_c(
+    tls_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password of the key, versions, ciphers and flags: what Python may do, it may do too."""
+    certificates = tls_server.certificates
+    assert certificates is not None
+    key = tmp_path / "locked.key"
+    subprocess.run([sys.executable, "-c", KEYS, certificates.client_key, key], check=True)
+    plain = tls_server.url().replace(str(certificates.client_key), str(key))
+    for more in (
+        "&ssl_password=of+the+key",
+        "&ssl_password=of+the+key&ssl_min_version=771&ssl_ciphers=ECDHE%2BAESGCM",
+        "&ssl_password=of+the+key&ssl_cert_reqs=none",
+        f"&ssl_password=of+the+key&ssl_ca_path={tmp_path}",
+    ):
+        assert _renews(plain + more, monkeypatch)
+
+
+def _renews(url: str, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Return whether the thread in C renews a lock; nothing else does."""
+    with interlock.connect(url, renew_in="process", lease=6) as client:
+        session = client._driver.session
+        monkeypatch.setattr(session.watchdog, "due", lambda *_: [])
+        backup = session.backup
+        assert isinstance(backup, native_renewal.NativeRenewal)
+        lock = client.lock("name")
+        assert lock.acquire()
+        hold = lock.hold
+        assert hold is not None
+        wait_until(lambda: backup.renewals() > 0 or not hold.valid, 60, "an answer, or the end")
+        if hold.valid:
+            lock.release()
+        return backup.renewals() > 0
+
+
+@pytest.mark.parametrize("wrong", ["another authority", "another name", "no certificate"])
+@pytest.mark.filterwarnings("ignore:.* was never released")
+def test_a_server_that_is_not_trusted_gets_no_renewal(
+    wrong: str, tls_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread in C trusts what it was told to, and says nothing to any other server."""
+    url, use_tls = tls_server.url(), native_tls.use_tls
+
+    def use_other(line: Any, settings: dict[str, Any]) -> None:
+        if wrong == "another authority":
+            settings["ssl_ca_certs"] = str(Certificates.create(tmp_path).ca)
+        if wrong == "no certificate":
+            settings["ssl_certfile"] = settings["ssl_keyfile"] = None
+        use_tls(line, settings)
+
+    monkeypatch.setattr(native_tls, "use_tls", use_other)
+    if wrong == "another name":
+        # It leads to the same address, and the certificate does not have it.
+        make = native_renewal.native.line
+        monkeypatch.setattr(native_renewal.native, "line", lambda _, *rest: make(b"127.1", *rest))
+    assert not _renews(url, monkeypatch)
+
+
 def test_a_former_primary_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """When Sentinel names another primary, renewals of the former one make nothing valid.
 
@@ -338,9 +459,14 @@ def test_the_thread_in_c_outlives_a_server(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_not_possible_is_refused(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
-    """TLS, a missing part in C and an unknown word raise ConfigError."""
-    with pytest.raises(interlock.ConfigError, match="cannot do TLS"):
-        interlock.connect("rediss://127.0.0.1:1", renew_in="process")
+    """What the part in C cannot do, a missing one and an unknown word raise ConfigError."""
+    with pytest.raises(interlock.ConfigError, match="cannot do ssl_validate_ocsp"):
+        interlock.connect("rediss://127.0.0.1:1?ssl_validate_ocsp=True", renew_in="process")
+    with monkeypatch.context() as patched:
+        patched.setattr(native_tls, "FUNCTIONS", ("no_such_function",))
+        native_tls.functions.cache_clear()
+        with pytest.raises(interlock.ConfigError, match="does not show its OpenSSL"):
+            interlock.connect("rediss://127.0.0.1:1", renew_in="process")
     with pytest.raises(interlock.ConfigError, match="thread or process"):
         interlock.connect(redis_url, renew_in="task")  # type: ignore[arg-type]
     monkeypatch.setattr(native_renewal.native, "now", lambda: 0.0)  # another clock

@@ -16,6 +16,7 @@ Rules:
 * An id names one entry for ever. An old id changes nothing.
 * Python has a dict of the holds that are kept here. One call changes the dict and this table. So a
   signal handler finds a hold in both or in neither.
+* TLS is that of Python's own `ssl`: the functions of its OpenSSL come from there (`use_tls`).
 * A forked child has no such thread, and perhaps a mutex that is locked for ever. So all functions
   do nothing there.
 */
@@ -23,6 +24,7 @@ Rules:
 #define PY_SSIZE_T_CLEAN
 #define _GNU_SOURCE
 #include <Python.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -43,6 +45,7 @@ Rules:
 #define HEADS 32         /* scripts that renew */
 #define LINE 256         /* bytes of a reply's line that are looked at */
 #define STACK 262144     /* bytes of the thread's stack */
+#define PIECE 16384      /* bytes that TLS sends at a time */
 #define NAME "interlock._links._renewal.line"
 
 #ifndef MSG_NOSIGNAL
@@ -53,6 +56,40 @@ struct text {
     char *bytes;
     size_t size;
 };
+
+/* What is used of OpenSSL, in the order of `FUNCTIONS` in native_tls.py. */
+struct openssl {
+    const void *(*client_method)(void);
+    void *(*new_context)(const void *method);
+    void (*free_context)(void *context);
+    long (*context_control)(void *context, int what, long number, void *pointer);
+    uint64_t (*set_options)(void *context, uint64_t options);
+    void (*set_verify)(void *context, int mode, void *callback);
+    int (*set_default_paths)(void *context);
+    int (*load_authorities)(void *context, const char *file, const char *directory);
+    int (*set_ciphers)(void *context, const char *names);
+    void (*set_password_callback)(void *context, int (*callback)(char *, int, int, void *));
+    void (*set_password)(void *context, void *password);
+    int (*use_certificates)(void *context, const char *file);
+    int (*use_key)(void *context, const char *file, int kind);
+    void *(*parameters_of_context)(void *context);
+    int (*set_flags)(void *parameters, unsigned long flags);
+    void (*set_host_flags)(void *parameters, unsigned flags);
+    void *(*new_session)(void *context);
+    void (*free_session)(void *session);
+    int (*set_descriptor)(void *session, int fd);
+    long (*session_control)(void *session, int what, long number, void *pointer);
+    void *(*parameters_of_session)(void *session);
+    int (*set_host)(void *parameters, const char *host, size_t size);
+    int (*set_ip)(void *parameters, const char *ip);
+    int (*shake_hands)(void *session);
+    int (*read)(void *session, void *to, int size);
+    int (*write)(void *session, const void *from, int size);
+    void (*clear_errors)(void);
+};
+
+/* Numbers of OpenSSL's headers; they are part of its ABI. */
+enum { HOST_NAME = 55, LOWEST_VERSION = 123, PEM = 1, NO_PARTIAL_WILDCARDS = 4 };
 
 /* One hold. `doubtful`: a command was sent that may still be executed. */
 struct entry {
@@ -74,10 +111,16 @@ struct line {
     double lease, valid_for, timeout;
     unsigned long long renewed;
     pid_t process;
+    struct openssl tls;
+    void *context; /* none: no TLS */
+    int checks_host;
 };
 
+/* A connection, and what was received on it and not read yet. */
 struct reader {
     int fd;
+    void *session; /* none: no TLS */
+    const struct openssl *tls;
     char bytes[4096];
     ssize_t at, end;
 };
@@ -216,18 +259,71 @@ connected(const struct line *line)
     return fd;
 }
 
-static int
-sent(int fd, const struct text *text)
+/* Return a session of TLS with the server, whose name was checked; NULL if there is none. */
+static void *
+greeted(const struct line *line, int fd)
 {
-    size_t at = 0;
+    const struct openssl *tls = &line->tls;
+    char address[sizeof(struct in6_addr)];
+    void *session, *parameters;
+    int is_ip, good;
+
+    tls->clear_errors();
+    session = tls->new_session(line->context);
+    if (session == NULL)
+        return NULL;
+    parameters = tls->parameters_of_session(session);
+    is_ip = inet_pton(AF_INET, line->host, address) == 1
+            || inet_pton(AF_INET6, line->host, address) == 1;
+    good = tls->set_descriptor(session, fd) == 1
+           && (is_ip || tls->session_control(session, HOST_NAME, 0, line->host) == 1);
+    if (good && line->checks_host)
+        good = is_ip ? tls->set_ip(parameters, line->host)
+                     : tls->set_host(parameters, line->host, strlen(line->host));
+    if (good != 1 || tls->shake_hands(session) != 1) {
+        tls->free_session(session);
+        return NULL;
+    }
+    return session;
+}
+
+static void
+hang_up(struct reader *reader)
+{
+    if (reader->session != NULL)
+        reader->tls->free_session(reader->session);
+    if (reader->fd >= 0)
+        close(reader->fd);
+    reader->session = NULL;
+    reader->fd = -1;
+}
+
+static int
+sent(const struct reader *reader, const struct text *text)
+{
+    size_t at = 0, left;
 
     while (at < text->size) {
-        ssize_t done = send(fd, text->bytes + at, text->size - at, MSG_NOSIGNAL);
+        ssize_t done;
+        left = text->size - at;
+        if (reader->session == NULL)
+            done = send(reader->fd, text->bytes + at, left, MSG_NOSIGNAL);
+        else
+            done = reader->tls->write(reader->session, text->bytes + at,
+                                      left < PIECE ? (int)left : PIECE);
         if (done <= 0)
             return 0;
         at += (size_t)done;
     }
     return 1;
+}
+
+static ssize_t
+received(struct reader *reader)
+{
+    if (reader->session == NULL)
+        return recv(reader->fd, reader->bytes, sizeof reader->bytes, 0);
+    return reader->tls->read(reader->session, reader->bytes, (int)sizeof reader->bytes);
 }
 
 /* Read a line without its end mark, and as much of it as fits; return whether there is one. */
@@ -239,7 +335,7 @@ line_of(struct reader *reader, char *to)
 
     do {
         if (reader->at == reader->end) {
-            reader->end = recv(reader->fd, reader->bytes, sizeof reader->bytes, 0);
+            reader->end = received(reader);
             reader->at = 0;
             if (reader->end <= 0) {
                 reader->end = 0;
@@ -275,7 +371,7 @@ logged_in(struct reader *reader, const struct text *login, int replies)
 {
     char text[LINE];
 
-    if (!sent(reader->fd, login))
+    if (!sent(reader, login))
         return 0;
     while (replies-- > 0)
         if (!line_of(reader, text) || text[0] != '+')
@@ -334,33 +430,45 @@ note(struct line *line, struct entry *entry, enum outcome outcome, double sent_a
     }
 }
 
-/* Renew what is due, on a connection of its own. */
+/* Connect, and log in; without success the reader has no descriptor. */
 static void
-renew(struct line *line)
+reach(struct line *line, struct reader *reader)
 {
-    unsigned places[BATCH], generations[BATCH], count, each;
-    struct reader reader = {.fd = -1};
-    struct text login = {NULL, 0}, batch = {NULL, 0};
-    enum outcome outcome;
+    struct text login = {NULL, 0};
     int replies, well;
-    double present;
 
     pthread_mutex_lock(&line->mutex);
     well = copied(&login, line->login.bytes, line->login.size) == 0;
     replies = line->login_replies;
     pthread_mutex_unlock(&line->mutex);
-    reader.fd = well ? connected(line) : -1;
-    if (reader.fd >= 0 && !logged_in(&reader, &login, replies)) {
-        close(reader.fd);
-        reader.fd = -1;
+    reader->fd = well ? connected(line) : -1;
+    if (reader->fd >= 0 && line->context != NULL) {
+        reader->session = greeted(line, reader->fd);
+        well = reader->session != NULL;
     }
+    if (reader->fd >= 0 && !(well && logged_in(reader, &login, replies)))
+        hang_up(reader);
     free(login.bytes);
+}
+
+/* Renew what is due, on a connection of its own. */
+static void
+renew(struct line *line)
+{
+    unsigned places[BATCH], generations[BATCH], count, each;
+    struct reader reader = {.fd = -1, .tls = &line->tls};
+    struct text batch = {NULL, 0};
+    enum outcome outcome;
+    double present;
+    int well;
+
+    reach(line, &reader);
 
     pthread_mutex_lock(&line->mutex);
     present = now();
     count = collect(line, present, reader.fd, &batch, places, generations);
     pthread_mutex_unlock(&line->mutex);
-    well = count > 0 && sent(reader.fd, &batch);
+    well = count > 0 && sent(&reader, &batch);
     free(batch.bytes);
     for (each = 0; each < count; each++) {
         outcome = well ? outcome_of(&reader) : BROKEN;
@@ -370,8 +478,7 @@ renew(struct line *line)
             note(line, &line->entries[places[each]], outcome, present);
         pthread_mutex_unlock(&line->mutex);
     }
-    if (reader.fd >= 0)
-        close(reader.fd);
+    hang_up(&reader);
 }
 
 /* Give a reference up; the last one frees the line. */
@@ -391,6 +498,8 @@ drop(struct line *line)
         free(line->heads[--line->head_count].bytes);
     pthread_mutex_destroy(&line->mutex);
     pthread_cond_destroy(&line->bell);
+    if (line->context != NULL)
+        line->tls.free_context(line->context);
     free(line->login.bytes);
     free(line->entries);
     free(line->host);
@@ -562,6 +671,102 @@ log_in_by(PyObject *Py_UNUSED(module), PyObject *args)
     return nothing();
 }
 
+/* The password of a key. */
+static int
+password_of(char *to, int size, int Py_UNUSED(writing), void *password)
+{
+    size_t length = strlen(password);
+
+    if (length >= (size_t)size)
+        return -1;
+    memcpy(to, password, length + 1);
+    return (int)length;
+}
+
+/* The settings of TLS, as `use_tls` gets them. */
+struct settings {
+    const char *authorities, *directory, *certificates, *key, *password, *ciphers;
+    unsigned long long options;
+    unsigned long flags;
+    int mode, lowest;
+};
+
+/* Return a context of OpenSSL with the settings; NULL if one of them is not possible. */
+static void *
+context_of(const struct openssl *tls, const struct settings *given)
+{
+    void *context = tls->new_context(tls->client_method()), *parameters;
+    int good;
+
+    if (context == NULL)
+        return NULL;
+    (void)tls->set_options(context, given->options);
+    tls->set_verify(context, given->mode, NULL);
+    parameters = tls->parameters_of_context(context);
+    tls->set_host_flags(parameters, NO_PARTIAL_WILDCARDS);
+    tls->set_password_callback(context, password_of);
+    tls->set_password(context, (void *)(given->password == NULL ? "" : given->password));
+    good = tls->set_flags(parameters, given->flags) == 1
+           && tls->context_control(context, LOWEST_VERSION, given->lowest, NULL) == 1
+           && tls->set_ciphers(context, given->ciphers) == 1;
+    if (good && given->mode != 0)
+        good = tls->set_default_paths(context) == 1;
+    if (good && (given->authorities != NULL || given->directory != NULL))
+        good = tls->load_authorities(context, given->authorities, given->directory) == 1;
+    if (good && given->certificates != NULL)
+        good = tls->use_certificates(context, given->certificates) == 1
+               && tls->use_key(context, given->key, PEM) == 1;
+    tls->set_password(context, NULL); /* it is Python's */
+    if (!good) {
+        tls->free_context(context);
+        return NULL;
+    }
+    return context;
+}
+
+static PyObject *
+use_tls(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    struct settings given;
+    struct openssl tls;
+    PyObject *capsule;
+    const char *functions;
+    Py_ssize_t size;
+    struct line *line;
+    int checks_host;
+    void *context;
+
+    if (!PyArg_ParseTuple(args, "Oy#zzzzzsKkiip", &capsule, &functions, &size, &given.authorities,
+                          &given.directory, &given.certificates, &given.key, &given.password,
+                          &given.ciphers, &given.options, &given.flags, &given.mode,
+                          &given.lowest, &checks_host))
+        return NULL;
+    if (size != (Py_ssize_t)sizeof tls) {
+        PyErr_SetString(PyExc_ValueError, "not the functions of OpenSSL that are used here");
+        return NULL;
+    }
+    memcpy(&tls, functions, sizeof tls);
+    tls.clear_errors();
+    context = context_of(&tls, &given);
+    tls.clear_errors(); /* or Python's own TLS would take an old error for its own */
+    if (context == NULL) {
+        PyErr_SetString(PyExc_ValueError, "OpenSSL refuses these settings of TLS");
+        return NULL;
+    }
+    line = locked(capsule);
+    if (line == NULL || line->running || line->context != NULL) {
+        tls.free_context(context);
+        if (line != NULL)
+            pthread_mutex_unlock(&line->mutex);
+        return nothing();
+    }
+    line->tls = tls;
+    line->context = context;
+    line->checks_host = checks_host;
+    pthread_mutex_unlock(&line->mutex);
+    return nothing();
+}
+
 /* Return the number of a script's text; -1 if there is no room for it. */
 static int
 head_of(struct line *line, const char *bytes, size_t size)
@@ -691,23 +896,20 @@ keep(PyObject *Py_UNUSED(module), PyObject *args)
     return nothing();
 }
 
-/* Find the entry of *hold*, and lock its line. Without one, return NULL.
-
-   The caller gives *where* up when it has unlocked the line. */
+/* Return the entry that is *where*, and lock its line. Without one, return NULL. */
 static struct entry *
-found(PyObject *kept, PyObject *hold, struct line **line, PyObject **where)
+entry_at(PyObject *where, struct line **line)
 {
     struct entry *entry = NULL;
     unsigned long long id;
     PyObject *capsule;
 
-    *where = PyObject_GetItem(kept, hold);
-    if (*where == NULL) {
+    if (where == NULL) {
         if (PyErr_ExceptionMatches(PyExc_KeyError))
             PyErr_Clear();
         return NULL;
     }
-    if (!PyArg_ParseTuple(*where, "OK", &capsule, &id))
+    if (!PyArg_ParseTuple(where, "OK", &capsule, &id))
         return NULL;
     *line = locked(capsule);
     if (*line != NULL) {
@@ -729,7 +931,8 @@ extend(PyObject *Py_UNUSED(module), PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OOd", &kept, &hold, &until))
         return NULL;
-    entry = found(kept, hold, &line, &where);
+    where = PyObject_GetItem(kept, hold);
+    entry = entry_at(where, &line);
     if (entry != NULL) {
         known = !entry->gone;
         if (known && entry->until < until)
@@ -740,6 +943,7 @@ extend(PyObject *Py_UNUSED(module), PyObject *args)
     return truth(known);
 }
 
+/* The record is taken out first: so of two threads one has it, and no later record is lost. */
 static PyObject *
 forget(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -750,17 +954,14 @@ forget(PyObject *Py_UNUSED(module), PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OO", &kept, &hold))
         return NULL;
-    entry = found(kept, hold, &line, &where);
+    where = PyObject_CallMethod(kept, "pop", "O", hold);
+    entry = entry_at(where, &line);
     if (entry != NULL) {
         doubtful = entry->doubtful;
         discard(line, entry);
         pthread_mutex_unlock(&line->mutex);
     }
     Py_XDECREF(where);
-    /* Another thread may have forgotten it just now. */
-    if (!PyErr_Occurred() && PyDict_DelItem(kept, hold) < 0
-        && PyErr_ExceptionMatches(PyExc_KeyError))
-        PyErr_Clear();
     return truth(doubtful);
 }
 
@@ -774,7 +975,8 @@ look(PyObject *Py_UNUSED(module), PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OO", &kept, &hold))
         return NULL;
-    entry = found(kept, hold, &line, &where);
+    where = PyObject_GetItem(kept, hold);
+    entry = entry_at(where, &line);
     if (entry != NULL) {
         sent_at = entry->sent_at;
         pthread_mutex_unlock(&line->mutex);
@@ -804,6 +1006,7 @@ clock_now(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 
 static PyMethodDef methods[] = {
     {"line", line, METH_VARARGS, "Return a line to a server; its thread starts with `keep`."},
+    {"use_tls", use_tls, METH_VARARGS, "Encrypt; before the first `keep`."},
     {"log_in_by", log_in_by, METH_VARARGS, "Set the commands that log in, and their number."},
     {"keep", keep, METH_VARARGS, "Renew a hold from now on; return its id."},
     {"extend", extend, METH_VARARGS, "Note a later end; return whether the hold is kept."},

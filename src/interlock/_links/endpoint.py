@@ -225,6 +225,11 @@ class Endpoint:
         """Whether the connection is encrypted."""
         return self._kind == "tls"
 
+    @property
+    def tls_settings(self) -> dict[str, Any]:
+        """The options of redis-py that are about TLS."""
+        return {name: value for name, value in self._kwargs.items() if name.startswith("ssl_")}
+
     def pool_options(self, timeout: float) -> dict[str, Any]:
         """Return the arguments of a redis-py connection pool, without host, port and database.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from interlock._core.upkeep.backup import Backup
     from interlock._links.topology import Topology
     from interlock.options import Options
@@ -38,9 +40,22 @@ def backup_of(topology: Topology, options: Options, timeout: float) -> Backup | 
             'renew_in="process" needs the part in C: install the wheel of this platform, or with a '
             "C compiler"
         ) from error
-    if (topology.only or topology.any_owner()).tls:
-        raise ConfigError(
-            'renew_in="process" cannot do TLS: use a tunnel on this machine, or a lease that is '
-            "longer than any call that keeps the interpreter lock"
-        )
+    server = topology.only or topology.any_owner()
+    if server.tls:
+        _check_tls(server.tls_settings)
     return NativeRenewal(topology, options.lease, timeout)
+
+
+def _check_tls(settings: Mapping[str, Any]) -> None:
+    from interlock._drivers.background import native_tls  # noqa: PLC0415 - as above
+
+    instead = (
+        "use a tunnel on this machine, or a lease that is longer than any call that keeps the "
+        "interpreter lock"
+    )
+    if name := native_tls.unknown(settings):
+        raise ConfigError(f'renew_in="process" cannot do {name}: {instead}')
+    try:
+        _ = native_tls.functions()
+    except ImportError as error:
+        raise ConfigError(f'renew_in="process" cannot do TLS here: {error}; {instead}') from error

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import State, valid_until
+from interlock._drivers.background import native_tls
 from interlock._drivers.process import clock
 from interlock._links import _renewal as native
 from interlock._links.resp import pack_eval
@@ -130,6 +131,8 @@ class NativeRenewal:
             where, number = (path, None) if path else (host, str(port))
             valid_for = valid_until(0, self._lease)
             line = native.line(where.encode(), number, self._lease, valid_for, self._timeout)
+            if server.tls:
+                native_tls.use_tls(line, server.tls_settings)
             line = self._lines.setdefault(server, line)
         commands = tuple(server.login_commands())
         if self._logins.get(server) != commands:
