@@ -198,14 +198,17 @@ class Lock:
 
         If a Ctrl-C struck between two steps, *hold* is not known: the step alone knows.
         """
-        if hold is not None:
-            await self._give_back(hold.release())
-        elif not isinstance(error, Exception):
-            try:
-                await self.driver.undo(step, error)
-            except BaseException as another:
-                await self.driver.undo(step, another)  # and a second one in this
-                raise
+        try:
+            if hold is not None:
+                await self._give_back(hold.release())
+            elif not isinstance(error, Exception):
+                try:
+                    await self.driver.undo(step, error)
+                except BaseException as another:
+                    await self.driver.undo(step, another)  # and a second one in this
+                    raise
+        finally:
+            del error  # it refers to this frame
 
     def trying(self, timeout: Duration = 0, *, lease: Duration | None = None) -> Trying[Hold]:
         """Return a block that is entered whether or not the lock is acquired.

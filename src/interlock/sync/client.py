@@ -134,7 +134,7 @@ class Client:
         self._limits = Limits(log_limit)
         self._permits = Limits(warn_other_permits, warn_no_permits, log_gone)
 
-    def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> BlockingDriver:
+    def _new_driver(self, servers: Endpoint | Cluster, options: Options, /) -> BlockingDriver:
         return ThreadDriver(servers, options)
 
     @classmethod

@@ -234,6 +234,7 @@ class Runner(Generic[H]):
                 outcome = self._over(None, raised)
             else:
                 outcome = self._begin(asked, self.client) if frame is None else self._meet(asked)
+        del outcome, error  # a frame and its error would keep each other alive
 
     def _begin(self, op: Op[Any] | Step[Any], client: Host) -> Outcome:
         self._frames.append(Frame(iter(op), client))

@@ -328,14 +328,17 @@ class Step(Generic[R_co]):
         except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
             failure = error
         try:
-            return (yield from self.rest(failure))
-        except (Exception, GeneratorExit):
-            raise
-        except BaseException as error:
-            if self.over():
+            try:
+                return (yield from self.rest(failure))
+            except (Exception, GeneratorExit):
                 raise
-            failure = error
-        return (yield from self.rest(failure))
+            except BaseException as error:
+                if self.over():
+                    raise
+                failure = error
+            return (yield from self.rest(failure))
+        finally:
+            del failure  # a frame and its error would keep each other alive
 
     def abandon(self) -> None:
         """Note that nobody is left to perform the rest."""
