@@ -82,3 +82,18 @@ def test_the_exit_statuses_are_those_of_the_manual() -> None:
     assert numbers == (1, 64, 69, 70, 124)
     assert (Status.FAULT, Status.OUTPUT) == (71, 74)
     assert signal_status(signal.SIGTERM) == 143
+
+
+@pytest.mark.parametrize(
+    "line", ["list", "show orders", "why orders", "doctor", "deadlocks", "top", "acquire orders"]
+)
+def test_with_a_closed_stdout_nothing_can_be_told(
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `>&-` a command that only tells something fails before it asks a server."""
+    monkeypatch.setattr(sys, "stdout", None)
+    status = cli.main([*line.split(), "--url", "redis://127.0.0.1:1"], {})
+    monkeypatch.undo()
+    assert status == Status.OUTPUT
+    command = line.partition(" ")[0]
+    assert f"stdout is closed: interlock {command} has nowhere" in capsys.readouterr().err

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.cli.table import Row, clock_time, cut, lines, places, safe
+from interlock.cli.table import Row, clock_time, cut, lines, places, safe, widths_of
 
 ROW = Row("orders", "lock", "00:00:05", "1 s ago", "host pid 7", "-")
+
+
+def test_the_columns_of_the_first_page_are_those_of_all() -> None:
+    """Rows of a later page have the columns that the headings have."""
+    longer = ROW._replace(name=f"{ROW.name}{ROW.name}", holder="")
+    widths = widths_of([longer])
+    heading, first = lines([longer], heading=True, widths=widths)
+    [second] = lines([ROW._replace(kind="permits by 12")], heading=False, widths=widths)
+    assert heading.index("HELD") == first.index(ROW.held_for)
+    assert second.startswith(f"{ROW.name}{' ' * (widths[0] - len(ROW.name))}  permits by 12")
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ OBJECTS: list[Mistake] = [
         "NotHeldError",
     ),
     sync("a semaphore's value", 'client.semaphore("x").value', "available_permits()"),
-    sync("setPermits of Java", 'client.semaphore("x").setPermits(5)', "add_permits(difference)"),
+    sync("setPermits of Java", 'client.semaphore("x").setPermits(5)', "set_permits"),
     sync(
         "a leased semaphore as a block",
         """

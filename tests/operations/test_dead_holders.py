@@ -16,6 +16,7 @@ from interlock import Options, connect
 from interlock._links.urls import open_url
 from interlock.cli import main
 from interlock.inspection import Reader
+from interlock.inspection.face import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,3 +148,44 @@ def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis
             "taken": (True, "server lost it"),
         }
     assert redis_client.keys() == []
+
+
+def test_show_tells_of_several_locks_and_of_a_missing_one(
+    holder: subprocess.Popen[bytes], redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit status says whether one of the names is free; JSON is a list."""
+    with connect(redis_url) as client, client.lock("other"):
+        assert main(["show", "--url", redis_url, "stuck", "other"], {}) == 0
+        shown = capsys.readouterr().out
+        assert [line for line in shown.splitlines() if line[:1] != " " and ": lock" in line] == [
+            "stuck: lock",
+            "other: lock",
+        ]
+        assert main(["show", "--json", "--url", redis_url, "stuck", "no", "other"], {}) == 1
+        shown = capsys.readouterr()
+        assert [each["name"] for each in json.loads(shown.out)] == ["stuck", "other"]
+        assert "nobody holds or awaits 'no'" in shown.err
+
+
+def test_who_has_no_connection_is_not_called_alive(redis_url: str) -> None:
+    """Why tells at once that a killed holder has no connection, before its card is late."""
+    command = [sys.executable, "-c", HOLDER.replace("lease=1.5", "lease=90"), redis_url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"held\n"
+            wait_until(partial(card_tells, redis_url, "stuck"), GIVE_UP, "a card tells")
+            assert described(redis_url).holders[0].client.connected is not False
+        finally:
+            process.kill()
+
+    def cut_off() -> bool:
+        return described(redis_url).holders[0].client.connected is False
+
+    wait_until(cut_off, GIVE_UP, "its connection has gone")
+    assert described(redis_url).holders[0].client.answering
+    with Reader(open_url(redis_url), Options()) as reader:
+        info, account = account_of(reader, "stuck")
+    assert info is not None
+    assert "That process has no connection, and answered" in account.text
+    assert "is alive" not in account.text

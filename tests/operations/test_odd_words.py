@@ -110,7 +110,10 @@ def test_a_name_may_begin_with_a_dash(
     holder = holder_of(client, "--json")
     assert command("show", "--", "--json").stdout.startswith("--json: lock\n")
     assert "--json" in command("list", "--", "--js*").stdout
-    twice = command("show", "orders", "--", "-x")
+    twice = command("show", "--", "--json", "-x")
+    assert twice.stdout.startswith("--json: lock\n")
+    assert (twice.returncode, twice.stderr) == (1, "interlock: nobody holds or awaits '-x'\n")
+    twice = command("why", "orders", "--", "-x")
     assert (twice.returncode, twice.stderr) == (64, "interlock: unknown arguments: -x\n")
     done = command("release", "--holder", holder, "--reason", "stuck", "--", "--json")
     assert done.returncode == 0
@@ -131,7 +134,7 @@ def test_a_waiters_id_reaches_no_terminal_raw(
 
 
 def test_top_without_an_output_says_so(redis_url: str) -> None:
-    """`interlock top >&-` is a usage error, in one line."""
+    """`interlock top >&-` fails, and says why in one line."""
     done = subprocess.run(
         ["sh", "-c", f'exec "{sys.executable}" -m interlock top --count 1 >&-'],
         env={**ENVIRON, "INTERLOCK_URL": redis_url},
@@ -140,8 +143,8 @@ def test_top_without_an_output_says_so(redis_url: str) -> None:
         timeout=LONG,
         check=False,
     )
-    assert (done.returncode, done.stderr.count("\n")) == (64, 1)
-    assert "top writes to stdout, which is closed" in done.stderr
+    assert (done.returncode, done.stderr.count("\n")) == (74, 1)
+    assert "stdout is closed: interlock top has nowhere to write" in done.stderr
 
 
 def test_a_number_has_no_holder_that_is_known(

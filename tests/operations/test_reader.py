@@ -363,7 +363,12 @@ def test_top_shows_the_worst_first(
     wanted = client.lock("wanted")
     with client.lock("idle"), connect(redis_url) as other:
         assert wanted.acquire()
-        waiter = threading.Thread(target=other.lock("wanted").acquire)
+
+        def turn() -> None:
+            with other.lock("wanted"):
+                pass
+
+        waiter = threading.Thread(target=turn)
         waiter.start()
         wait_until(lambda: by_name(client)["wanted"].waiting == 1, 20, "it waits")
         shown = command("top", "--count", "1")

@@ -15,7 +15,7 @@ import sys
 import warnings
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from interlock._version import __version__
 from interlock.cli.options import Parser
@@ -65,6 +65,8 @@ if POSIX:  # Windows lacks what the embedded server needs
 _SUBCOMMANDS = {name: row for rows in _GROUPS.values() for name, row in rows.items()}
 
 
+_TELLING = {"acquire", "conformance", "deadlocks", "doctor", "list", "show", "top", "why"}
+"""Those whose result is what they print; `acquire` prints a ticket, unless a file gets it."""
 _FLOCK = {"timeout": "wait", "nonblock": "no-wait", "nb": "no-wait"}
 """Options of flock(1), and ours."""
 _ALONE = ("-h", "--help", "--version")
@@ -141,6 +143,13 @@ def _overview() -> str:
     return "\n".join(lines[1:])
 
 
+def _unmarked(value: object) -> object:
+    """Return *value* of an option without the NUL that marks a name behind ``--``."""
+    if isinstance(value, str):
+        return value.removeprefix("\0")
+    return [_unmarked(each) for each in value] if isinstance(value, list) else value
+
+
 def _refuse_unknown_option(word: str, parser: argparse.ArgumentParser) -> None:
     """Raise if *word* is an option that *parser* lacks, and name the one that was meant.
 
@@ -162,15 +171,10 @@ def _refuse_unknown_option(word: str, parser: argparse.ArgumentParser) -> None:
     raise UsageError(f"unknown option {option}{advice}")
 
 
-def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
-    # argparse has changed its mind about "--" several times. We need not read what follows it.
-    command = None
-    if "--" in arguments:
-        at = arguments.index("--")
-        arguments, command = arguments[:at], arguments[at + 1 :]
-        if any(word in _NAMING for word in arguments[:1]):
-            # No word of a command line has a NUL, and none with it looks like an option.
-            arguments, command = [*arguments, *(f"\0{word}" for word in command)], None
+def _parsers(
+    arguments: Sequence[str],
+) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser, Any]:
+    """Return the parser of the whole command line, that of the subcommand, and its module."""
     parser = Parser(
         prog="interlock",
         description="Distributed locks on Redis and Valkey, from the shell.",
@@ -185,7 +189,7 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     module = (
         import_module(f"{__name__}.{_SUBCOMMANDS[named].module}") if named in _SUBCOMMANDS else None
     )
-    chosen = parser
+    chosen: argparse.ArgumentParser = parser
     for name in _SUBCOMMANDS:
         subparser = subparsers.add_parser(name, allow_abbrev=False)
         if module is not None and name == named:
@@ -195,13 +199,23 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
             module.configure(subparser)
         if name == named:
             chosen = subparser
+    return parser, chosen, module
+
+
+def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
+    # argparse has changed its mind about "--" several times. We need not read what follows it.
+    command = None
+    if "--" in arguments:
+        at = arguments.index("--")
+        arguments, command = arguments[:at], arguments[at + 1 :]
+        if any(word in _NAMING for word in arguments[:1]):
+            # No word of a command line has a NUL, and none with it looks like an option.
+            arguments, command = [*arguments, *(f"\0{word}" for word in command)], None
+    parser, chosen, module = _parsers(arguments)
     if arguments and arguments[0].startswith("-") and arguments[0] not in _ALONE:
         raise UsageError(f"{arguments[0]} goes behind a command: interlock COMMAND [options]")
     found, unknown = parser.parse_known_args(arguments)
-    given: dict[str, object] = {
-        name: value.removeprefix("\0") if isinstance(value, str) else value
-        for name, value in vars(found).items()
-    }
+    given = {name: _unmarked(value) for name, value in vars(found).items()}
     subcommand = str(given.pop("subcommand"))
     if unknown:
         _refuse_unknown_option(unknown[0], chosen)
@@ -212,6 +226,9 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
         )
         raise UsageError(f"unknown arguments: {' '.join(unknown)}{hint}".replace("\0", ""))
     assert module is not None, "argparse takes no other words"
+    if subcommand in _TELLING and sys.stdout is None and not given.get("ticket_file"):
+        say(f"stdout is closed: interlock {subcommand} has nowhere to write what it tells")
+        return Status.OUTPUT
     if subcommand == "run":
         return int(module.main(given, command, environ))
     if command is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import say
-from interlock.cli.table import lines, row_of
+from interlock.cli.table import lines, row_of, widths_of
 from interlock.inspection.lock_reply import KINDS
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 def _print(given: Mapping[str, object], environ: Mapping[str, str], kinds: list[str]) -> None:
     """Print all pages."""
     with open_reader(given, environ) as reader:
-        heading, found = True, False
+        widths: list[int] = []
+        found = False
         for page in _ahead(reader.pages(str(given["pattern"]), kinds)):
             chosen = list(_chosen(page, given))
             found = found or bool(chosen)
@@ -128,8 +129,10 @@ def _print(given: Mapping[str, object], environ: Mapping[str, str], kinds: list[
                 for info in chosen:
                     print(json.dumps(info.as_dict()))
             elif chosen:
-                print("\n".join(lines([row_of(info) for info in chosen], heading=heading)))
-                heading = False
+                rows = [row_of(info) for info in chosen]
+                # The columns of the first page are those of all.
+                heading, widths = not widths, widths or widths_of(rows)
+                print("\n".join(lines(rows, heading=heading, widths=widths)))
         if not found and not given["json"] and not reader.missing():
             say(f"no lock {_wanted(given)}")
         for line in reader.missing():

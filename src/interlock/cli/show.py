@@ -1,10 +1,10 @@
-"""`interlock show`: everything that is known about one lock."""
+"""`interlock show`: everything that is known about some locks."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock._core.model.foreign_text import safe
 from interlock.cli.reading import add_url, open_reader
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from interlock.inspection.info import HolderInfo, StackInfo
 
 DESCRIPTION = """\
-Show the holders of the lock NAME with host, process, thread and times. Then show the waiters.
+Show the holders of each lock NAME with host, process, thread and times. Then show the waiters.
 """
 
 EPILOG = """\
 exit status:
-    0   somebody holds or awaits it
-    1   nobody does
+    0   somebody holds or awaits each NAME
+    1   nobody holds or awaits one of them
    64   usage: the command line or the URL is wrong
    69   a server could not be asked, or refused
 """
@@ -37,18 +37,22 @@ _NOBODY = {False: "nobody", None: "? (the server does not tell)"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.add_argument("name", metavar="NAME", help="the name of the lock")
+    parser.add_argument("names", metavar="NAME", nargs="+", help="the name of a lock")
     add_url(parser)
     parser.add_argument(
         "--stacks",
         action="store_true",
         help="ask the holders' clients what those threads and tasks are doing",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object for each NAME, as a list if there are several",
+    )
 
 
 def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
-    """Print the lock, and return the exit status.
+    """Print the locks, and return the exit status.
 
     Args:
         given: option -> value, from the command line.
@@ -58,27 +62,40 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         ConfigError: a URL that cannot be.
         ServerUnavailableError: a server could not be asked.
     """
-    name = str(given["name"])
+    names, status = list(dict.fromkeys(cast("list[str]", given["names"]))), 0
+    found: list[tuple[LockInfo, list[StackInfo]]] = []
     with open_reader(given, environ) as reader:
-        info = reader.describe(name)
-        wanted = info is not None and given["stacks"]
-        stacks = list(reader.stacks(info)) if info is not None and wanted else []
-    if info is None and reader.forbidden:
-        say(f"the user has no right to read {name!r}")
-        return Status.UNAVAILABLE
-    if info is None:
-        say(f"nobody holds or awaits {name!r}")
-        return Status.FOUND
-    for line in reader.missing():
+        for name in names:
+            refused = reader.forbidden
+            info = reader.describe(name)
+            if info is not None:
+                found.append((info, list(reader.stacks(info)) if given["stacks"] else []))
+            elif reader.forbidden > refused:
+                say(f"the user has no right to read {name!r}")
+                status = Status.UNAVAILABLE
+            else:
+                say(f"nobody holds or awaits {name!r}")
+                status = max(status, Status.FOUND)
+    for line in reader.missing() if found else ():
         say(line)
     if given["json"]:
-        told = info.as_dict()
-        if wanted:
-            told["stacks"] = [asdict(stack) for stack in stacks]
-        print(json.dumps(told, indent=2))
+        told = [_as_dict(info, stacks if given["stacks"] else None) for info, stacks in found]
+        if told:
+            print(json.dumps(told if len(names) > 1 else told[0], indent=2))
     else:
-        print("\n".join([*text_of(info), *(line for each in stacks for line in stack_of(each))]))
-    return 0
+        for info, stacks in found:
+            print(
+                "\n".join([*text_of(info), *(line for each in stacks for line in stack_of(each))])
+            )
+    return status
+
+
+def _as_dict(info: LockInfo, stacks: list[StackInfo] | None) -> dict[str, object]:
+    """Return what JSON tells of a lock; *stacks* only if they were asked for."""
+    told = info.as_dict()
+    if stacks is not None:
+        told["stacks"] = [asdict(stack) for stack in stacks]
+    return told
 
 
 def stack_of(stack: StackInfo) -> Iterator[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HEADINGS = ("NAME", "KIND", "HELD FOR", "RENEWED", "HOLDER", "WAITING")
 _SHORTEST = (10, 8, 8, 8, 24, 7)
-_WIDEST = (48, 22, 11, 10, 60, 40)
+_WIDEST = (48, 22, 11, 10, 84, 40)
 _NARROW = (0, 3, 5, 4, 2, 1)
 """The order of the columns where the last ones are cut off."""
 _KINDS = {
@@ -139,18 +139,25 @@ def cut(text: str, columns: int) -> str:
     return text
 
 
-def lines(rows: Sequence[Row], *, heading: bool, narrow: bool = False) -> Iterator[str]:
+def widths_of(rows: Sequence[Row]) -> list[int]:
+    """Return how wide the columns of *rows* are: as wide as these need, within bounds."""
+    return [
+        min(max(shortest, *(places(row[column]) for row in (HEADINGS, *rows))), widest)
+        for column, (shortest, widest) in enumerate(zip(_SHORTEST, _WIDEST, strict=True))
+    ]
+
+
+def lines(
+    rows: Sequence[Row], *, heading: bool, narrow: bool = False, widths: Sequence[int] = ()
+) -> Iterator[str]:
     """Yield *rows* in columns, below the headings if they are wanted.
 
-    Columns are as wide as these rows need, within bounds. In a *narrow* terminal, which cuts lines
+    The columns have *widths*, or what these rows need. In a *narrow* terminal, which cuts lines
     off, those come first that tell of trouble.
     """
     table: list[tuple[str, ...]] = [HEADINGS] if heading else []
     table += rows
-    widths = [
-        min(max(shortest, *(places(row[column]) for row in (HEADINGS, *rows))), widest)
-        for column, (shortest, widest) in enumerate(zip(_SHORTEST, _WIDEST, strict=True))
-    ]
+    widths = widths or widths_of(rows)
     order = _NARROW if narrow else range(len(HEADINGS))
     for row in table:
         cells = [f"{row[at]}{' ' * (widths[at] - places(row[at]))}" for at in order]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from interlock.cli.reading import add_url, open_reader
-from interlock.cli.status import UsageError, one_line, signal_status
+from interlock.cli.status import one_line, signal_status
 from interlock.cli.table import clock_time, cut, lines, row_of
 from interlock.cli.values import positive_number, positive_seconds
 from interlock.errors import ServerUnavailableError
@@ -78,10 +78,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 
     Raises:
         ConfigError: a URL that cannot be.
-        UsageError: stdout is closed.
     """
-    if sys.stdout is None:
-        raise UsageError("top writes to stdout, which is closed")
     count, looks = cast("int | None", given["count"]), 0
     with _whole_screen() as whole:
         while True:

@@ -31,6 +31,8 @@ ALL = 1000
 """Holders and waiters that are told of one lock by itself."""
 REMEMBERED = 100_000
 """Names that are remembered, to tell each only once."""
+FRESH = 2.0
+"""Seconds for which a card proves that its client is alive."""
 KEPT = 200_000
 """Entries of cards that are kept for the next pages, about 250 bytes each."""
 LONGEST_ID = 100
@@ -97,12 +99,16 @@ class CardReader:
         self._kept: dict[str, cards.Card | None] = {}
         self._kept_entries = 0
         self._connected: frozenset[str] | None = None
+        self._closely = False
         self.unread: set[str] = set()
 
-    def forget(self) -> None:
-        """Read everything again from now on."""
+    def forget(self, *, closely: bool = False) -> None:
+        """Read everything again from now on.
+
+        *closely*: look for the connection of each client whose card is not fresh.
+        """
         self._told, self._kept, self._kept_entries = None, {}, 0
-        self._connected = None
+        self._connected, self._closely = None, closely
 
     def busy(self, wanted: int) -> Iterator[cards.Card]:
         """Yield the cards of clients that wait, hold permits, or tell ends, as *wanted* says."""
@@ -247,7 +253,8 @@ class CardReader:
     def _with_connection(self, card: cards.Card) -> cards.Card:
         """Return *card*; if its client is late, with whether the server has a connection of it."""
         client = card.client
-        if client.answering is not False or not client.named:
+        doubtful = self._closely and client.answering and (client.silent or 0) > FRESH
+        if not client.named or not (doubtful or client.answering is False):
             return card
         if self._connected is None:
             self._connected = self._connected_clients()

@@ -91,7 +91,8 @@ def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
     long = info is not None and any((each.waited or 0) >= PATIENCE for each in info.waiters)
     deadlocks = find_deadlocks(reader) if long else []
     stacks: list[StackInfo] = []
-    if info is not None and info.holders and info.holders[0].client.answering:
+    first = info.holders[0].client if info is not None and info.holders else None
+    if info is not None and first is not None and first.answering and first.connected is not False:
         stacks = list(reader.stacks(replace(info, holders=info.holders[:1])))
     return info, explain(name, info, ends=ends, deadlocks=deadlocks, stacks=stacks, names=names)
 

@@ -188,7 +188,7 @@ class Reader:
             ServerUnavailableError: a server cannot be reached, or did not answer.
 
         Cost:
-            About six round trips, and one for each hundred cards.
+            About seven round trips, and one for each hundred cards.
         """
         key = check_name(key)
         with self._service.understood():
@@ -202,7 +202,7 @@ class Reader:
         if not found:
             return None
         self.forbidden = forbidden  # of what is not this lock
-        self._cards.forget()
+        self._cards.forget(closely=True)
         return self._finish(node, found[:1], key_of(found[0]))[0]
 
     def glance(self, key: str) -> LockInfo | None:

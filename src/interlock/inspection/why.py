@@ -182,7 +182,7 @@ def _life(each: HolderInfo) -> str:
     ends = "It never ends by itself." if left is None else f"Its lease ends in {duration(left)}"
     if left is not None:
         ends = f"{ends}, at {clock_at(-left)}."
-        if each.renewed and client.answering:
+        if each.renewed and client.answering and client.connected is not False:
             ends = "It is renewed."
             if each.late:
                 ends = f"Its renewal is late, and it ends in {duration(left)} without one."
@@ -198,6 +198,11 @@ def _life(each: HolderInfo) -> str:
         return (
             "Whether it is alive is not known: it is Java, writes no card, or ended within its "
             f"first seconds. {ends}"
+        )
+    if client.connected is False:
+        return (
+            f"That process has no connection, and answered {duration(silent)} ago: it has ended, "
+            f"or is connecting again. {ends}"
         )
     return f"That process is alive: it answered {duration(silent)} ago. {ends}"
 

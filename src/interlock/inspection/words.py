@@ -39,9 +39,12 @@ def clock_at(ago: float) -> str:
 
 def silence(client: ClientInfo) -> str:
     """Return since when *client* does not answer; an empty text if it does, or without a card."""
-    if client.answering is not False or client.silent is None:
+    cut_off = client.answering and client.connected is False
+    if client.silent is None or not (client.answering is False or cut_off):
         return ""
     since = f"since {clock_at(client.silent)} ({duration(client.silent)})"
+    if cut_off:
+        return f"without a connection, silent {since}"
     return f"dead, silent {since}" if client.dead else f"silent {since}"
 
 
