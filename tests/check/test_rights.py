@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.cards import FOR_OPERATORS
+from tests.support.doings import DOINGS, LEASE
 from tests.support.scripts import TEXTS
 
 import interlock
@@ -23,14 +22,10 @@ if TYPE_CHECKING:
 
     from tests.support.servers import RedisServer
 
-    from interlock import Client
     from interlock.check import Report
     from interlock.options import ReplicaPolicy
 
 ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
-LEASE = 3.0
-RENEWED = 1.3
-"""Seconds: the clients' lease, and a wait for its first renewal with room for a short stall."""
 
 
 def test_every_script_belongs_to_an_object() -> None:
@@ -168,172 +163,6 @@ def test_replicas_that_must_acknowledge_need_rights_too(
     server.execute("ACL", "SETUSER", "app", "reset", *Requirements().acl_line().split()[2:])
     report = examine([open_url(server.url(0, "app", "secret"))], requirements)
     assert f"lacks {commands} for" in str(report)
-
-
-def _renewal() -> None:
-    time.sleep(RENEWED)  # a renewal is due meanwhile, which the rights must allow
-
-
-def _lock(client: Client, other: Client, kind: str) -> None:
-    """Do everything that a lock-like can."""
-    _hold(getattr(client, kind)(f"locks:{kind}"), getattr(other, kind)(f"locks:{kind}"))
-
-
-def _hold(ours: interlock.Lock, theirs: interlock.Lock) -> None:
-    assert not theirs.locked()
-    assert ours.acquire()
-    assert ours.acquire()
-    assert not theirs.acquire(timeout=0.5)
-    _renewal()
-    ours.extend(5)
-    assert (ours.locked(), ours.hold_count(), theirs.owned()) == (True, 2, False)
-    ours.release()
-    waiting = threading.Thread(target=lambda: theirs.acquire(timeout=5) and theirs.release())
-    waiting.start()
-    time.sleep(0.2)  # until it waits: a spin lock has no queue to look at
-    ours.release()
-    waiting.join()
-    assert ours.acquire(lease=5)
-    assert ours.remaining()
-    assert theirs.force_release()
-
-
-def _group_lock(client: Client, other: Client) -> None:
-    _hold(*(each.group_lock("locks:group", ["a", "b"]) for each in (client, other)))
-
-
-def _read_write_lock(client: Client, other: Client) -> None:
-    ours, theirs = client.read_write_lock("locks:rw"), other.read_write_lock("locks:rw")
-    _hold(ours.write, theirs.write)
-    assert ours.read.acquire()
-    assert ours.read.acquire()
-    assert theirs.read.acquire()
-    _renewal()
-    assert ours.read.locked()
-    ours.read.release()
-    ours.read.release()
-    assert ours.read.force_release()
-
-
-def _semaphore(client: Client, other: Client) -> None:
-    semaphore = client.semaphore("locks:semaphore")
-    assert semaphore.try_set_permits(2)
-    semaphore.add_permits(1)
-    assert semaphore.acquire(2)
-    theirs = other.semaphore("locks:semaphore")
-    assert theirs.available_permits() == 1
-    assert not theirs.acquire(2, timeout=0.5)
-    semaphore.release(2)
-    assert semaphore.available_permits() == 3
-    assert semaphore.drain_permits() == 3
-    assert semaphore.release_if_exists()
-    assert semaphore.delete()
-
-
-def _leased_semaphore(client: Client, other: Client) -> None:
-    semaphore, theirs = (
-        client.leased_semaphore("locks:leased"),
-        other.leased_semaphore("locks:leased"),
-    )
-    assert semaphore.try_set_permits(1)
-    semaphore.add_permits(1)
-    permit = semaphore.acquire()
-    assert theirs.acquire(lease=0.2)
-    _renewal()
-    assert semaphore.acquired_permits() == 1, "ours was renewed, theirs has ended"
-    assert theirs.acquire(lease=30)
-    assert theirs.try_acquire(timeout=0.5) is None
-    semaphore.update_lease(permit, 5)
-    semaphore.release(permit)
-    semaphore.set_permits(3)
-    assert semaphore.available_permits() == 2
-    assert semaphore.delete()
-
-
-def _count_down_latch(client: Client, other: Client) -> None:
-    latch = client.count_down_latch("locks:latch")
-    assert latch.try_set_count(1)
-    theirs = other.count_down_latch("locks:latch")
-    assert theirs.count() == 1
-    assert not theirs.wait(0.5)
-    assert latch.count() == 1
-    latch.count_down()
-    assert latch.wait(5)
-    assert latch.try_set_count(1)
-    assert latch.delete()
-
-
-def _event(client: Client, other: Client) -> None:
-    event, theirs = client.event("locks:event"), other.event("locks:event")
-    assert not theirs.wait(0.5)
-    event.set()
-    assert theirs.wait(5)
-    event.clear()
-    assert not theirs.is_set()
-
-
-def _election(client: Client, other: Client) -> None:
-    election, theirs = client.election("locks:election"), other.election("locks:election")
-    assert election.acquire()
-    assert not theirs.acquire(timeout=0.5)
-    _renewal()
-    assert theirs.leader() is not None
-    election.release()
-    assert theirs.acquire()
-    assert election.locked()
-    assert election.force_release()
-
-
-def _barrier(client: Client, other: Client) -> None:
-    barrier, theirs = client.barrier("locks:barrier", 2), other.barrier("locks:barrier", 2)
-    with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(theirs.wait, 20)
-        _renewal()
-        assert barrier.n_waiting == 1
-        assert barrier.wait(5) == 1
-        assert waiting.result() == 0
-    with pytest.raises(interlock.BrokenBarrierError):
-        barrier.wait(0.2)
-    barrier.reset()
-    barrier.abort()
-    assert theirs.broken
-
-
-def _condition(client: Client, other: Client) -> None:
-    condition, theirs = client.condition("locks:condition"), other.condition("locks:condition")
-
-    def wait() -> bool:
-        with theirs:
-            return theirs.wait(20)
-
-    with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(wait)
-        _renewal()
-        while not waiting.done():
-            with condition:
-                condition.notify()
-            time.sleep(0.05)  # between two notifications
-        assert waiting.result()
-    with condition:
-        assert not condition.wait(0.2)
-        condition.notify_all()
-
-
-DOINGS: dict[str, Callable[[Client, Client], object]] = {
-    **{
-        kind: lambda client, other, kind=kind: _lock(client, other, kind)
-        for kind in ("lock", "fair_lock", "fenced_lock", "spin_lock")
-    },
-    "group_lock": _group_lock,
-    "read_write_lock": _read_write_lock,
-    "semaphore": _semaphore,
-    "leased_semaphore": _leased_semaphore,
-    "count_down_latch": _count_down_latch,
-    "event": _event,
-    "barrier": _barrier,
-    "condition": _condition,
-    "election": _election,
-}
 
 
 def test_every_object_is_tried() -> None:

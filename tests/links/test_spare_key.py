@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from interlock._core.model.readers import declaring, settled
 from interlock._core.scripts.lock import lock_acquire, lock_hand_over, lock_release
-from interlock._links.resp import Attempt, ReplyError, pack_eval, pack_evalsha, without_spare
+from interlock._core.scripts.read_write_lock import write_lock_acquire, write_lock_release
+from interlock._links.resp import (
+    ASKED,
+    Attempt,
+    ReplyError,
+    pack_eval,
+    pack_evalsha,
+    with_known_keys,
+    without_spare,
+)
 
 CHANNEL = "redisson_lock__channel:{name}"
 MOVING = "TRYAGAIN Multiple keys request during rehashing of slot"
@@ -64,3 +74,62 @@ def test_a_kept_call_remembers_that_the_user_lacks_the_right() -> None:
     call = lock_release("name", "me:1", 0, "PUBLISH", CHANNEL)
     again = Attempt(call).again(ReplyError(NO_RIGHT[0]))
     assert pack_evalsha(call) == again
+
+
+READERS = "ENTRIES a-1:2 1 b:3 2"
+ENTRIES = (
+    "{name}:a-1:2:rwlock_timeout:1",
+    "{name}:b:3:rwlock_timeout:1",
+    "{name}:b:3:rwlock_timeout:2",
+)
+
+
+def test_readers_that_the_server_names_are_declared() -> None:
+    """A script that asks for entries of readers gets them as its last keys, behind the queue."""
+    call = write_lock_release("name", "me:1:write", 0, "PUBLISH", CHANNEL)
+    known = declaring(call, READERS)
+
+    assert known.keys == (*call.keys, *ENTRIES)
+    assert known.args == ("me:1:write", 0, "2;a-1:2 1;b:3 2", CHANNEL)
+    assert Attempt(call).again(ReplyError(READERS)) == pack_evalsha(known)
+
+
+@pytest.mark.parametrize(
+    "told", ["ENTRIES - a-1:2 1 b:3 2", f"{READERS} c:1 999999", f"{READERS} c"]
+)
+def test_readers_that_are_not_named_count_as_alive(told: str) -> None:
+    """Too many readers are not all named, and what is no reader is ignored; nobody asks again."""
+    known = declaring(write_lock_acquire("name", 30, "me:1:write", 1), told)
+    assert known.keys == ("name", *ENTRIES)
+    assert known.args[3] == "-1;a-1:2 1;b:3 2"
+
+
+def test_a_server_that_asks_again_and_again_is_told_to_assume() -> None:
+    """If readers come between all sendings, the script goes on without their entries."""
+    call = write_lock_acquire("name", 30, "me:1:write", 1)
+    attempt = Attempt(call)
+    for turn in range(ASKED):
+        told = f"ENTRIES a:{turn} 1"
+        assert attempt.again(ReplyError(told)) == pack_evalsha(declaring(call, told))
+    assert attempt.again(ReplyError(READERS)) == pack_evalsha(settled(call))
+    assert attempt.again(ReplyError(READERS)) is None
+
+
+def test_dead_readers_in_a_slot_that_moves() -> None:
+    """Entries that are missing while their slot moves are left out first, and then the queue."""
+    call = write_lock_release("name", "me:1:write", 0, "PUBLISH", CHANNEL)
+    attempt = Attempt(call)
+
+    assert attempt.again(ReplyError(READERS)) == pack_evalsha(declaring(call, READERS))
+    assert attempt.again(ReplyError(MOVING)) == pack_evalsha(settled(call))
+    assert attempt.again(ReplyError(MOVING)) == pack_evalsha(with_known_keys(call))
+    assert attempt.again(ReplyError(MOVING)) is None
+
+
+def test_a_writers_own_reading_is_declared_at_once() -> None:
+    """A writer that reads too is not asked, as its client knows what it reads."""
+    call = write_lock_release("name", "me:1:write", 0, "PUBLISH", CHANNEL, reads=("me:1", 1))
+    known = declaring(call, "ENTRIES me:1 1")
+
+    assert pack_evalsha(call) == pack_evalsha(known)
+    assert Attempt(call).again(ReplyError(MOVING)) == pack_evalsha(settled(call))

@@ -6,9 +6,11 @@ Faults of all kinds happen to them.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.scripts import run_script
 from tests.support.simulator import Simulator
 from tests.support.simulator.schedule import Interrupted, Schedule, crash, lose_messages, pause
 from tests.support.simulator.workload import PROFILES
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from tests.support.simulator import Process
 
     from interlock._core.locks.lock_base import LockBase
-    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.effects import Op
 
     Work = Generator[Op[Any], Any, None]
 
@@ -95,15 +97,36 @@ def test_who_leaves_frees_nobody_who_has_a_moment_left(left: int, ended: bool) -
     now = 0.0
     model = RedisModel(now=lambda: now)
 
-    def run(call: Eval[Any]) -> object:
-        return model.eval(call.script.text, call.keys, call.args)
+    def evaluate(text: str, keys: int, *words: Any) -> object:
+        return model.eval(text, words[:keys], words[keys:])
 
-    run(scripts.read_lock_acquire("name", "{name}", 0.2 if ended else 0.3, "a:1", 1, ""))
+    run = partial(run_script, evaluate)
+
+    run(scripts.read_lock_acquire("name", "{name}:", 0.2 if ended else 0.3, "a:1", 1, ""))
     now = 0.1
-    run(scripts.read_lock_acquire("name", "{name}", 0.2, "b:1", 1, ""))
+    run(scripts.read_lock_acquire("name", "{name}:", 0.2, "b:1", 1, ""))
     now = 0.3 - left / 1000
-    assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c:x")) == 1
-    assert run(scripts.write_lock_acquire("name", "{name}", 10, "c:1:write", 1)) == left
+    assert run(scripts.read_lock_release("name", "{name}:", "a:1", 0, 1, "PUBLISH", "c:x")) == 1
+    assert run(scripts.write_lock_acquire("name", 10, "c:1:write", 1)) == left
+
+
+def test_only_the_first_entry_of_a_reader_is_renewed() -> None:
+    """A renewal prolongs the entry that is removed last; the others end, and the reader lives."""
+    now = 0.0
+    model = RedisModel(now=lambda: now)
+
+    def evaluate(text: str, keys: int, *words: Any) -> object:
+        return model.eval(text, words[:keys], words[keys:])
+
+    run = partial(run_script, evaluate)
+    run(scripts.read_lock_acquire("name", "{name}:", 0.2, "a:1", 1, ""))
+    run(scripts.read_lock_acquire("name", "{name}:", 0.2, "a:1", 2, ""))
+    assert run(scripts.read_lock_renew(["name", "other"], 10, ["a:1", "b:1"])) == [1, 0]
+    now = 1.0
+    assert model.execute("EXISTS", "{name}:a:1:rwlock_timeout:2") == 0
+    assert run(scripts.write_lock_acquire("name", 10, "c:1:write", 1)) == 9_000
+    assert run(scripts.read_lock_release("name", "{name}:", "a:1", 1, 2, "PUBLISH", "c:x")) == 1
+    assert run(scripts.write_lock_acquire("name", 10, "c:1:write", 1)) == 9_000
 
 
 @pytest.mark.parametrize("leaver", ["reader", "writer"])
@@ -115,20 +138,22 @@ def test_who_has_no_whole_millisecond_left_keeps_nobody_waiting(leaver: str) -> 
     now = 0.0
     model = RedisModel(now=lambda: now)
 
-    def run(call: Eval[Any]) -> object:
-        return model.eval(call.script.text, call.keys, call.args)
+    def evaluate(text: str, keys: int, *words: Any) -> object:
+        return model.eval(text, words[:keys], words[keys:])
+
+    run = partial(run_script, evaluate)
 
     if leaver == "writer":
-        run(scripts.write_lock_acquire("name", "{name}", 20, "b:1:write", 1))
-        run(scripts.read_lock_acquire("name", "{name}", 0.2, "b:1", 1, "b:1:write"))
+        run(scripts.write_lock_acquire("name", 20, "b:1:write", 1))
+        run(scripts.read_lock_acquire("name", "{name}:", 0.2, "b:1", 1, "b:1:write"))
     else:
-        run(scripts.read_lock_acquire("name", "{name}", 20, "a:1", 1, ""))
-        run(scripts.read_lock_acquire("name", "{name}", 0.2, "b:1", 1, ""))
+        run(scripts.read_lock_acquire("name", "{name}:", 20, "a:1", 1, ""))
+        run(scripts.read_lock_acquire("name", "{name}:", 0.2, "b:1", 1, ""))
     now = 0.2  # the server removes it a millisecond later
     if leaver == "writer":
-        assert run(scripts.write_lock_release("name", "{name}", "b:1:write", 0, "PUBLISH", "c:x"))
+        assert run(scripts.write_lock_release("name", "b:1:write", 0, "PUBLISH", "c:x"))
     else:
-        assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c:x"))
+        assert run(scripts.read_lock_release("name", "{name}:", "a:1", 0, 1, "PUBLISH", "c:x"))
     assert model.execute("PTTL", "name") in (0, 1)
 
 

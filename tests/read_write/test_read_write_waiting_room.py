@@ -11,6 +11,7 @@ import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import resting
 from tests.read_write.wire import CHANNEL
+from tests.support.scripts import run_script
 from tests.support.servers import wait_until
 
 import interlock
@@ -58,12 +59,12 @@ def store(request: pytest.FixtureRequest) -> Any:
 
 def run(store: Any, call: Eval[Any]) -> Any:
     """Run a script there."""
-    return store.eval(call.script.text, len(call.keys), *call.keys, *call.args)
+    return run_script(store.eval, call)
 
 
 def writes(number: int, client: str = "me", *, more: bool = False) -> Eval[Any]:
     """Return the acquire of a writer whose client has a place."""
-    call = scripts.write_lock_acquire("name", "{name}:", 30, f"{client}:{number}:write", 1)
+    call = scripts.write_lock_acquire("name", 30, f"{client}:{number}:write", 1)
     stand_in_queue(call, client, QUEUE, more=more, keep=10)
     return call
 
@@ -175,8 +176,8 @@ HEARD = (CHANNEL, "interlock_waiting:{name}", "interlock_wake:{name}:me")
 def hold(store: Any, side: str) -> Eval[Any]:
     """Take the lock on a side; return its release."""
     if side == "write":
-        run(store, scripts.write_lock_acquire("name", "{name}:", 30, "a:1:write", 1))
-        return scripts.write_lock_release("name", "{name}:", "a:1:write", 0, "PUBLISH", CHANNEL)
+        run(store, scripts.write_lock_acquire("name", 30, "a:1:write", 1))
+        return scripts.write_lock_release("name", "a:1:write", 0, "PUBLISH", CHANNEL)
     run(store, scripts.read_lock_acquire("name", "{name}:", 30, "a:1", 1, ""))
     return scripts.read_lock_release("name", "{name}:", "a:1", 0, 1, "PUBLISH", CHANNEL)
 
@@ -214,7 +215,7 @@ def test_a_release_is_a_claim_of_the_first_who_listens(
         assert 0 < left <= 250
         assert redis_client.zrange(QUEUE, 0, -1) == [b""]
         leaving = scripts.write_lock_release(
-            *("name", "{name}:", "me:0:write", 0, "PUBLISH", CHANNEL), leaving=("me",)
+            *("name", "me:0:write", 0, "PUBLISH", CHANNEL), leaving=("me",)
         )
         assert run(redis_client, leaving) == 1
         assert redis_client.exists("name") == 0

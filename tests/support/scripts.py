@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from importlib import resources
+from typing import TYPE_CHECKING, Any
 
+import redis
+
+from interlock._core.model.readers import ENTRIES, declaring
 from interlock._core.scripts.script import text_of
 from interlock._core.scripts.source import MESSAGES, sent
+from interlock.testing.redis_model import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.model.effects import Eval
 
 LUA = resources.files("interlock._core").joinpath("lua")
 STEMS = sorted(
@@ -19,3 +29,14 @@ SENT = {
 """Name of a script -> command for messages -> what a server is sent."""
 EVERY_TEXT = sorted({text for variants in SENT.values() for text in variants.values()})
 """Everything that servers are sent."""
+
+
+def run_script(evaluate: Callable[..., Any], call: Eval[Any]) -> Any:
+    """Run *call* by a client's `eval`; send it again if it asks for the entries of readers."""
+    while True:
+        try:
+            return evaluate(call.script.text, len(call.keys), *call.keys, *call.args)
+        except (redis.ResponseError, ModelError) as error:
+            if not call.asks or not str(error).startswith(ENTRIES):
+                raise
+            call = declaring(call, str(error))

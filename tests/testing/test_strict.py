@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 import redis
+from tests.support.doings import DOINGS, LEASE
 from tests.support.patience import wait_until
 from tests.support.scripts import SENT
 
@@ -15,45 +16,26 @@ import interlock
 from interlock._core.scripts.fenced_lock import fenced_lock_acquire
 from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
-from interlock.errors import ServerUnavailableError
 from interlock.inspection import service
 from interlock.testing.fake import FakeServer
 from interlock.testing.redis_model import RedisModel
 from interlock.testing.strict import MODES, Rules, broken_rules
-
-COMPUTED = {
-    "read_lock_acquire",
-    "read_lock_release",
-    "read_lock_renew",
-    "read_write_lock_query",
-    "write_lock_acquire",
-    "write_lock_release",
-}
-"""Scripts that look at entries of readers which only the server knows; see wire.md."""
 
 
 @pytest.mark.parametrize("stem", SENT)
 def test_each_call_in_a_script_is_literal(stem: str) -> None:
     """Every command is a literal, and every key ``KEYS[n]``, in all that a server is sent."""
     for text in SENT[stem].values():
-        broken = broken_rules(text)
-        if stem in COMPUTED:
-            assert broken
-            assert all("':rwlock_timeout:'" in call or "entry" in call for call in broken)
-        else:
-            assert broken == []
+        assert broken_rules(text) == []
 
 
 SOON = 10.0
-NO_READERS = frozenset({"bare", "keys", "tair"})
-"""Modes that refuse the text of the scripts for readers."""
 
 
 @pytest.mark.parametrize("stem", ["lock_info", "card_read", "card_busy"])
 def test_scripts_for_operators_are_literal(stem: str) -> None:
-    """The scripts of operators are literal too, apart from the look at readers and queues."""
-    broken = broken_rules(service.load(stem).text)
-    assert (broken != []) == (stem == "lock_info")
+    """The scripts of operators are literal too."""
+    assert broken_rules(service.load(stem).text) == []
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -76,10 +58,6 @@ def test_a_lock_excludes_and_wakes(mode: str, kind: str) -> None:
             with made(theirs):
                 got.set()
 
-        if kind == "write" and mode in NO_READERS:
-            with pytest.raises(ServerUnavailableError, match="script_check_enable"):
-                made(ours).acquire()
-            return
         waiter = threading.Thread(target=wait)
         with made(ours):
             assert not made(theirs).acquire(blocking=False)
@@ -90,6 +68,41 @@ def test_a_lock_excludes_and_wakes(mode: str, kind: str) -> None:
         assert got.wait(SOON)
         waiter.join()
         assert not made(ours).locked()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_readers_share_and_tell_the_writer(mode: str) -> None:
+    """On each service readers share a lock, and the last one of them lets the writer in."""
+    with FakeServer(strict=mode) as fake, ExitStack() as stack:
+        ours, theirs, writer = (
+            stack.enter_context(interlock.connect(fake.url)).read_write_lock("it") for _ in range(3)
+        )
+        theirs.read.acquire(lease=20)
+        ours.read.acquire()
+        assert ours.read.locked()
+        assert not writer.write.acquire(blocking=False)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(writer.write.acquire, timeout=SOON)
+            ours.read.release()
+            assert 15 < theirs.read.remaining() <= 20, "the longest lease ended"
+            theirs.read.release()
+            assert waiting.result(SOON)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_object_does_everything(mode: str) -> None:
+    """On each service, each object does everything that it can, while two clients contend."""
+
+    def do(kind: str) -> None:
+        with (
+            interlock.connect(fake.url, lease=LEASE, fair_wait=0.5) as client,
+            interlock.connect(fake.url, lease=LEASE, fair_wait=0.5) as other,
+        ):
+            DOINGS[kind](client, other)
+
+    with FakeServer(strict=mode) as fake, ThreadPoolExecutor(len(DOINGS)) as threads:
+        for done in [threads.submit(do, kind) for kind in DOINGS]:
+            done.result()
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -31,7 +31,7 @@ from interlock._links.resp import (
     pack,
     pack_eval,
     pack_evalsha,
-    without_spare,
+    with_known_keys,
 )
 from interlock._links.wait_command import packed, wait_command_for
 from interlock.errors import InterlockError, ServerUnavailableError
@@ -242,7 +242,7 @@ class Connection:
         """
         self.set_timeout(timeout)
         # The text goes with it: to send it later, the node must be asked (ASKING) again.
-        self._write([ASKING, pack_eval(without_spare(call)), *self._inquire([call])])
+        self._write([ASKING, pack_eval(with_known_keys(call)), *self._inquire([call])])
         [asked] = self._replies(1, timeout)
         [reply] = self.finish([call], timeout)
         return refusal(str(asked), call, self.where) if isinstance(asked, ReplyError) else reply

@@ -33,7 +33,7 @@ from interlock._links.resp import (
     pack,
     pack_eval,
     pack_evalsha,
-    without_spare,
+    with_known_keys,
 )
 from interlock._links.wait_connection import WaitConnections
 from interlock.errors import ServerUnavailableError
@@ -221,7 +221,7 @@ class Pipeline(asyncio.Protocol):
         asked = self.send(ASKING, more=True)
         try:
             # The text goes with it: to send it later, the node must be asked (ASKING) again.
-            reply = await self._send(pack_eval(without_spare(call)), seconds)
+            reply = await self._send(pack_eval(with_known_keys(call)), seconds)
             for answer in (asked.result(), reply):
                 if isinstance(answer, ReplyError):
                     raise refusal(str(answer), call, self.where)

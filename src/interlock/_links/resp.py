@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.model.foreign_text import safe
+from interlock._core.model.readers import ENTRIES, declaring, foreseen, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ LONGEST_REPLY = 1 << 26
 """Bytes. No answer to a lock's command comes near it."""
 DEEPEST = 16
 """Lists in lists."""
+ASKED = 3
+"""How often a server may ask for more keys of one call: readers may come between two sendings."""
 LONGEST = 1 << 30
 """Bytes of a text, or replies in a list."""
 HEAD = 24
@@ -193,17 +196,19 @@ def _packed(script: Script[object], keys: tuple[str, ...], args: tuple[str | int
 def pack_evalsha(call: Eval[object]) -> bytes:
     """Return the bytes of *call* with the digest of its script."""
     if call.packed is None:
-        script, keys = call.script, call.keys
+        script, known = call.script, foreseen(call) if call.readers else call
+        keys, args = known.keys, known.args
         if script.varies:
-            call.packed = pack(("EVALSHA", script.sha, len(keys), *keys, *call.args))
+            call.packed = pack(("EVALSHA", script.sha, len(keys), *keys, *args))
         else:
-            call.packed = _packed(script, keys, call.args)
+            call.packed = _packed(script, keys, args)
     return call.packed
 
 
 def pack_eval(call: Eval[object]) -> bytes:
     """Return the bytes of *call* with the text of its script, which the server may not know."""
-    return pack(("EVAL", call.script.text, len(call.keys), *call.keys, *call.args))
+    known = foreseen(call)
+    return pack(("EVAL", call.script.text, len(known.keys), *known.keys, *known.args))
 
 
 def without_spare(call: Eval[R]) -> Eval[R]:
@@ -214,6 +219,11 @@ def without_spare(call: Eval[R]) -> Eval[R]:
     return replace(call, keys=call.keys[:-1], args=args, packed=None, queued=0, spare=False)
 
 
+def with_known_keys(call: Eval[R]) -> Eval[R]:
+    """Return *call* with the keys that it cannot do without, so that it is sent once."""
+    return settled(without_spare(call))
+
+
 class Attempt:
     """The sendings of *call* until the server executes it or refuses it for good.
 
@@ -222,11 +232,12 @@ class Attempt:
         text: whether it was sent with the text of the script.
     """
 
-    __slots__ = ("_call", "_text")
+    __slots__ = ("_asked", "_call", "_sent", "_text")
 
     def __init__(self, call: Eval[object], *, text: bool = False) -> None:
-        self._call = call
+        self._call, self._sent = call, foreseen(call)
         self._text = text
+        self._asked = 0
 
     def again(self, reply: object) -> bytes | None:
         """Return what to send after *reply*; None if *reply* is final.
@@ -239,11 +250,18 @@ class Attempt:
         error, call = str(reply), self._call
         if error.startswith("NOSCRIPT") and not self._text:
             self._text = True
-        elif call.spare and (refused := _SPARE_REFUSED.match(error)):
-            self._call = without_spare(call)
+        elif call.asks and self._asked <= ASKED and error.startswith(ENTRIES):
+            self._asked += 1
+            self._sent = declaring(call, error) if self._asked <= ASKED else settled(call)
+        elif (call.spare or self._sent is not call) and (refused := _SPARE_REFUSED.match(error)):
+            if self._sent is not call:
+                self._call = replace(settled(call), asks=0)
+            else:
+                self._call = without_spare(call)
+            self._sent = self._call
             if refused["right"] and not call.script.varies:
                 # The call may be kept for the next time.
                 call.packed = pack_evalsha(self._call)
         else:
             return None
-        return pack_eval(self._call) if self._text else pack_evalsha(self._call)
+        return pack_eval(self._sent) if self._text else pack_evalsha(self._sent)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._links.replies import left, refusal
-from interlock._links.resp import ASKING, Attempt, ReplyError, pack_eval, without_spare
+from interlock._links.resp import ASKING, Attempt, ReplyError, pack_eval, with_known_keys
 from interlock._links.wait_command import Link, WaitCommand, packed
 from interlock.errors import InterlockError, ServerUnavailableError
 
@@ -163,7 +163,7 @@ class WaitConnections:
         wait_command = WaitCommand([call], pipeline)
         if asking:
             _ = pipeline.send(ASKING, more=True).cancel()
-            call = without_spare(call)
+            call = with_known_keys(call)
             script = pack_eval(call)
         else:
             script = packed(call, pipeline)

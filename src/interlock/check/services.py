@@ -55,16 +55,15 @@ SERVICES = (
     Service(
         "Dragonfly",
         "expected",
-        "keys must be declared; CLUSTER INFO always tells epoch 1, so fencing tokens follow the "
-        "clock",
-        "--lock_on_hashtags",
+        "CLUSTER INFO always tells epoch 1, so fencing tokens follow the clock",
+        "",
         "https://www.dragonflydb.io/docs/managing-dragonfly/scripting",
         fields=("dragonfly_version",),
     ),
     Service(
         "Kvrocks",
         "expected",
-        "scripts have no PUBSUB: each release is announced; keys must be declared in strict mode",
+        "scripts have no PUBSUB: each release is announced",
         "",
         "https://github.com/apache/kvrocks/pull/3139",
         fields=("kvrocks_version",),
@@ -106,7 +105,7 @@ SERVICES = (
     Service(
         "Upstash",
         "expected",
-        "scripts take a global lock unless keys are declared",
+        "scripts take a global lock, unless the setting lets scripts of other keys run beside them",
         "allow-key-locking",
         "https://upstash.com/docs/redis/features/key-locking",
         hosts=r"\.upstash\.io$",
@@ -114,8 +113,9 @@ SERVICES = (
     Service(
         "Alibaba Tair",
         "expected",
-        "in proxy mode each key and command of a script must be written literally; no WAIT",
-        "script_check_enable 0 (slows scaling)",
+        "in proxy mode each key and command of a script must be written literally, as ours are; no "
+        "WAIT",
+        "script_check_enable 0 (slows scaling), if it refuses a script all the same",
         "https://help.aliyun.com/document_detail/92942.htm",
         hosts=r"\.(redis|tair)\.[^.]*\.?rds\.aliyuncs\.com$",
     ),

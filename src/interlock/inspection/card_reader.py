@@ -115,13 +115,13 @@ class CardReader:
         self._service.find_nodes()
         for node, keys in self._card_keys():
             # There may be very many. Most are not needed, and the server tells which ones are.
-            calls: list[Call] = [(key, ()) for key in keys]
+            calls: list[Call] = [((key,), ()) for key in keys]
             replies = self._service.run(node, CARD_BUSY, cards.LONGEST_VALUE, calls)
             whole: list[Call] = []
             for key, reply in zip(keys, replies, strict=True):
                 self._note_card(key, reply)
                 if isinstance(reply, int) and reply & wanted:
-                    whole.append((key, (0,)))
+                    whole.append(((key,), (0,)))
             yield from self.read(node, whole)
 
     def _card_keys(self) -> Iterator[tuple[Endpoint, list[str]]]:
@@ -205,7 +205,7 @@ class CardReader:
             calls: list[Call] = []
             for each in clients:
                 fields = cards.fields_for(entries[each])
-                calls.append((cards.card_key(each), (len(fields), *fields)))
+                calls.append(((cards.card_key(each),), (len(fields), *fields)))
             for card in self.read(node, calls):
                 found[card.client.client_id] = card
         return found
@@ -218,7 +218,7 @@ class CardReader:
         by_node: dict[Endpoint, list[Call]] = {}
         for client_id in wanted - self._kept.keys():
             key = cards.card_key(client_id)
-            by_node.setdefault(self._service.owner(key), []).append((key, (0,)))
+            by_node.setdefault(self._service.owner(key), []).append(((key,), (0,)))
             self._kept[client_id] = None
         for node, calls in by_node.items():
             for card in self.read(node, calls):
@@ -240,11 +240,11 @@ class CardReader:
             again: list[Call] = []
             replies = self._service.run(node, CARD_READ, cards.LONGEST_VALUE, calls)
             for call, reply in zip(calls, replies, strict=True):
-                self._note_card(call[0], reply)
+                self._note_card(call[0][0], reply)
                 if reply == 1:
                     again.append(call)
                 elif not isinstance(reply, ReplyError):
-                    client_id = call[0].removeprefix(_CARD_BEGIN).removesuffix(_CARD_END)
+                    client_id = call[0][0].removeprefix(_CARD_BEGIN).removesuffix(_CARD_END)
                     card = cards.read_card(safe(client_id), reply)
                     if card is not None:
                         yield self._with_connection(card)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.insight.card import ASK
@@ -53,7 +54,7 @@ from interlock.inspection.lock_reply import (
 )
 from interlock.inspection.search import scans
 from interlock.inspection.server_facts import read_facts
-from interlock.inspection.service import Service, code_of, load, text_of
+from interlock.inspection.service import GONE, Service, code_of, load, text_of
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ ANSWER_WITHIN = 4.0
 """Seconds in which a client answers; it may have answered another question just before."""
 ASK_AGAIN = 0.5
 """Seconds until an unanswered question is asked again."""
+DEEPEST = 100
+"""Entries of one reader that are looked at, at most."""
 LOOK_AGAIN = 0.05
 """Seconds between two looks for the answer."""
 _PASSED_OVER = {"NOPERM", "MOVED", "ASK", "TRYAGAIN", "WRONGTYPE"}
@@ -255,7 +258,7 @@ class Reader:
         with self._service.understood():
             self._service.find_nodes()
             key = cards.card_key(client_id)
-            return next(self._cards.read(self._service.owner(key), [(key, (0,))]), None)
+            return next(self._cards.read(self._service.owner(key), [((key,), (0,))]), None)
 
     def holders(self, key: str) -> tuple[str, ...]:
         """Return the holder ids of the lock *key*."""
@@ -380,16 +383,12 @@ class Reader:
             token = names.fence_token(name)
             if key.startswith(ELECTION):
                 token = names.election_token(election_of(key))
-            others = (
-                names.fair_queue(name),
-                names.fair_timeouts(name),
-                names.read_entries(name),
-                token,
-                name,
-            )
-            calls.append((key, others))
+            queue, places = names.fair_queue(name), names.fair_timeouts(name)
+            calls.append(((key, queue, places, token, name), ()))
+        replies = self._service.run(node, LOCK_INFO, limit, calls)
+        self._time_readers(node, keys, replies)
         found: list[LockInfo] = []
-        for key, reply in zip(keys, self._service.run(node, LOCK_INFO, limit, calls), strict=True):
+        for key, reply in zip(keys, replies, strict=True):
             if isinstance(reply, ReplyError):
                 self._note(node, reply)
             elif reply is not None:
@@ -397,6 +396,36 @@ class Reader:
                 if not is_forsaken(info):
                     found.append(info)
         return found
+
+    def _time_readers(self, node: Endpoint, keys: Sequence[str], replies: Sequence[object]) -> None:
+        """Replace what *replies* tell of readers by what is left of them; the dead are left out."""
+        readers = [
+            (key, reply, place)
+            for key, reply in zip(keys, cast("Sequence[Any]", replies), strict=True)
+            if isinstance(reply, list) and reply[0] in (b"read", b"write")
+            for place in range(0, len(reply[3]), 3)
+            if not reply[3][place].endswith(b":write")
+        ]
+        entries = [
+            (
+                names.read_entry(names.read_entries(key), text_of(reply[3][place]), n + 1)
+                for n in range(min(reply[3][place + 1], DEEPEST))
+            )
+            for key, reply, place in readers
+        ]
+        asked = [[("PTTL", entry) for entry in each] for each in entries]
+        told = iter(self._service.ask(node, list(chain.from_iterable(asked))) if asked else ())
+        # From behind: a dead one is removed.
+        left = [list(islice(told, len(each))) for each in asked]
+        for (_, reply, place), each in zip(reversed(readers), reversed(left), strict=True):
+            # What is refused, or is moving just now, counts as alive as long as the lock.
+            times = [one if isinstance(one, int) else cast("int", reply[1]) for one in each]
+            longest = max(times, default=GONE)
+            if longest == GONE:
+                del reply[3][place : place + 3]
+                reply[2] -= 1
+            else:
+                reply[3][place + 2] = longest
 
     def _note(self, node: Endpoint, reply: Exception) -> None:
         """Count what may not be read; pass over what has moved.

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 TOGETHER = 50
 """Keys that one script looks at, on a server that is no cluster."""
-Call = tuple[str, tuple[str | int, ...]]
-"""A key, and the arguments of a script for that key."""
+GONE = -2
+"""What PTTL returns for a key that does not exist."""
+Call = tuple[tuple[str, ...], tuple[str | int, ...]]
+"""The keys of one object, and the arguments of a script for that object."""
 _LUA = resources.files("interlock.inspection").joinpath("lua")
 
 
@@ -106,6 +108,7 @@ class Service:
         """Return what *script* answers for each of *calls*, several of which go together.
 
         A key that the user may not read refuses all that go with it: these are asked one by one.
+        Then the first key of a call stands for its others that the user may not read.
         """
         size = 1 if isinstance(self.servers, Cluster) else TOGETHER
         groups = [calls[start : start + size] for start in range(0, len(calls), size)]
@@ -114,13 +117,29 @@ class Service:
             if not isinstance(reply, ReplyError):
                 found += cast("list[object]", reply)
             elif len(group) == 1:
-                found.append(reply)
+                found.append(self._answer(node, script, limit, group[0], reply))
             else:
                 singly = [[call] for call in group]
-                for answer in self._answers(node, script, limit, singly):
-                    error = isinstance(answer, ReplyError)
-                    found += [answer] if error else cast("list[object]", answer)
+                replies = self._answers(node, script, limit, singly)
+                for call, answer in zip(group, replies, strict=True):
+                    found.append(self._answer(node, script, limit, call, answer))
         return found
+
+    def _answer(
+        self, node: Endpoint, script: Script[object], limit: int, call: Call, reply: object
+    ) -> object:
+        """Return the answer of *script* to *call*, which was sent alone, or the error."""
+        (first, *others), arguments = call
+        if others and code_of(reply) in ("NOPERM", "TRYAGAIN"):
+            # While their slot moves, missing keys refuse the call too.
+            left = self.ask(node, [("PTTL", key) for key in others])
+            found = [
+                key if isinstance(each, int) and each != GONE else first
+                for key, each in zip(others, left, strict=True)
+            ]
+            alone = ((first, *found), arguments)
+            [reply] = self._answers(node, script, limit, [[alone]])
+        return reply if isinstance(reply, ReplyError) else cast("list[object]", reply)[0]
 
     def _answers(
         self,
@@ -132,7 +151,7 @@ class Service:
         """Return the replies of *node* to *script*, one for each of *groups*."""
         tails: list[tuple[str | int, ...]] = []
         for group in groups:
-            keys = [key for key, _ in group]
+            keys = [key for keys, _ in group for key in keys]
             arguments = [argument for _, arguments in group for argument in arguments]
             tails.append((len(keys), *keys, limit, *arguments))
         replies = self.ask(node, [("EVALSHA", script.sha, *tail) for tail in tails])

@@ -122,7 +122,7 @@ def broken_rules(text: str) -> list[str]:
     found: list[str] = []
     for words in _calls(text):
         command = _COMMAND.fullmatch(words[0])
-        keys = _keys([command[1] if command else "", *words[1:]])
+        keys = keys_of([command[1] if command else "", *words[1:]])
         if command is None or not all(_KEY.fullmatch(key) for key in keys):
             found.append(", ".join(words))
     return found
@@ -145,8 +145,8 @@ def _calls(text: str) -> Iterator[list[str]]:
         yield words
 
 
-def _keys(words: Sequence[str]) -> Sequence[str]:
-    """Return the words of a command that are keys."""
+def keys_of(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of *words*, a command, that are keys."""
     name = words[0].upper()
     if name in _KEYLESS:
         return ()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from interlock._core.model.readers import ENTRIES, declaring
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 from interlock.testing.redis_model import ModelError, RedisModel
 from tests.support.simulator.replicas import confirm, patience
@@ -243,6 +244,8 @@ class Network:
         try:
             return self.server.eval(call.script.text, call.keys, call.args)
         except ModelError as error:
+            if call.asks and str(error).startswith(ENTRIES):
+                return self.run(declaring(call, str(error)))
             return _meaning(error, call)
 
     def dump(self) -> dict[str, Stored]:

@@ -105,13 +105,13 @@ class _Side(LockBase):
 
     def status(self) -> Op[LockStatus]:
         """Ask who holds this side, how deep and for how long; one round trip."""
-        call = scripts.read_write_lock_query(self.key, self._prefix, self.side)
+        call = scripts.read_write_lock_query(self.key, self.side)
         return (yield from self.session.persist(call))
 
     def leave_script(self, place: Place) -> Eval[int]:
         """Return the script that gives up *place*, and passes on the claim that it was given."""
         return scripts.write_lock_release(
-            *(self.key, self._prefix, names.writer(f"{place.client}:0"), 0),
+            *(self.key, names.writer(f"{place.client}:0"), 0),
             *(self.session.publish, self.channel),
             leaving=(place.client,),
         )
@@ -123,9 +123,7 @@ class _Side(LockBase):
 
     def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
         # It tells a refused waiter the holder, which may be of either side.
-        return scripts.read_write_lock_query(
-            self.key, self._prefix, scripts.BOTH, deadline=deadline
-        )
+        return scripts.read_write_lock_query(self.key, scripts.BOTH, deadline=deadline)
 
     def _valid_hold(self, side: int, hold: Hold) -> Hold | None:
         """Return the valid hold of *side* that the owner of *hold* has, or None."""
@@ -199,9 +197,7 @@ class WriteLock(_Side):
         """
         if depth == 1:
             self._check_upgrade(hold)
-        return scripts.write_lock_acquire(
-            self.key, self._prefix, lease, hold.holder, depth, deadline=deadline
-        )
+        return scripts.write_lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
         """Create a hold that is not in the table yet; see `LockBase.new_hold`.
@@ -228,8 +224,10 @@ class WriteLock(_Side):
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*."""
+        read = self._valid_hold(scripts.READERS, hold)
         return scripts.write_lock_release(
-            self.key, self._prefix, hold.holder, depth, self.session.publish, self.channel
+            *(self.key, hold.holder, depth, self.session.publish, self.channel),
+            reads=None if read is None else (read.holder, read.depth),
         )
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:

@@ -14,12 +14,12 @@
 -- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}
 -- KEYS[2]     entry    string "1", the first entry
 -- KEYS[3..n]  other    the queue, a zset {client: when it came, in ms}, if *client* is given; else
---                      string "1", the other entries up to *depth*
+--                      string "1", the other entries up to *depth*; then entries of others
 -- ARGV[1]     lease    integer > 0, milliseconds
 -- ARGV[2]     holder   string, "<client id>:<number>"
 -- ARGV[3]     depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]     writer   string, the field of the same owner's write hold; empty when it has none
--- ARGV[5]     prefix   string, what the key of every reader's entry begins with
+-- ARGV[5]     told     string, the readers whose entries are given; see readers
 -- ARGV[6]     client   string, the client id: it waits in the queue; may be left out
 -- ARGV[7]     more     1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[8]     keep     integer > 0, milliseconds that the queue is kept; may be left out
@@ -31,13 +31,15 @@
 --          lease, and removes the dead
 -- Wire     the hash, the entries and their TTLs; "01" on the channel when a claim becomes a
 --          reader's; this code is our own
-local lock, entry, queue, entries = KEYS[1], KEYS[2], KEYS[3], KEYS
+local lock, entry, queue, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
 local lease, holder, depth = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local writer, prefix = ARGV[4], ARGV[5]
+local writer, told = ARGV[4], ARGV[5]
 local client, more, keep, channel = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local NOW_AND_THEN = 16
 
 -- include: stand_in_queue
+
+-- include: readers
 
 -- include: longest_of_others
 
@@ -65,15 +67,22 @@ if not held and (depth > 1 or not open) then
   end
   return left
 end
+local longest
+if mode == 'read' and not held and redis.call('hlen', lock) % NOW_AND_THEN == 0 then
+  longest = longest_of_others()
+  if type(longest) == 'table' then
+    return longest
+  end
+end
 redis.call('hset', lock, 'mode', mode or 'read', holder, depth)
 for i = 2, depth + 1 do
-  entry = entries[i]
+  entry = keys[i]
   if not held or redis.call('pttl', entry) < lease then
     redis.call('set', entry, '1', 'px', lease)
   end
 end
-if mode == 'read' and not held and (redis.call('hlen', lock) - 1) % NOW_AND_THEN == 0 then
-  redis.call('pexpire', lock, math.max(lease, longest_of_others()))
+if longest then
+  redis.call('pexpire', lock, math.max(lease, longest))
 elseif left < lease then
   redis.call('pexpire', lock, lease)
 end

@@ -13,11 +13,11 @@
 --
 -- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}
 -- KEYS[2]     entry    string "1", the first entry above *depth*
--- KEYS[3..n]  other    string "1", the other entries; then the queue, a zset {client: when it came,
---                      in ms}; may be left out
+-- KEYS[3..n]  other    string "1", the other entries; the queue, a zset {client: when it came, in
+--                      ms}; then entries of others; may be left out
 -- ARGV[1]     holder   string, "<client id>:<number>"
 -- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
--- ARGV[3]     prefix   string, what the key of every reader's entry begins with
+-- ARGV[3]     told     string, the readers whose entries are given; see readers
 -- ARGV[4]     channel  string, where waiters listen
 -- ARGV[5]     count    integer > 0, the number of entries
 --
@@ -28,10 +28,12 @@
 --          instead. If the lock is left to others for a moment, "20" is sent there, and "00" on the
 --          channel if others listen; this code is our own
 local lock, entry, queue, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
-local holder, depth, prefix = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local holder, depth, told = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local channel, count = ARGV[4], tonumber(ARGV[5])
 local NOW_AND_THEN = 16
 local TICKS = 10 -- milliseconds by which two TTLs may differ that should be equal
+
+-- include: readers
 
 -- include: longest_of_others
 
@@ -39,7 +41,7 @@ local entries = {}
 for i = 1, count do
   entries[i] = keys[i + 1]
 end
-queue = keys[count + 2]
+queue = own > count + 1 and keys[count + 2]
 
 local function remove_entries(freed)
   for i, each in ipairs(entries) do
@@ -73,8 +75,10 @@ if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AN
   end
   local left = redis.call('pttl', lock)
   if mine + TICKS >= left then
-    -- At least 0, so that the function looks for a live reader in any case.
-    local longest = longest_of_others(math.max(left - TICKS, 0))
+    local longest = longest_of_others()
+    if type(longest) == 'table' then
+      return longest
+    end
     alone = longest == -2
     if longest >= 0 and longest < left - TICKS then
       redis.call('pexpire', lock, math.max(longest, 1))

@@ -5,22 +5,24 @@
 --
 -- A depth above 1 is a re-entry: it does not take the lock again if it was lost meanwhile.
 --
--- KEYS[1]  lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the lease
--- KEYS[2]  queue    zset {client: when it came, in ms}; may be left out, with all about it
--- ARGV[1]  lease    integer > 0, milliseconds
--- ARGV[2]  holder   string, "<client id>:<number>:write"
--- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
--- ARGV[4]  prefix   string, what the key of every reader's entry begins with
--- ARGV[5]  client   string, the client id: it waits in the queue; may be left out
--- ARGV[6]  more     1: others of the client wait, so it stays in the queue; may be left out
--- ARGV[7]  keep     integer > 0, milliseconds that the queue is kept; may be left out
+-- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the
+--                      lease
+-- KEYS[2]     queue    zset {client: when it came, in ms}; may be left out, with all about it
+-- KEYS[3..n]  entry    string "1", entries of readers; may be left out
+-- ARGV[1]     lease    integer > 0, milliseconds
+-- ARGV[2]     holder   string, "<client id>:<number>:write"
+-- ARGV[3]     depth    integer > 0, the depth to reach: sending it twice changes nothing
+-- ARGV[4]     told     string, the readers whose entries are given; see readers
+-- ARGV[5]     client   string, the client id: it waits in the queue; may be left out
+-- ARGV[6]     more     1: others of the client wait, so it stays in the queue; may be left out
+-- ARGV[7]     keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-1: never ends, -2:
 --          a re-entry found no lock); 20 if a free lock is left to others
 -- Source   RedissonWriteLock.tryLockInnerAsync, Redisson 4.7.0, without adding up leases
 -- Wire     the hash and its TTL; this code is our own
-local lock, queue, lease, holder = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2]
-local depth, prefix = tonumber(ARGV[3]), ARGV[4]
+local lock, queue, entry, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
+local lease, holder, depth, told = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local client, more, keep = ARGV[5], ARGV[6], ARGV[7]
 
 local free = depth == 1 and redis.call('exists', lock) == 0
@@ -32,12 +34,17 @@ end
 
 -- include: stand_in_queue
 
+-- include: readers
+
 -- include: longest_of_others
 
 local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
 local longest
 if not held and depth == 1 and mode == 'read' then
   longest = longest_of_others()
+  if type(longest) == 'table' then
+    return longest
+  end
   if longest > 0 then
     redis.call('pexpire', lock, longest)
   end

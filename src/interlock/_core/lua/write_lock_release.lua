@@ -12,13 +12,15 @@
 -- If the user lacks the right to a command, the script fails before it frees the lock. A server
 -- that is out of memory refuses HSET, but only as a script's first write: see lock_release.
 --
--- KEYS[1]  lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the lease
--- KEYS[2]  queue    zset {client: when it came, in ms}; may be left out
--- ARGV[1]  holder   string, "<client id>:<number>:write"
--- ARGV[2]  depth    integer >= 0, the depth to reach: sending it twice changes nothing
--- ARGV[3]  prefix   string, what the key of every reader's entry begins with
--- ARGV[4]  channel  string, where waiters listen
--- ARGV[5]  leaving  string, the id of a client that leaves the queue; may be left out
+-- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the
+--                      lease
+-- KEYS[2]     queue    zset {client: when it came, in ms}; may be left out
+-- KEYS[3..n]  entry    string "1", entries of readers; may be left out
+-- ARGV[1]     holder   string, "<client id>:<number>:write"
+-- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
+-- ARGV[3]     told     string, the readers whose entries are given; see readers
+-- ARGV[4]     channel  string, where waiters listen
+-- ARGV[5]     leaving  string, the id of a client that leaves the queue; may be left out
 --
 -- Returns  1 when done, nil when this holder does not write (a client that is *leaving* has left
 --          the queue)
@@ -29,10 +31,14 @@
 --          claim for 250 ms and "0" on its wake channel. If the lock is left to others for a
 --          moment, "20" is sent there, and "01" on the channel if others listen; this code is our
 --          own
-local lock, queue, holder, depth = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
-local prefix, channel, leaving = ARGV[3], ARGV[4], ARGV[5]
+local lock, queue, entry, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
+local holder, depth, told = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local channel, leaving = ARGV[4], ARGV[5]
+
+-- include: readers
 
 -- include: longest_of_others
+queue = own > 1 and queue
 
 if leaving and queue then
   redis.pcall('zrem', queue, leaving)
@@ -48,7 +54,10 @@ elseif depth > 0 then
   redis.call('hset', lock, holder, depth)
   return 1
 end
-local longest = longest_of_others()
+local longest = redis.call('hlen', lock) > 2 and longest_of_others() or -2
+if type(longest) == 'table' then
+  return longest
+end
 local name, freed = string.match(channel, ':.*'), '1'
 local queued = queue and redis.pcall('exists', queue) == 1
 if longest ~= -2 then

@@ -107,6 +107,9 @@ class Eval(Generic[R_co]):
             missing. While a slot moves, a server refuses a call with a missing key. It always
             refuses a key that the user has no right to. Then the call is sent again without it.
         queued: how many of the last arguments are left out with the spare key.
+        asks: the place of the argument that repeats what the server told; 0 if the script never
+            asks for more keys. See `interlock._core.model.readers`.
+        readers: readers that the script will ask for, so that it need not: holder ids and depths.
 
     Raises:
         ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have
@@ -126,6 +129,8 @@ class Eval(Generic[R_co]):
     queued: int = 0
     spare: bool = False
     patient: bool = False
+    asks: int = 0
+    readers: str = ""
 
     def anew(self) -> Eval[R_co]:
         """Return an unsent copy of this call."""
@@ -139,6 +144,8 @@ class Eval(Generic[R_co]):
             queued=self.queued,
             spare=self.spare,
             patient=self.patient,
+            asks=self.asks,
+            readers=self.readers,
         )
 
     def __iter__(self) -> Generator[Effect, object, R_co]:

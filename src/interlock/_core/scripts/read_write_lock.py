@@ -2,10 +2,14 @@
 
 A *holder* of the read lock is ``<client id>:<number>``. A holder of the write lock has ``:write``
 appended. Both are fields of one hash.
+
+Each entry of a reader is a key. Only the server knows all readers. So a script that must look at
+entries of others is refused at first, by an error that names the readers: see `declaring`.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from interlock._core.model import names
@@ -66,8 +70,8 @@ def read_lock_acquire(
         deadline: the deadline of the reply.
     """
     keys = (lock, *[names.read_entry(prefix, holder, n + 1) for n in range(depth)])
-    args = (milliseconds(lease), holder, depth, writer, prefix)
-    return Eval(_READ_LOCK_ACQUIRE[publish], keys, args, deadline)
+    args = (milliseconds(lease), holder, depth, writer, "")
+    return Eval(_READ_LOCK_ACQUIRE[publish], keys, args, deadline, asks=4)
 
 
 def tell_readers(call: Eval[Grant | float], channel: str) -> None:
@@ -94,28 +98,30 @@ def read_lock_release(
     above = range(depth, max(former, depth + 1))
     entries = [names.read_entry(prefix, holder, n + 1) for n in above]
     keys, spare = with_queue((lock, *entries), publish if depth == 0 else "", channel)
-    args = (holder, depth, prefix, channel, len(entries))
-    return Eval(_READ_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
+    args = (holder, depth, "", channel, len(entries))
+    return Eval(_READ_LOCK_RELEASE[publish], keys, args, deadline, spare=spare, asks=2)
 
 
 def read_lock_renew(
     locks: Sequence[str], lease: float, holders: Sequence[str], *, deadline: float = NEVER
 ) -> Eval[list[bool]]:
     """Keep *locks* for another *lease*; return for each whether its holder still reads."""
-    return Eval(_READ_LOCK_RENEW, tuple(locks), (milliseconds(lease), *holders), deadline)
+    both = zip(locks, holders, strict=True)
+    keys = [(lock, names.read_entry(names.read_entries(lock), holder, 1)) for lock, holder in both]
+    flat = tuple(chain.from_iterable(keys))
+    return Eval(_READ_LOCK_RENEW, flat, (milliseconds(lease), *holders), deadline)
 
 
 def write_lock_acquire(
-    lock: str, prefix: str, lease: float, holder: str, depth: int, *, deadline: float = NEVER
+    lock: str, lease: float, holder: str, depth: int, *, deadline: float = NEVER
 ) -> Eval[Grant | float]:
     """Reach *depth* as the writer; a grant, or the seconds left of the others' lease."""
-    args = (milliseconds(lease), holder, depth, prefix)
-    return Eval(_WRITE_LOCK_ACQUIRE, (lock,), args, deadline)
+    args = (milliseconds(lease), holder, depth, "")
+    return Eval(_WRITE_LOCK_ACQUIRE, (lock,), args, deadline, asks=3)
 
 
 def write_lock_release(
     lock: str,
-    prefix: str,
     holder: str,
     depth: int,
     publish: str,
@@ -123,21 +129,24 @@ def write_lock_release(
     *,
     deadline: float = NEVER,
     leaving: tuple[str, ...] = (),
+    reads: tuple[str, int] | None = None,
 ) -> Eval[int]:
     """Go down to *depth*; 0 when *holder* does not write.
 
-    *leaving* has the id of the client if it leaves the queue.
+    *leaving* has the id of the client if it leaves the queue. *reads* is the holder id and the
+    depth of the same owner's read hold.
     """
-    args: tuple[str | int, ...] = (holder, depth, prefix, channel, *leaving)
+    args: tuple[str | int, ...] = (holder, depth, "", channel, *leaving)
     keys, spare = with_queue((lock,), publish if depth == 0 else "", channel)
-    return Eval(_WRITE_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
+    call = Eval(_WRITE_LOCK_RELEASE[publish], keys, args, deadline, spare=spare, asks=2)
+    if reads is not None:
+        call.readers = f"{reads[0]} {reads[1]}"
+    return call
 
 
-def read_write_lock_query(
-    lock: str, prefix: str, side: int, *, deadline: float = NEVER
-) -> Eval[LockStatus]:
+def read_write_lock_query(lock: str, side: int, *, deadline: float = NEVER) -> Eval[LockStatus]:
     """Tell who holds *side* of the lock, how deep, and for how long."""
-    return Eval(_READ_WRITE_LOCK_QUERY, (lock,), (side, prefix), deadline)
+    return Eval(_READ_WRITE_LOCK_QUERY, (lock,), (side, ""), deadline, asks=1)
 
 
 def read_write_lock_force_release(

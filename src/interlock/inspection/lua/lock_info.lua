@@ -1,44 +1,36 @@
 -- lock_info: tell what kind of lock each key is, who holds it, and who stands in its queue.
 --
--- It changes nothing. A key that is no lock costs a few short commands. The keys in the arguments
--- are in the slot of their lock. A key there that the user may not read counts as missing.
+-- It changes nothing. A key that is no lock costs a few short commands. The caller reads the
+-- entries of readers, which only the server knows, by a second call. The lock's own key stands for
+-- a key that the user may not read: it is of another type, and so counts as missing.
 --
--- KEYS[1..n]  key    hash of a lock, zset of a leased semaphore, or string of a semaphore or latch
--- ARGV[1]     limit  integer > 0, how many holders, and how many waiters, are returned at most
--- ARGV[2..n]  other  string, five for each key: the list of a fair lock; the zset with the
---                    deadlines of that list; what the keys of readers' entries begin with; the
---                    fencing token; the free permits of a leased semaphore
+-- KEYS[1]     key     hash of a lock, zset of a leased semaphore, or string of a semaphore or latch
+-- KEYS[2]     queue   the list of a fair lock
+-- KEYS[3]     places  the zset with the deadlines of that list
+-- KEYS[4]     token   the fencing token
+-- KEYS[5]     free    the free permits of a leased semaphore
+-- KEYS[6..n]  more    five for the next lock, and so on
+-- ARGV[1]     limit   integer > 0, how many holders, and how many waiters, are returned at most
 --
--- Returns  for each key: nil if it is no lock; else {kind, milliseconds that are left, number of
+-- Returns  for each lock: nil if it is no lock; else {kind, milliseconds that are left, number of
 --          holders, {holder, depth, milliseconds, ...}, {waiter, milliseconds, ...}, length of the
---          queue, token, free permits}
+--          queue, token, free permits}; a reader has what is left of the lock
 -- Source   none; the keys are those of Redisson 4.7.0
 -- Wire     nothing is written
-local keys, limit, others = KEYS, tonumber(ARGV[1]), ARGV
+local key, queue, places, token, free = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local keys, limit = KEYS, tonumber(ARGV[1])
 local EACH = 5
-local key, queue, places, entries, token, free
-local HOLDER, DEEPEST, LONGEST = '^[%x-]+:%d+$', 100, 400
+local HOLDER, LONGEST = '^[%x-]+:%d+$', 400
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
-local function asked(...)
-  local reply = redis.pcall(...)
+local function unless_refused(reply)
   return not (type(reply) == 'table' and reply.err) and reply
 end
 
 local function depth_of(text)
   return #text <= 10 and text:match('^%d+$') and tonumber(text)
-end
-
--- The longest lease of a reader's entries; -2 if all have ended.
-local function left_of_reader(holder, depth)
-  local left = -2
-  for n = 1, math.min(depth, DEEPEST) do
-    local entry = asked('pttl', entries .. holder .. ':rwlock_timeout:' .. n)
-    left = math.max(left, entry or -2)
-  end
-  return left
 end
 
 local function read_write(fields, mode, count)
@@ -50,13 +42,8 @@ local function read_write(fields, mode, count)
       if not depth or not holder:match(HOLDER) then
         return nil
       end
-      local theirs = field == holder and left_of_reader(holder, depth) or left
-      if theirs ~= -2 then
-        for _, part in ipairs({field, depth, theirs}) do
-          holders[#holders + 1] = part
-        end
-      else
-        count = count - 1
+      for _, part in ipairs({field, depth, left}) do
+        holders[#holders + 1] = part
       end
     end
   end
@@ -92,9 +79,10 @@ end
 
 local function waiters_of(queue_length)
   local waiters = {}
-  for _, waiter in ipairs(queue_length > 0 and asked('lrange', queue, 0, limit - 1) or {}) do
+  local found = queue_length > 0 and redis.pcall('lrange', queue, 0, limit - 1)
+  for _, waiter in ipairs(found and unless_refused(found) or {}) do
     if #waiter <= LONGEST then
-      local ends = asked('zscore', places, waiter)
+      local ends = unless_refused(redis.pcall('zscore', places, waiter))
       waiters[#waiters + 1] = waiter
       waiters[#waiters + 1] = ends and math.floor(tonumber(ends) - now) or -1
     end
@@ -113,8 +101,8 @@ local function plain(fields, count)
       holders[#holders + 1] = part
     end
   end
-  local length = asked('llen', queue) or 0
-  local drawn = asked('get', token)
+  local length = unless_refused(redis.pcall('llen', queue)) or 0
+  local drawn = unless_refused(redis.pcall('get', token))
   drawn = drawn and tonumber(drawn)
   return {'lock', left, count, holders, waiters_of(length), length, drawn, false}
 end
@@ -174,7 +162,7 @@ local function leased()
       holders[#holders + 1] = part
     end
   end
-  local permits = asked('get', free)
+  local permits = unless_refused(redis.pcall('get', free))
   permits = permits and #permits <= 20 and tonumber(permits)
   if not permits then
     return nil
@@ -207,14 +195,15 @@ local function look()
   elseif count > 0 then
     return hash(count)
   end
-  local length = asked('llen', queue) or 0
+  local length = unless_refused(redis.pcall('llen', queue)) or 0
   return length > 0 and {'lock', -2, 0, {}, waiters_of(length), length, false, false}
 end
 
-local answers = {}
-for i, each in ipairs(keys) do
-  local first = 2 + (i - 1) * EACH
-  key, queue, places, entries, token, free = each, unpack(others, first, first + EACH - 1)
+local answers, all = {}, #keys / EACH
+for i = 1, all do
+  local at = (i - 1) * EACH
+  key, queue, places = keys[at + 1], keys[at + 2], keys[at + 3]
+  token, free = keys[at + 4], keys[at + 5]
   answers[i] = look() or false
 end
 return answers

@@ -1,21 +1,21 @@
--- longest_of_others: return the longest lease of the readers of *lock* besides *holder*, or -2.
+-- longest_of_others: return the longest lease of the readers besides *holder*, or -2.
 --
--- The function removes the dead readers that it finds. With *enough*, it looks no further after a
--- lease of that length. The keys of the readers' entries begin with *prefix*.
-local function longest_of_others(enough)
-  local longest, fields = -2, redis.call('hgetall', lock)
+-- The dead readers are removed. If entries are lacking, the error that asks for them is returned,
+-- and nothing is changed. It needs `readers`.
+local function longest_of_others()
+  local longest, fields, dead = -2, redis.call('hgetall', lock), {}
   for i = 1, #fields, 2 do
-    local reader, left = fields[i], -2
-    if reader ~= holder and reader ~= 'mode' and longest < (enough or math.huge) then
-      -- Bounded: a huge depth, written by another program, must not stall the server.
-      for n = 1, math.min(tonumber(fields[i + 1]), 1000) do
-        left = math.max(left, redis.call('pttl', prefix .. reader .. ':rwlock_timeout:' .. n))
-      end
+    if fields[i] ~= holder and fields[i] ~= 'mode' then
+      local left = lease_of(fields[i], tonumber(fields[i + 1]))
       if left == -2 then
-        redis.call('hdel', lock, reader)
+        dead[#dead + 1] = fields[i]
       end
       longest = math.max(longest, left)
     end
   end
-  return longest
+  local lacking = asks()
+  for _, reader in ipairs(lacking and {} or dead) do
+    redis.call('hdel', lock, reader)
+  end
+  return lacking or longest
 end
