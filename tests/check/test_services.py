@@ -39,11 +39,11 @@ def test_a_service_is_named(where: str, info: dict[str, object], server: str, na
 
 def test_the_finding_says_what_to_set_and_where_it_is_written() -> None:
     """A service that was not tested is a note, with its rule, setting and document."""
-    facts = Facts(where="db:6379", info={"dragonfly_version": "df-1.20"})
+    facts = Facts(where="cache.upstash.io:6379", info={})
     [finding] = service(facts, Requirements())
     assert finding.severity is Severity.NOTE
-    assert "Dragonfly: locks are expected to work, and not tested here" in finding.found
-    assert "--lock_on_hashtags" in finding.advice
+    assert "Upstash: locks are expected to work, and not tested here" in finding.found
+    assert "allow-key-locking" in finding.advice
     assert "https://" in finding.advice
 
 
