@@ -214,7 +214,9 @@ def test_a_frozen_waiter_wakes_nobody_twice(tenth: int) -> None:
     told = [name for name, ending in world.endings.items() if ending.by is True]
     assert len(told) == 1, world.endings
     for name, ending in world.endings.items():
-        assert ending.held or isinstance(ending.by, HoldLostError), (name, ending)
+        # Frozen after it was told, it has lost the lock meanwhile.
+        late = name == "w0" and ending.by is True
+        assert ending.held or late or isinstance(ending.by, HoldLostError), (name, ending)
 
 
 def test_a_waiter_of_a_server_without_data_goes_on() -> None:

@@ -51,6 +51,20 @@ def test_a_waiter_is_noted_before_it_queues(bench: Bench) -> None:
     assert noted == [waiter]
 
 
+def test_an_operation_that_waits_anew_stands_in_no_earlier_queue(
+    bench: Bench, wakes: Wakes
+) -> None:
+    """The waiter behind an earlier wait of a longer operation becomes the front."""
+    noted: list[Waiter] = []
+    _ = bench.waiters.join("c", print, noted)
+    behind = wakes.join("behind")
+
+    _ = bench.waiters.join("another", print, noted)
+
+    assert behind.front
+    assert wakes.woken == ["behind"]
+
+
 def test_message_wakes_only_the_front(bench: Bench, wakes: Wakes) -> None:
     """One message makes one waiter of this client ask the server."""
     first, second = wakes.join("first"), wakes.join("second")

@@ -97,6 +97,18 @@ def test_newcomer_queues_behind_those_who_wait(bench: Bench, play: type[Play]) -
     assert waiter.until == pytest.approx(10.0)
 
 
+def test_a_wait_that_ends_lets_those_behind_it_go_on(
+    bench: Bench, play: type[Play], waiter: Waiter
+) -> None:
+    """It leaves its queue, though the operation that waited may go on for long."""
+    waiter.left(20.0).join()
+    behind = Waiter(bench, play).join()
+    bench.waiters.notify(CHANNEL)
+
+    assert waiter.after().left(None).played.result is True
+    assert behind.waiter.front  # type: ignore[union-attr]
+
+
 def test_waiter_looks_again_when_its_subscription_is_confirmed(
     bench: Bench, waiter: Waiter
 ) -> None:

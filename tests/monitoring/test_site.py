@@ -58,6 +58,7 @@ def _page(browser: Browser, width: int) -> Page:
     return page
 
 
+@pytest.mark.timeout(600)  # it opens each page of the site
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_cut(browser: Browser, site: tuple[str, list[str]], width: int) -> None:
     """No line of code is cut, no name in a table is broken, and no other host is asked."""

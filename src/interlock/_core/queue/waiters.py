@@ -223,11 +223,14 @@ class Waiters:
         Args:
             channel: what is waited for.
             alarm: called, from any thread, when there is something to look at.
-            noted: a list that gets the waiter before it queues, so that an interruption can take
-                it back.
+            noted: the waiters of this operation. An operation stands in one queue at a time, so
+                the earlier ones leave theirs. The list gets the waiter before it queues, so that
+                an interruption can take it back.
         """
         waiter = Waiter(channel, alarm)
         if noted is not None:
+            for earlier in noted:
+                self.leave(earlier)
             noted.append(waiter)
         with self._mutex:
             queue = self.queues.get(channel)
@@ -304,11 +307,17 @@ class Waiters:
             return True
 
     def give_up(self, waiter: Waiter) -> bool:
-        """End the wait of *waiter*; return whether it got what it waited for before that."""
+        """End the wait of *waiter*; return whether it got what it waited for before that.
+
+        It leaves its queue too, unless the client has a place on the server to give up first. The
+        operation may go on for long, so those behind it must not wait for its end.
+        """
         with self._mutex:
             given = waiter.gone
             waiter.gone = True
-            return given
+        if waiter.channel not in self.places:
+            self.leave(waiter)
+        return given
 
     def offer(self, channel: str, kind: type[object], now: float) -> Waiter | None:
         """Return the front waiter of *channel*, which is to get a lock of *kind*.
