@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from tests.lock.children import Child
@@ -17,6 +17,8 @@ from tests.support.servers import wait_until
 import interlock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import redis
     from tests.lock.lock_like import Stage
     from tests.support.proxy import FaultProxy
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
 QUEUE = "interlock_queue:{name}"
 
 
-def is_script(args: list[bytes]) -> bool:
+def leave_to_nobody(server: redis.Redis) -> None:
+    """Note that the lock was left to those who only look, for the next minute."""
+    server.zadd(QUEUE, {"": (server.time()[0] + 60) * 1000})
+
+
+def is_script(args: Sequence[bytes]) -> bool:
     """Return whether a request runs a script."""
     return args[0].upper().startswith(b"EVAL")
 
@@ -34,8 +41,7 @@ async def test_it_is_taken_without_an_answer(proxy: FaultProxy, plain: Stage) ->
     client, a, b = plain.client(proxy.url(), poll_cap=30), plain.owner(), plain.owner()
     mine, theirs = plain.client().lock("name"), client.lock("name")
     await a.do(mine.acquire)
-    # Somebody has noted that the lock was left to those who only look, for the next minute.
-    plain.redis.zadd(QUEUE, {"": (plain.redis.time()[0] + 60) * 1000})
+    leave_to_nobody(plain.redis)
     waiting = asyncio.create_task(b.do(theirs.acquire))
     await until(lambda: plain.redis.zcard(QUEUE) == 2, 5, "b waits")
     await asyncio.sleep(0.2)  # it has looked after its subscription
@@ -81,6 +87,47 @@ def test_who_stalls_at_once_keeps_its_lease(redis_url: str, redis_client: redis.
         child.signal(signal.SIGCONT)
         assert child.hear() == "released"
         assert not redis_client.exists("name")
+
+
+WAITS = """
+client = interlock.connect(url, poll_cap=30)
+lock = client.lock("name")
+say("waits")
+lock.acquire()
+say("holds")
+lock.release()
+say("released")
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there are no stopped processes")
+def test_who_stood_still_does_not_believe_its_claim(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """Others have the lock once the claim of a frozen process is over; it hears of it, and asks."""
+    with interlock.connect(redis_url) as client, Child(WAITS, redis_url) as child:
+        lock = client.lock("name")
+        lock.acquire()
+        assert child.hear() == "waits"
+        wait_until(lambda: redis_client.zcard(QUEUE) == 1, 10, "it waits")
+        [its] = cast("list[bytes]", redis_client.zrange(QUEUE, 0, 0))
+        leave_to_nobody(redis_client)
+        child.signal(signal.SIGSTOP)
+        wait_until(lambda: stands_still(child.pid), 10, "it stands still")
+        lock.release()
+        held, left = redis_client.hkeys("name"), redis_client.pttl("name")
+        assert b":" in its  # it waits in the name of a holder
+        assert held in ([its], [])
+        assert left <= 250
+        wait_until(lambda: not redis_client.exists("name"), 10, "its claim is over")
+        assert lock.acquire()
+        child.signal(signal.SIGCONT)
+        wait_until(lambda: redis_client.zscore(QUEUE, its) is not None, 20, "it waits again")
+        assert lock.locked()
+        assert redis_client.hkeys("name") != [its]
+        lock.release()
+        assert child.hear() == "holds"
+        assert child.hear() == "released"
 
 
 def stands_still(pid: int) -> bool:
