@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this command."""
     parser.add_argument("--update", action="store_true", help=f"write {TABLE.name} anew")
     parser.add_argument(
-        "--check", action="store_true", help="fail if an object takes 5 % more than the file says"
+        "--check", action="store_true", help="fail if an object takes 5 %% more than the file says"
     )
     parser.add_argument(
         "--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="these objects"

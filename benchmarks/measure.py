@@ -37,6 +37,7 @@ class Case:
         processes: How many there are, besides the one that measures if it is more than one.
         work: Seconds for which a lock is held.
         label: What is printed instead of the numbers, where they are not the point.
+        away: Seconds that a round trip to the server takes longer than here.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Case:
     processes: int = 1
     work: float = 0.0
     label: str = ""
+    away: float = 0.0
 
     def __str__(self) -> str:
         if self.label:
@@ -51,7 +53,8 @@ class Case:
         kind = self.kind if self.workers != 1 else self.kind.removesuffix("s")
         processes = f"{self.processes} x " if self.processes > 1 else ""
         work = f", {self.work * 1000:g} ms" if self.work else ""
-        return f"{processes}{self.workers} {kind}{work}"
+        away = f", {self.away * 1000:g} ms away" if self.away else ""
+        return f"{processes}{self.workers} {kind}{work}{away}"
 
 
 @dataclass(frozen=True, slots=True)

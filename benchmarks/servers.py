@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import shutil
 import socket
 import subprocess
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING
 from tests.support.address import free_port
 from tests.support.process import ServerProcess
 from tests.support.servers import wait_until
+
+from benchmarks.delay import far_away
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -60,6 +63,23 @@ class Others:
         """
         if name not in self._urls:
             self._urls[name] = self._stack.enter_context(_SERVERS[name]())
+        return self._urls[name]
+
+    def far_away(self, url: str, round_trip: float) -> str:
+        """Return where the server at *url* seems to be so many seconds away: Redis, PostgreSQL."""
+        name = f"{url} {round_trip}"
+        if name not in self._urls:
+            home = re.search(r"host=(/\S+)", url)
+            port = re.search(r":(\d+)(?=/|$)", url)
+            if home is not None:
+                target, part = f"{home[1]}/.s.PGSQL.5432", home[0]
+            elif port is not None:
+                target, part = port[1], port[0]
+            else:
+                raise LookupError(f"no proxy for {url}")
+            proxy = self._stack.enter_context(far_away(target, round_trip))
+            near = f"host=127.0.0.1 port={proxy}" if home is not None else f":{proxy}"
+            self._urls[name] = url.replace(part, near)
         return self._urls[name]
 
 

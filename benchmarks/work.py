@@ -58,9 +58,13 @@ class Bed:
         """The URLs, joined by spaces."""
         return " ".join(server.url() for server in self.servers)
 
-    def url_of(self, peer: Peer) -> str:
-        """Return where *peer* finds its server; starts it if it is another than Redis."""
-        return self.url if peer.server == "redis" else self.others.url(peer.server)
+    def url_of(self, peer: Peer, away: float = 0.0) -> str:
+        """Return where *peer* finds its server; starts it if it is another than Redis.
+
+        A round trip takes *away* seconds longer than here.
+        """
+        url = self.url if peer.server == "redis" else self.others.url(peer.server)
+        return self.others.far_away(url, away) if away else url
 
     @property
     def auditor(self) -> Auditor:

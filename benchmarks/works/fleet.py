@@ -17,8 +17,9 @@ from benchmarks.peers import (
     programs,
     python_redis_lock,
     redis_py,
+    rivals,
 )
-from benchmarks.report import Column, Goal
+from benchmarks.report import BEST, Column, Goal
 from benchmarks.turns import check_exclusive, summarise
 from benchmarks.work import Work, line_up
 
@@ -37,21 +38,33 @@ _SETTLE, _MOST_SETTLE = 0.02, 5.0
 """Seconds of warm-up for each worker, and at most. In the beginning all ask at once."""
 _PERMITS = {family.SEMAPHORE_OF_FOUR.name: 4}
 
-_SIZES = (2, 8, 32, 128)
+_SIZES, _MOST = (2, 8, 32), 128
 _WORKS = (_WORK, 0.0)
-SINGLE = tuple(Case("threads", 1, processes=n, work=work) for n in _SIZES for work in _WORKS)
+_AWAY = (0.001, 0.01)
+"""Seconds of a round trip to a server that is not on this machine."""
+
+
+def _single(processes: int, work: float, away: float = 0.0) -> Case:
+    return Case("threads", 1, processes=processes, work=work, away=away)
+
+
+SMALL = tuple(_single(n, work) for n in _SIZES for work in _WORKS)
+LARGE = tuple(_single(_MOST, work) for work in _WORKS)
+SINGLE = (*SMALL, *LARGE)
+FAR = tuple(_single(n, work, away) for away in _AWAY for n in _SIZES for work in _WORKS)
 SEVERAL = tuple(Case("threads", 8, processes=4, work=work) for work in _WORKS)
 CLIENTS = tuple(
     Case(kind, 250, processes=4, work=_WORK, label=f"1,000 clients in {kind}, 1 ms")
     for kind in ("tasks", "threads")
 )
-_FEW = tuple(case for case in SINGLE if case.processes == 2) + tuple(
-    Case("threads", 1, processes=4, work=work) for work in _WORKS
-)
+_FEW = tuple(_single(n, work) for n in (2, 4) for work in _WORKS)
 
 OURS: tuple[Peer, ...] = (interlock.SYNC, *family.FLEET)
 _POLITE: tuple[Peer, ...] = (python_redis_lock.SYNC, redis_py.SYNC)
 _OTHERS: tuple[Peer, ...] = (*_POLITE, pottery.SYNC)
+_RIVALS: tuple[Peer, ...] = (programs.RUEIDISLOCK, programs.REDSYNC, rivals.ADVISORY)
+_CHOSEN: tuple[Peer, ...] = (interlock.SYNC, python_redis_lock.SYNC, *_RIVALS)
+"""Few enough that all their processes fit into memory."""
 
 _COLUMNS = (
     Column("rate", "acquisitions/s"),
@@ -71,7 +84,7 @@ _COLUMNS = (
 def measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     """Contend for one name for a slice, prove that no more held it than may, and sum up."""
     case, peer, auditor = contender.case, contender.peer, bed.auditor
-    agents = bed.fleets.of(contender, bed.url_of(peer))
+    agents = bed.fleets.of(contender, bed.url_of(peer, case.away))
     order = {"do": "prepare", "name": _NAME, "workers": case.workers, "work": case.work}
     every(agents, order, GRACE * 4)
     begins = clock() + _LEAD
@@ -113,6 +126,12 @@ def measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     }
 
 
+_ONE_ROUND_TRIP = tuple(
+    case for case in FAR if case.away == _AWAY[-1] and case.processes > _SIZES[0] and not case.work
+)
+"""Here a turn is to take one round trip, not two. Of two processes, each also waits for replies."""
+
+
 def _goals(case: Case) -> tuple[Goal, ...]:
     name, rival = str(case), python_redis_lock.SYNC.name
     return (
@@ -129,22 +148,29 @@ WORK = Work(
     question="What do many processes get from one lock that all of them want all the time?",
     columns=_COLUMNS,
     contenders=(
-        *line_up(SINGLE, (*OURS, *_OTHERS)),
-        *line_up(SEVERAL, (*OURS, *_OTHERS, *programs.PROGRAMS)),
-        *line_up(_FEW, programs.PROGRAMS),
+        *line_up(SMALL, (*OURS, *_OTHERS, *_RIVALS)),
+        *line_up(LARGE, _CHOSEN),
+        *line_up(FAR, _CHOSEN),
+        *line_up(SEVERAL, (*OURS, *_OTHERS, programs.REDISSON, *_RIVALS)),
+        *line_up(_FEW, (programs.REDISSON,)),
         *line_up(CLIENTS, (interlock.CLIENTS, interlock.ASYNC_CLIENTS, *_POLITE, redis_py.ASYNC)),
     ),
     measure=measure,
     brief_seconds=1.0,
     brief=line_up(SINGLE[:1], (*OURS, python_redis_lock.SYNC)),
     references=("interlock", "python-redis-lock"),
-    goals=tuple(goal for case in SINGLE for goal in _goals(case)),
+    goals=(
+        *(goal for case in SINGLE for goal in _goals(case)),
+        *(Goal(str(case), "rate", to=BEST, least=1.0) for case in (*SINGLE, *FAR)),
+        *(Goal(str(case), "rate", least=1 / (1.5 * case.away)) for case in _ONE_ROUND_TRIP),
+    ),
     seconds=1.0,
     rounds=10,
     alive=True,
     notes=(
         "all fleets of a case are alive at once, and have slices by turns",
         "ideal: a wait of one turn of each other worker, divided by the permits",
+        "away: behind a proxy that adds so much to a round trip, for each peer's own server",
         "publications: messages that were published; each reaches every process that listens",
         "1,000 clients: four processes of 250 tasks or threads, each with a client of interlock's",
     ),
