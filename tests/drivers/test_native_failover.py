@@ -66,7 +66,9 @@ def follows(url: str, take_over: Callable[[], RedisServer], patch: pytest.Monkey
 
             def is_there() -> bool:
                 kept = next(iter(backup._kept.values()), (None,))[0]
-                ports = [server.address[1] for server, line in backup._lines.items() if line is kept]
+                ports = [
+                    server.address[1] for server, line in backup._lines.items() if line is kept
+                ]
                 return ports == [new.port]
 
             wait_until(is_there, 60, "the hold is renewed on the new primary")

@@ -73,6 +73,7 @@ TESTED_BY = {
     "_core/upkeep/backup.py": "drivers/test_native_renewal.py",
     "_drivers/background/backups.py": "drivers/test_native_renewal.py",
     "_drivers/background/native_tls.py": "drivers/test_native_renewal.py",
+    "_pyinstaller/hook-interlock.py": "hosts/test_frozen.py",
     "_drivers/background/deadlocks.py": "operations/test_deadlocks.py",
     "_drivers/fan_out.py": "composite/test_composite_crowds.py",
     "_drivers/background/change_watchers.py": "election/test_election.py",
