@@ -94,32 +94,6 @@ _ELSEWHERE = {
         ("Redis", "StrictRedis", "Redisson", "RedissonClient", "from_url"), "interlock.connect(url)"
     ),
     **dict.fromkeys(("RLock", "FileLock", "Redlock", "Mutex"), "interlock.connect(url).lock(name)"),
-    **{
-        name: f"interlock.connect(url).{name}(...)"
-        for name in (
-            "adopt",
-            "barrier",
-            "condition",
-            "count_down_latch",
-            "election",
-            "event",
-            "fair_lock",
-            "fenced_lock",
-            "group_lock",
-            "leased_semaphore",
-            "limited",
-            "lock",
-            "locked",
-            "multi_lock",
-            "once",
-            "read_write_lock",
-            "red_lock",
-            "semaphore",
-            "spin_lock",
-            "try_lock",
-            "watch",
-        )
-    },
     "BoundedSemaphore": "interlock.connect(url).semaphore(name, permits=n)",
     "LockError": "InterlockError, or those below it in interlock.errors",
     "LockNotOwnedError": "NotHeldError or HoldLostError of interlock.errors",
@@ -190,13 +164,23 @@ def __getattr__(name: str) -> object:
         return import_module(f"interlock.{name}")
     if name not in _HOME_OF:
         text = f"module 'interlock' has no attribute {name!r}"
-        if name not in _ELSEWHERE:
+        instead = _ELSEWHERE.get(name) or _method(name)
+        if not instead:
             raise AttributeError(text, name=name, obj=sys.modules[__name__])
         # Without the name, or Python would guess another one.
-        raise AttributeError(f"{text}: use {_ELSEWHERE[name]}", name="")
+        raise AttributeError(f"{text}: use {instead}", name="")
     value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
+
+
+def _method(name: str) -> str:
+    """Return how to write the method *name* of a client; an empty text if there is none."""
+    if name.startswith("_"):
+        return ""
+    from interlock.sync import Client  # noqa: PLC0415 - only a mistake needs it
+
+    return f"interlock.connect(url).{name}(...)" if callable(vars(Client).get(name)) else ""
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from tests.support.scripts import TEXTS
 import interlock
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
-from interlock.check.rights import KINDS, OPERATIONS
+from interlock.check.rights import objects, operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,31 +30,15 @@ ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 
 def test_every_script_belongs_to_an_object() -> None:
     """No Lua file is forgotten: each is a script of some kind, and each kind's scripts exist."""
-    known = {script for kind in KINDS.values() for script in kind.scripts}
+    known = {script for uses in objects().values() for script in uses.scripts}
     assert known | FOR_OPERATORS == TEXTS.keys()
-
-
-def test_every_object_is_called_like_its_factory() -> None:
-    """The words for objects are the names of the client's factories, and none is missing."""
-    joint = {"multi_lock", "red_lock"}
-    for kind in KINDS:
-        assert callable(getattr(interlock.Client, kind))
-    made = {
-        name
-        for name in dir(interlock.Client)  # without the names of other libraries
-        if name.endswith(
-            ("lock", "semaphore", "latch", "event", "election", "barrier", "condition")
-        )
-        and not name.startswith(("_", "try"))
-    }
-    assert made - joint == set(KINDS)
 
 
 def test_the_reference_shows_the_lines_that_are_printed() -> None:
     """The lines in docs/reference/acl.md are the printed ones under ``locks:*``."""
     shown = re.findall(r"^user \S+ (on .*)$", ACL_PAGE.read_text(), re.MULTILINE)
-    printed = [Requirements((kind,), "locks:*").acl_line().split()[2:] for kind in KINDS]
-    for kind in OPERATIONS:
+    printed = [Requirements((kind,), "locks:*").acl_line().split()[2:] for kind in objects()]
+    for kind in operations():
         known = kind == "cards"
         wanted = Requirements(("lock", kind), "locks:*", library=known)
         printed.append(wanted.acl_line().split()[2:])
@@ -167,7 +151,7 @@ def test_replicas_that_must_acknowledge_need_rights_too(
 
 def test_every_object_is_tried() -> None:
     """What follows leaves no object out."""
-    assert set(DOINGS) == set(KINDS)
+    assert DOINGS.keys() == objects().keys()
 
 
 def test_the_printed_line_permits_all_that_its_object_does(
@@ -191,11 +175,11 @@ def test_the_printed_line_permits_all_that_its_object_does(
             DOINGS[kind](client, other)
 
     any_server.execute("ACL", "LOG", "RESET")
-    with ThreadPoolExecutor(len(KINDS)) as threads:
-        for done in [threads.submit(do, kind) for kind in KINDS]:
+    with ThreadPoolExecutor(len(DOINGS)) as threads:
+        for done in [threads.submit(do, kind) for kind in DOINGS]:
             done.result()
     assert any_server.execute("ACL", "LOG") == []
-    for kind in KINDS:
+    for kind in DOINGS:
         report = check(any_server.url(0, f"app-{kind}", "secret"), objects=(kind,), names="locks:*")
         [rights] = [one for one in report.findings if one.check == "rights"]
         assert str(rights.severity) == "ok", rights
@@ -208,7 +192,7 @@ def test_a_right_that_is_missing_is_named(
 
     A right is a command, a key or a channel. The check leaves nothing behind.
     """
-    requirements = {"objects": tuple(KINDS), "names": "locks:*"}
+    requirements = {"objects": tuple(objects()), "names": "locks:*"}
     rules = Requirements(**requirements).acl_line().split()[2:]
     url = any_server.url(0, "app", "secret")
     rights = [rule for rule in rules if rule[0] in "+~&"]

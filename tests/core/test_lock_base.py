@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.insight.events import ForceReleased
-from interlock._core.locks.forced import force_release
+from interlock._core.kinds import force_release
 from interlock._core.locks.lock import Lock
 from interlock._core.model.effects import NEVER, Cleanup, Enqueue, Eval, Wait
 from interlock._core.model.holds import Owner, State, valid_until

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.support.scripts import STEMS, TEXTS
 
-from interlock.check.rights import KINDS, OPERATIONS, Kind
+from interlock._core.kinds import Uses
+from interlock.check.rights import commands_of, objects, operations
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "late-copies.md"
 RULES = dict(re.findall(r"^\| `(\w+)` \| (\w+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
@@ -36,7 +37,7 @@ def test_its_rule_is_obeyed(stem: str) -> None:
     """A script that reads writes nothing; others name a holder, or the request of the call."""
     rule, named = RULES[stem], parameters(stem)
     if rule == "read":
-        assert not Kind((stem,)).commands & WRITES
+        assert not commands_of(Uses((stem,))) & WRITES
     elif rule == "answer":
         assert "request" in named
     elif rule == "longer":
@@ -45,5 +46,5 @@ def test_its_rule_is_obeyed(stem: str) -> None:
         assert named & NAMES or stem in EXPIRED_ONLY
     else:
         assert rule == "note"
-        assert not any(stem in kind.scripts for kind in KINDS.values())
-        assert any(stem in kind.scripts for kind in OPERATIONS.values())
+        assert not any(stem in uses.scripts for uses in objects().values())
+        assert any(stem in uses.scripts for uses in operations().values())

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import OF_ONE_KEY, WITH_TICKETS
 from tests.support.faults import drop_request
 from tests.support.patience import wait_until
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import redis
+    from tests.lock.lock_like import Kind
     from tests.support.proxy import FaultProxy
 
     Kept = dict[bytes, tuple[int, bytes]]
@@ -149,20 +151,9 @@ def _lock(run: Run, one: Any, other: Any, *, transfers: bool) -> None:
         run.step(other.acquire)
 
 
-KINDS: dict[str, Callable[[Any], Any]] = {
-    "lock": lambda client: client.lock("name"),
-    "fair": lambda client: client.fair_lock("name"),
-    "fenced": lambda client: client.fenced_lock("name"),
-    "spin": lambda client: client.spin_lock("name"),
-    "write": lambda client: client.read_write_lock("name").write,
-    "read": lambda client: client.read_write_lock("name").read,
-    "group": lambda client: client.group_lock("name", ["one", "two"]),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)
 def test_no_copy_undoes_a_later_call_of_a_lock(
-    kind: str, proxy: FaultProxy, redis_client: redis.Redis
+    kind: Kind, proxy: FaultProxy, redis_client: redis.Redis
 ) -> None:
     """No late copy ends or shortens a hold that a later call has acquired or lengthened."""
     with (
@@ -170,10 +161,10 @@ def test_no_copy_undoes_a_later_call_of_a_lock(
         interlock.connect(proxy.url(), card=False) as other,
     ):
         run = Run(proxy, redis_client)
-        locks = [KINDS[kind](client) for client in (one, other)]
+        locks = [kind.make(client, "name") for client in (one, other)]
         for lock in locks:
             lock.locked()
-        _lock(run, *locks, transfers=kind in ("lock", "fair", "fenced", "spin"))
+        _lock(run, *locks, transfers=kind in WITH_TICKETS)
 
 
 def test_no_copy_undoes_a_later_call_of_a_leased_semaphore(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import KINDS, Kind, Stage, until
+from tests.lock.lock_like import OF_ONE_KEY, Stage, until
 from tests.support.faults import command, delay
 
 if TYPE_CHECKING:
@@ -23,10 +23,6 @@ A client of `PATIENCE` gives up, and the next steps end, long before that.
 PATIENCE = 0.3
 WRITTEN = {"cmdstat_hset", "cmdstat_zadd"}
 """What the server counts when it grants something, or gives a place in a queue."""
-OF_ONE_KEY = [
-    *(kind for kind in KINDS if kind.servers == 1 and kind.reentrant),
-    Kind("read", lambda client, name, **options: client.read_write_lock(name, **options).read),
-]
 
 
 @pytest.fixture(params=OF_ONE_KEY, ids=lambda kind: kind.name)

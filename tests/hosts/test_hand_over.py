@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.interrupting import Blow
+from tests.lock.lock_like import WITH_TICKETS
 from tests.support.patience import wait_until
 
 import interlock
@@ -27,17 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import redis
+    from tests.lock.lock_like import Kind
     from tests.support.proxy import FaultProxy
 
 # Tests may use both faces in one thread.
 pytestmark = pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")
-
-MAKERS = {
-    "lock": lambda client: client.lock("name"),
-    "fair": lambda client: client.fair_lock("name"),
-    "fenced": lambda client: client.fenced_lock("name"),
-    "spin": lambda client: client.spin_lock("name"),
-}
 
 
 @pytest.fixture
@@ -53,16 +48,16 @@ def held(lock: Any) -> Any:
     return lock.hold
 
 
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("kind", WITH_TICKETS, ids=lambda kind: kind.name)
 def test_a_hold_is_handed_over(
-    make: Any, pair: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
+    kind: Kind, pair: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
 ) -> None:
     """The adopter of a ticket holds the lock with its fencing token; the giver does not.
 
     Nobody could come in between.
     """
     one, other = pair
-    lock = make(one)
+    lock = kind.make(one, "name")
     hold = held(lock)
     token = hold.token
     ticket = hold.hand_over(lease=5)
@@ -70,7 +65,7 @@ def test_a_hold_is_handed_over(
     assert not hold.lost.is_set()
     assert not lock.owned()
     assert 4 < redis_client.pttl("name") / 1000 <= 5
-    assert not make(other).acquire(blocking=False)
+    assert not kind.make(other, "name").acquire(blocking=False)
     adopted = other.adopt(ticket)
     assert adopted.valid
     assert adopted.token == token

@@ -12,7 +12,7 @@ import functools
 import inspect
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -21,13 +21,22 @@ from tests.support.patience import PATIENCE
 
 import interlock
 import interlock.asyncio
+from interlock._core.kinds import KINDS as CATALOGUE
+from interlock._core.locks.composite import CompositeLock
+from interlock._core.locks.lock_base import LockBase
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     import redis
     from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
+
+    from interlock._core.kinds import Kind as CatalogueKind
+
+
+def _nothing(_: str) -> set[str]:
+    return set()
 
 
 @dataclass(frozen=True)
@@ -41,14 +50,16 @@ class Kind:
         keeps: the keys that stay when the lock *name* is free, as a function of the name.
         token: the one that the first hold of a name has.
         servers: how many independent ones it takes; *make* is given a client of each.
+        row: of the catalogue, if it has one.
     """
 
     name: str
     make: Callable[..., Any]
     reentrant: bool = True
-    keeps: Callable[[str], set[str]] = lambda _: set()
+    keeps: Callable[[str], set[str]] = _nothing
     token: int | None = None
     servers: int = 1
+    row: CatalogueKind | None = None
 
 
 def _counter(name: str) -> set[str]:
@@ -69,49 +80,55 @@ def _group(client: Any, name: str, **options: Any) -> Any:
     return client.group_lock(name, ["one", "two"], **options)
 
 
-KINDS = [
-    Kind("lock", lambda client, name, **options: client.lock(name, **options)),
-    Kind(
-        "lock-once",
-        lambda client, name, **options: client.lock(name, reentrant=False, **options),
-        reentrant=False,
+_MAKERS = {
+    "group_lock": _group,
+    "multi_lock": _multi,
+    "read_write_lock": lambda client, name, **options: (
+        client.read_write_lock(name, **options).write
     ),
-    Kind("fair", lambda client, name, **options: client.fair_lock(name, **options)),
-    Kind(
-        "fair-once",
-        lambda client, name, **options: client.fair_lock(name, reentrant=False, **options),
-        reentrant=False,
-    ),
-    Kind(
-        "fenced",
-        lambda client, name, **options: client.fenced_lock(name, **options),
-        keeps=_counter,
-        token=1,
-    ),
-    Kind(
-        "fenced-once",
-        lambda client, name, **options: client.fenced_lock(name, reentrant=False, **options),
-        reentrant=False,
-        keeps=_counter,
-        token=1,
-    ),
-    Kind("spin", lambda client, name, **options: client.spin_lock(name, **options)),
-    Kind(
-        "spin-once",
-        lambda client, name, **options: client.spin_lock(name, reentrant=False, **options),
-        reentrant=False,
-    ),
-    Kind("write", lambda client, name, **options: client.read_write_lock(name, **options).write),
-    Kind("group", _group),
-    Kind(
-        "group-once",
-        lambda client, name, **options: _group(client, name, reentrant=False, **options),
-        reentrant=False,
-    ),
-    Kind("multi", _multi, servers=2),
-    Kind("red", _red, servers=3),
-]
-"""All that the generic cases run over; a new kind of lock is one more line."""
+    "red_lock": _red,
+}
+"""Makers of what takes more than a name, by the name of the factory."""
+_SERVERS = {"multi_lock": 2, "red_lock": 3}
+_APART = {"election"}
+"""Lock-likes that have tests of their own: the leader of an election is no owner."""
+
+
+def kinds() -> Iterator[Kind]:
+    """Yield all lock-likes of the catalogue; a new row there is tested too."""
+    for name, row in CATALOGUE.items():
+        if name in _APART or not issubclass(row.cores[0], LockBase | CompositeLock):
+            continue
+        fenced = row.sight is not None and row.sight.token is not None
+        kind = Kind(
+            "write" if name == "read_write_lock" else name.removesuffix("_lock"),
+            _MAKERS.get(name) or functools.partial(_by_name, name),
+            keeps=_counter if fenced else _nothing,
+            token=1 if fenced else None,
+            servers=_SERVERS.get(name, 1),
+            row=row,
+        )
+        yield kind
+        if "reentrant" in inspect.signature(getattr(interlock.Client, name)).parameters:
+            once = functools.partial(kind.make, reentrant=False)
+            yield replace(kind, name=f"{kind.name}-once", make=once, reentrant=False)
+
+
+def _by_name(factory: str, client: Any, name: str, **options: Any) -> Any:
+    return getattr(client, factory)(name, **options)
+
+
+KINDS = list(kinds())
+"""All that the generic cases run over."""
+READ = Kind(
+    "read",
+    lambda client, name, **options: client.read_write_lock(name, **options).read,
+    row=CATALOGUE["read_write_lock"],
+)
+OF_ONE_KEY = [*(kind for kind in KINDS if kind.servers == 1 and kind.reentrant), READ]
+"""What one server keeps, and its owner may take again."""
+WITH_TICKETS = [kind for kind in OF_ONE_KEY if kind.row and kind.row.by_ticket is not None]
+"""What a process can hand over to another one."""
 
 
 class Owner(Protocol):

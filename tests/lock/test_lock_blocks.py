@@ -11,7 +11,7 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import KINDS, Kind, renewed, until
+from tests.lock.lock_like import KINDS, READ, Kind, renewed, until
 
 from interlock import HoldLostError, MisuseWarning, NotHeldError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Face, Stage
 
 SHARED = [
-    Kind("read", lambda client, name, **options: client.read_write_lock(name, **options).read),
+    READ,
     Kind("semaphore", lambda client, name, **_: client.semaphore(name)),
 ]
 """What several owners can be inside of at once."""

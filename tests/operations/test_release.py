@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.cli_process import ENVIRON
+from tests.lock.lock_like import OF_ONE_KEY
 from tests.support.servers import wait_until
 
 from interlock import HoldLostError, connect
@@ -26,20 +27,12 @@ if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
     import redis
+    from tests.lock.lock_like import Kind
 
     from interlock import Client, Lock
     from interlock.observe import Lost
 
 REASON = "stuck since 10:40"
-KINDS: dict[str, Callable[[Client], Lock]] = {
-    "lock": lambda client: client.lock("orders"),
-    "fair_lock": lambda client: client.fair_lock("orders"),
-    "fenced_lock": lambda client: client.fenced_lock("orders"),
-    "spin_lock": lambda client: client.spin_lock("orders"),
-    "read": lambda client: client.read_write_lock("orders").read,
-    "write": lambda client: client.read_write_lock("orders").write,
-    "group_lock": lambda client: client.group_lock("orders", ["a", "b"]),
-}
 
 
 def holder_of(client: Client, name: str = "orders") -> str:
@@ -49,11 +42,11 @@ def holder_of(client: Client, name: str = "orders") -> str:
     return info.holders[0].holder
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_named_hold_is_broken_and_its_holder_told(kind: str, redis_url: str) -> None:
+@pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)
+def test_the_named_hold_is_broken_and_its_holder_told(kind: Kind, redis_url: str) -> None:
     """Each kind of hold is broken by its holder id, and the holder reads the reason."""
     with connect(redis_url, lease=1.5) as holding, connect(redis_url) as operator:
-        lock = KINDS[kind](holding)
+        lock = kind.make(holding, "orders")
         lock.acquire()
         lock.acquire()
         hold = lock.hold
@@ -64,7 +57,7 @@ def test_the_named_hold_is_broken_and_its_holder_told(kind: str, redis_url: str)
         assert operator.describe("orders") is None
         assert hold.lost.wait(10)
         wait_until(lambda: REASON in _said(lock), 10, "the holder reads the note")
-        with KINDS[kind](operator):
+        with kind.make(operator, "orders"):
             pass
 
 
@@ -139,15 +132,15 @@ def _said(lock: Lock) -> str:
     return f"{told.value} {told.value.detail}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_new_hold_survives(kind: str, redis_url: str) -> None:
+@pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)
+def test_a_new_hold_survives(kind: Kind, redis_url: str) -> None:
     """If another holder has the lock by now, breaking the former hold changes nothing."""
     with connect(redis_url) as first, connect(redis_url) as second:
-        with KINDS[kind](first):
+        with kind.make(first, "orders"):
             former = holder_of(second)
-        with KINDS[kind](second) as hold:
+        with kind.make(second, "orders") as hold:
             assert not second.force_release("orders", holder=former, reason=REASON)
-            assert not KINDS[kind](second).force_release(holder=former)
+            assert not kind.make(second, "orders").force_release(holder=former)
             assert holder_of(second).startswith(second.client_id)
             hold.ensure()
 
@@ -156,12 +149,7 @@ def test_a_later_hold_of_the_same_thread_survives(redis_url: str) -> None:
     """The id of a hold that a card tells of is not that of the thread's next hold."""
     with connect(redis_url, lease=1.5) as holding, connect(redis_url) as operator:
         locks = {
-            "lock": holding.lock("lock"),
-            "fair_lock": holding.fair_lock("fair_lock"),
-            "fenced_lock": holding.fenced_lock("fenced_lock"),
-            "spin_lock": holding.spin_lock("spin_lock"),
-            "read": holding.read_write_lock("read").read,
-            "write": holding.read_write_lock("write").write,
+            kind.name: kind.make(holding, kind.name) for kind in OF_ONE_KEY if kind.name != "group"
         }
         for lock in locks.values():
             lock.acquire()

@@ -19,6 +19,7 @@ SOURCE = ROOT / "src" / "interlock"
 _CORE = ("model", "queue", "upkeep", "locks", "objects", "insight", "scripts")
 FOLDERS = {
     ".": "package",
+    "_core": "core",
     **{f"_core/{folder}": "core" for folder in _CORE},
     "_drivers": "drivers",
     "_drivers/background": "drivers",

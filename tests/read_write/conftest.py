@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import Kind, stage_of
+from tests.lock.lock_like import READ, Kind, stage_of
 from tests.read_write.wire import Wire
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 READ_WRITE = Kind(
     "read-write", lambda client, name, **options: client.read_write_lock(name, **options)
 )
-READ = Kind("read", lambda client, name, **options: client.read_write_lock(name, **options).read)
 
 rw = stage_of(READ_WRITE)
 stage = stage_of(READ)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import interlock
+from interlock._core.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,7 +180,8 @@ def _condition(client: Client, other: Client) -> None:
 DOINGS: dict[str, Callable[[Client, Client], object]] = {
     **{
         kind: functools.partial(_lock, kind=kind)
-        for kind in ("lock", "fair_lock", "fenced_lock", "spin_lock")
+        for kind, row in KINDS.items()
+        if row.by_ticket is not None
     },
     "group_lock": _group_lock,
     "read_write_lock": _read_write_lock,

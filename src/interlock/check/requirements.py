@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Self
 
+from interlock._core.kinds import seen
 from interlock.check.rights import (
-    COUNTED,
     COUNTING,
-    EVERYTHING,
-    KINDS,
     Rights,
     acl_line,
+    objects,
+    operations,
     rights,
     rules,
 )
@@ -48,9 +48,10 @@ class Requirements:
     library: bool = False
 
     def __post_init__(self) -> None:
-        unknown = [kind for kind in self.objects if kind not in EVERYTHING]
+        known = objects()
+        unknown = [kind for kind in self.objects if kind not in known | operations()]
         if unknown or not self.objects:
-            raise ConfigError(f"wanted objects of {', '.join(KINDS)}, found {unknown or 'none'}")
+            raise ConfigError(f"wanted objects of {', '.join(known)}, found {unknown or 'none'}")
         object.__setattr__(self, "names", check_name(self.names))
         if not _PATTERN.fullmatch(self.names):
             raise ConfigError(
@@ -78,7 +79,8 @@ class Requirements:
     @property
     def rights(self) -> Rights:
         """Return what the user must be permitted."""
-        counting = "cluster|slots" in self.finding and not COUNTED.isdisjoint(self.objects)
+        counted = {name for name, sight in seen().items() if sight.token is not None}
+        counting = "cluster|slots" in self.finding and not counted.isdisjoint(self.objects)
         others = (*self._confirming(), *self.finding, *((COUNTING,) if counting else ()))
         telling = self.options.pubsub != "off"
         return rights(

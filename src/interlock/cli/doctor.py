@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from interlock._links.urls import open_url
 from interlock._version import __version__
 from interlock.check import Requirements, Severity, examine
-from interlock.check.rights import KINDS, OPERATIONS
+from interlock.check.rights import objects, operations
 from interlock.cli.reading import add_credentials, credentials_of
 from interlock.cli.status import Status
 from interlock.cli.values import urls_of, urls_of_file
@@ -74,9 +74,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--for",
         dest="objects",
         action="append",
-        choices=(*KINDS, *OPERATIONS, "all"),
+        choices=(*objects(), *operations(), "all"),
         metavar="OBJECT",
-        help=f"what the application uses, several times for several: {', '.join(KINDS)}, "
+        help=f"what the application uses, several times for several: {', '.join(objects())}, "
         "or all of them (default: lock); `interlock run` needs fenced_lock; "
         "cards for those that operators read; "
         "operator for interlock list, show, deadlocks and, with the locks' kinds, release",
@@ -105,7 +105,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """
     chosen = cast("list[str]", given["objects"] or ["lock"])
     requirements = Requirements(
-        tuple(KINDS) if "all" in chosen else tuple(chosen), str(given["names"])
+        tuple(objects()) if "all" in chosen else tuple(chosen), str(given["names"])
     )
     urls = cast("list[str]", given["urls"] or urls_of(environ))
     report = examine(

@@ -9,10 +9,10 @@ import queue
 import threading
 from typing import TYPE_CHECKING, cast
 
+from interlock._core.kinds import seen
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import say
 from interlock.cli.table import lines, row_of, widths_of
-from interlock.inspection.lock_reply import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,9 +88,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--kind",
         dest="kinds",
         action="append",
-        choices=KINDS,
+        choices=tuple(seen()),
         metavar="KIND",
-        help=f"only these, several times for several: {', '.join(KINDS)}",
+        help=f"only these, several times for several: {', '.join(seen())}",
     )
     add_url(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object for each line")

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import interlock
+from interlock._core.kinds import sight_of
 from interlock._drivers.background.log import log_break
 from interlock.cli.reading import add_url, credentials_of, url_of
 from interlock.cli.show import text_of
@@ -51,10 +52,6 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container's user without a name
         return f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"
-
-
-_BY_THREAD = {"lock", "fair_lock", "fenced_lock", "read_write_lock"}
-"""Kinds whose holder ids name threads."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -123,7 +120,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         if info is not None:
             print("\n".join(text_of(info)))
             told = [each.held_for for each in info.holders if each.holder == holder]
-            if info.kind in _BY_THREAD and told == [None]:
+            if sight_of(info.kind).by_thread and told == [None]:
                 say(
                     f"no card tells of this hold, so {holder} names a thread: "
                     "it may be a later hold than the one that you looked at"

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
+from interlock._core.kinds import sight_of
 from interlock._core.model.foreign_text import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
@@ -111,7 +112,7 @@ def text_of(info: LockInfo) -> Iterator[str]:
     """Yield the lines that describe a lock."""
     yield f"{safe(info.name)}: {kind_of(info)}"
     if info.free is not None:
-        yield f"{'count:   ' if info.kind == 'count_down_latch' else 'free:    '} {info.free}"
+        yield f"{sight_of(info.kind).number + ':':10}{info.free}"
     if info.token is not None:
         yield f"token:    {info.token}"
     for holder in info.holders:

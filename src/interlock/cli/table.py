@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
+from interlock._core.kinds import sight_of
 from interlock._core.model.foreign_text import safe
 from interlock.inspection.words import client_of, counted, duration, without_holders
 
@@ -18,14 +19,6 @@ _SHORTEST = (10, 8, 8, 8, 24, 7)
 _WIDEST = (48, 22, 11, 10, 84, 40)
 _NARROW = (0, 3, 5, 4, 2, 1)
 """The order of the columns where the last ones are cut off."""
-_KINDS = {
-    "fair_lock": "fair",
-    "fenced_lock": "fenced",
-    "read_write_lock": "",
-    "group_lock": "group",
-    "leased_semaphore": "permits",
-    "count_down_latch": "latch",
-}
 
 
 class Row(NamedTuple):
@@ -51,7 +44,8 @@ def clock_time(seconds: float | None) -> str:
 
 def kind_of(info: LockInfo) -> str:
     """Return the kind of a lock in one or two words."""
-    word = info.mode or _KINDS.get(info.kind, info.kind)
+    short = sight_of(info.kind).short
+    word = info.mode or (info.kind if short is None else short)
     depth = max((holder.depth for holder in info.holders), default=1)
     if info.holder_count > 1:
         return f"{word} by {info.holder_count}"

@@ -161,6 +161,6 @@ def _waits(page: Iterable[LockInfo]) -> Iterator[tuple[float, str]]:
         for place, each in enumerate(info.waiters, 1):
             if each.waited is not None:
                 who = f"{client_of(each.client, each.holder)} {each.thread}"
-                queue = f", place {place}" if info.kind == "fair_lock" else ""
+                queue = f", place {place}" if info.queued else ""
                 line = f"{clock_time(each.waited)}  {who} for {info.name!r}{queue}, held by {held}"
                 yield each.waited, f"  {one_line(line)}"

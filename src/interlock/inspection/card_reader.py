@@ -177,10 +177,10 @@ class CardReader:
         return {} if self._told is None else self._told.crowds
 
     def complete(
-        self, holder: HolderInfo, kind: str, key: str, told: dict[str, cards.Card]
+        self, holder: HolderInfo, key: str, told: dict[str, cards.Card], *, permit: bool
     ) -> None:
-        """Set what cards tell of *holder*."""
-        if kind == "leased_semaphore":
+        """Set what cards tell of *holder*, which may be a *permit*."""
+        if permit:
             found = None if self._told is None else self._told.permits.get((holder.holder, key))
             if found is not None:
                 _set_entry(holder, *found)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from interlock._core.kinds import sight_of
+
 LATE_SHARE = 2 / 3
 """A renewed hold with less than this share of its lease left was not renewed in time."""
 LATE_MARGIN = 0.05
@@ -262,10 +264,15 @@ class LockInfo:
         return max(known, default=None)
 
     @property
+    def queued(self) -> bool:
+        """Return whether its waiters stand in a list of the server's, each with its place."""
+        return sight_of(self.kind).queue is not None
+
+    @property
     def waiting_clients(self) -> int:
         """Return how many clients wait for it, as far as that is known."""
         told = {each.client.client_id for each in self.waiters}
-        return max(len(told), 0 if self.kind == "fair_lock" else self.waiting)
+        return max(len(told), 0 if self.queued else self.waiting)
 
     def as_dict(self) -> dict[str, object]:
         """Return the same as what JSON can carry."""

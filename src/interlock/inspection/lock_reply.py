@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from interlock._core.kinds import KINDS, recognize, seen, sight_of
 from interlock._core.model import names
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.service import text_of
@@ -14,28 +15,10 @@ from interlock.inspection.service import text_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-KINDS = (
-    "lock",
-    "fair_lock",
-    "fenced_lock",
-    "read_write_lock",
-    "group_lock",
-    "leased_semaphore",
-    "semaphore",
-    "count_down_latch",
-    "election",
-)
-"""What `LockInfo.kind` may be."""
+    from interlock._core.kinds import Sight
+
 OURS = ("redisson_", "interlock_")
 """How keys begin that are no names of locks."""
-NUMBERS = frozenset({"semaphore", "count_down_latch"})
-"""Kinds that are a number in Redis."""
-ELECTION = "interlock_election:"
-"""How the keys of elections begin."""
-LEASES = ":timeout"
-"""How the keys of permits' leases end."""
-QUEUE = "redisson_lock_queue:"
-"""How the keys of the queues of fair locks begin."""
 READ_ENTRY = ":rwlock_timeout:"
 """What is within the keys of readers' entries."""
 
@@ -46,26 +29,16 @@ def lock_info_of(key: str, reply: list[Any]) -> LockInfo:
     numbers = [count, length, *(each for each in (token, free) if each is not None)]
     if not all(isinstance(each, int) for each in numbers):
         raise TypeError(f"wanted numbers, found {str(numbers)[:100]}")
-    kind, mode, name = told.decode(), "", key
-    if key.startswith(ELECTION):
-        kind, name = "election", election_of(key)
-    elif kind in ("read", "write"):
-        kind, mode = "read_write_lock", kind
-    elif kind == "group":
-        kind = "group_lock"
-    elif kind == "leased":
-        kind, name = "leased_semaphore", semaphore_of(key)
-    elif kind == "number":
-        kind = "semaphore"
-    elif length:
-        kind = "fair_lock"
-    elif token is not None:
-        kind = "fenced_lock"
+    answer = told.decode()
+    kind, sight = recognize(key, answer, queued=length > 0, counted=token is not None)
+    mode = answer if len(sight.answers) > 1 else ""
     return LockInfo(
-        name=name,
+        name=sight.name_of(key),
         kind=kind,
         mode=mode,
-        holders=tuple([_holder(holders[i : i + 3], kind, mode) for i in range(0, len(holders), 3)]),
+        holders=tuple(
+            [_holder(holders[i : i + 3], sight, mode) for i in range(0, len(holders), 3)]
+        ),
         holder_count=count,
         remaining=_seconds(left),
         waiters=tuple(
@@ -84,9 +57,9 @@ def lock_info_of(key: str, reply: list[Any]) -> LockInfo:
     )
 
 
-def _holder(part: Sequence[Any], kind: str, mode: str) -> HolderInfo:
+def _holder(part: Sequence[Any], sight: Sight, mode: str) -> HolderInfo:
     name, depth, left = part
-    if kind == "leased_semaphore":
+    if sight.permits:
         return HolderInfo(name.hex(), ClientInfo(""), remaining=_seconds(left))
     holder = text_of(name)
     if mode:
@@ -101,7 +74,15 @@ def _client(client_id: str) -> ClientInfo:
 
 def key_of(info: LockInfo) -> str:
     """Return the key under which cards know *info*."""
-    return names.election_key(info.name) if info.kind == "election" else info.name
+    return KINDS[info.kind].key(info.name)
+
+
+def token_of(key: str) -> str:
+    """Return where the fencing token of the lock with *key* is."""
+    for sight in seen().values():
+        if sight.apart and sight.token is not None and (name := sight.name_of(key)) != key:
+            return sight.token(name)
+    return names.fence_token(key)
 
 
 def is_forsaken(info: LockInfo) -> bool:
@@ -110,61 +91,40 @@ def is_forsaken(info: LockInfo) -> bool:
     The next one who acquires it removes them.
     """
     return (
-        info.kind == "fair_lock"
+        sight_of(info.kind).queue is not None
         and not info.holders
         and all(each.remaining is None for each in info.waiters)
     )
 
 
+def numbers() -> dict[str, Sight]:
+    """Return the kinds that are a number in Redis, by name."""
+    return {kind: sight for kind, sight in seen().items() if sight.type == "string"}
+
+
+def heard_kinds(sight: Sight) -> list[str]:
+    """Return the kinds for which an object that looks like *sight* is taken if one listens."""
+    alike = numbers()
+    known = sight in alike.values() and not sight.heard
+    return [kind for kind, other in alike.items() if other.heard and known]
+
+
 def may_be(info: LockInfo, wanted: frozenset[str]) -> bool:
     """Return whether *info* may be of a kind that is *wanted*; none means all."""
+    alike = numbers()
     return (
-        not wanted or info.kind in wanted or (info.kind == "semaphore" and bool(wanted & NUMBERS))
+        not wanted or info.kind in wanted or (info.kind in alike and not wanted.isdisjoint(alike))
     )
 
 
 def numbers_of(page: Iterable[LockInfo], wanted: frozenset[str]) -> Iterator[LockInfo]:
     """Yield the *wanted* ones of *page*; a number that nobody awaits may be of either kind."""
+    alike = numbers()
     for info in page:
-        unknown = info.kind == "semaphore" and not info.waiting
         if info.kind in wanted:
             yield info
-        elif unknown:
-            yield replace(info, kind="count_down_latch")
-
-
-def channel_of(info: LockInfo) -> str:
-    """Return the channel of the releases of *info*."""
-    if info.kind == "election":
-        return names.election_channel(info.name)
-    if info.kind == "read_write_lock":
-        return names.read_write_channel(info.name)
-    if info.kind in ("leased_semaphore", "semaphore"):
-        return names.semaphore_channel(info.name)
-    return names.lock_channel(info.name)
-
-
-def queued_of(key: str) -> str:
-    """Return the name of the fair lock whose queue is in *key*."""
-    return _within_braces(key.removeprefix(QUEUE))
-
-
-def election_of(key: str) -> str:
-    """Return the name of the election whose leader is in *key*."""
-    return _within_braces(key.removeprefix(ELECTION))
-
-
-def _within_braces(name: str) -> str:
-    """Return *name* without the braces that `names.prefix_name` has put around it."""
-    return name[1:-1] if names.shares_channels(name) else name
-
-
-def semaphore_of(key: str) -> str:
-    """Return the name of the leased semaphore whose leases are in *key*."""
-    name = key.removesuffix(LEASES)
-    inner = name[1:-1]
-    braced = name.startswith("{") and name.endswith("}") and "{" not in inner
-    return inner if braced else name
+        elif info.kind in alike and not alike[info.kind].heard and not info.waiting:
+            yield replace(info, kind=next(kind for kind in alike if kind in wanted))
 
 
 def _seconds(left: object) -> float | None:

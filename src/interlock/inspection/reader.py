@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.insight.card import ASK
 from interlock._core.insight.deadlock import Shown
+from interlock._core.kinds import KINDS, channel_of, seen, sight_of
 from interlock._core.model import names
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
@@ -40,17 +41,14 @@ from interlock.inspection.card_reader import (
 )
 from interlock.inspection.info import EndInfo, LockInfo, StackInfo
 from interlock.inspection.lock_reply import (
-    ELECTION,
-    KINDS,
-    NUMBERS,
-    channel_of,
-    election_of,
+    heard_kinds,
     is_forsaken,
     key_of,
     lock_info_of,
     may_be,
+    numbers,
     numbers_of,
-    semaphore_of,
+    token_of,
 )
 from interlock.inspection.search import scans
 from interlock.inspection.server_facts import read_facts
@@ -61,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Self
 
+    from interlock._core.kinds import Sight
     from interlock._links.endpoint import Endpoint
     from interlock.inspection.server_facts import ServerFacts
     from interlock.inspection.service import Call
@@ -77,8 +76,6 @@ DEEPEST = 100
 LOOK_AGAIN = 0.05
 """Seconds between two looks for the answer."""
 _PASSED_OVER = {"NOPERM", "MOVED", "ASK", "TRYAGAIN", "WRONGTYPE"}
-_ALONE = {"lock", "fenced_lock"}
-"""Kinds of which no owner awaits what it holds."""
 LOCK_INFO = load("lock_info")
 
 
@@ -143,7 +140,7 @@ class Reader:
 
         Args:
             pattern: as of the command KEYS.
-            kinds: of `KINDS`; none for all.
+            kinds: of `LockInfo.kind`; none for all.
             step: keys that the server looks at for each page.
 
         Raises:
@@ -155,9 +152,9 @@ class Reader:
             each 500 cards. The keys are gone through once for each type of key. A cluster has no
             list of its cards: it is scanned for them first.
         """
-        wanted = frozenset(kinds)
-        if unknown := sorted(wanted - set(KINDS)):
-            raise ConfigError(f"wanted kinds of {', '.join(KINDS)}, found {unknown[0]!r}")
+        wanted, known = frozenset(kinds), seen()
+        if unknown := sorted(wanted - known.keys()):
+            raise ConfigError(f"wanted kinds of {', '.join(known)}, found {unknown[0]!r}")
         pattern = check_text(pattern, "a pattern")
         with self._service.understood():
             yield from self._pages(pattern, wanted, step)
@@ -165,21 +162,21 @@ class Reader:
     def _pages(self, pattern: str, wanted: frozenset[str], step: int) -> Iterator[list[LockInfo]]:
         self._service.find_nodes()
         self._cards.forget()
-        seen: set[int] = set()
+        told: set[int] = set()
         for node in self._service.nodes:
-            for keys, leases in scans(self._service, node, pattern, wanted, step):
-                new = keys if leases else [key for key in keys if hash(key) not in seen]
+            for keys, apart in scans(self._service, node, pattern, wanted, step):
+                new = keys if apart else [key for key in keys if hash(key) not in told]
                 page = [
                     info
-                    for info in self._look(node, new, LIMIT, leases=leases)
-                    if hash(key_of(info)) not in seen and may_be(info, wanted)
+                    for info in self._look(node, new, LIMIT, apart)
+                    if hash(key_of(info)) not in told and may_be(info, wanted)
                 ]
                 if page:
-                    if len(seen) > REMEMBERED:
-                        seen.clear()
-                    seen.update(hash(key_of(info)) for info in page)
+                    if len(told) > REMEMBERED:
+                        told.clear()
+                    told.update(hash(key_of(info)) for info in page)
                     finished = self._finish(node, page)
-                    if wanted & NUMBERS:
+                    if not wanted.isdisjoint(numbers()):
                         finished = list(numbers_of(finished, wanted))
                     yield finished
 
@@ -229,7 +226,7 @@ class Reader:
                 )
             if not found:
                 return None
-            listening, _ = self._listening(node, found) or ({}, set[str]())
+            listening, _ = self._listening(node, found) or ({}, {})
             waiting = max([found[0].waiting, *listening.values()])
             return replace(found[0], waiting=waiting)
 
@@ -246,12 +243,16 @@ class Reader:
 
     def _found(self, node: Endpoint, key: str) -> list[LockInfo]:
         """Return the lock *key*, if there is one, without what cards tell."""
+        apart = [(kind, sight) for kind, sight in seen().items() if sight.apart]
         # The number of a leased semaphore looks like that of a plain one.
-        permits = self._look(node, [names.permit_leases(key)], ALL, leases=True)
-        # The queue of a fair lock may be found under that name too.
-        found = [info for info in permits if info.kind == "leased_semaphore"]
-        found = found or self._look(node, [key], ALL)
-        return found or self._look(node, [names.election_key(key)], ALL)
+        first = [sight for kind, sight in apart if KINDS[kind].key is not sight.key]
+        last = [sight for kind, sight in apart if KINDS[kind].key is sight.key]
+        for sight in (*first, None, *last):
+            at = key if sight is None else sight.key(key)
+            found = self._look(node, [at], ALL, sight)
+            if found and (sight is None or sight_of(found[0].kind) is sight):
+                return found
+        return []
 
     def card(self, client_id: str) -> cards.Card | None:
         """Return the whole card of a client; None if there is none, or if it may not be read."""
@@ -352,7 +353,7 @@ class Reader:
             page = self._look(node, [key], ALL)
             if not page:
                 return Shown()
-            [info], (listening, _) = page, self._listening(node, page) or ({}, set[str]())
+            [info], (listening, _) = page, self._listening(node, page) or ({}, {})
         return Shown(
             frozenset([each.holder for each in info.holders]),
             frozenset([each.holder for each in info.waiters]),
@@ -365,7 +366,7 @@ class Reader:
             yield from self._cards.busy(WAITS)
 
     def _look(
-        self, node: Endpoint, keys: Sequence[str], limit: int, *, leases: bool = False
+        self, node: Endpoint, keys: Sequence[str], limit: int, apart: Sight | None = None
     ) -> list[LockInfo]:
         """Return those of *keys* that are locks, without what cards tell.
 
@@ -373,18 +374,16 @@ class Reader:
             node: has them.
             keys: any keys.
             limit: of the holders and waiters of each.
-            leases: whether *keys* are those of permits' leases, and not of the locks themselves.
+            apart: the kind that has *keys* beside those that are called like its objects.
         """
         if not keys:
             return []
         calls: list[Call] = []
         for key in keys:
-            name = semaphore_of(key) if leases else key
-            token = names.fence_token(name)
-            if key.startswith(ELECTION):
-                token = names.election_token(election_of(key))
+            # The number of free permits is called like the semaphore.
+            name = apart.name_of(key) if apart is not None and apart.permits else key
             queue, places = names.fair_queue(name), names.fair_timeouts(name)
-            calls.append(((key, queue, places, token, name), ()))
+            calls.append(((key, queue, places, token_of(key), name), ()))
         replies = self._service.run(node, LOCK_INFO, limit, calls)
         self._time_readers(node, keys, replies)
         found: list[LockInfo] = []
@@ -443,7 +442,7 @@ class Reader:
     ) -> list[LockInfo]:
         """Return *page* with all that is known of its locks; *only* is the key of a single one."""
         heard = self._listening(node, page)
-        waiting, latches = heard or ({}, set[str]())
+        waiting, twins = heard or ({}, dict[str, str]())
         if only is None:
             told = self._cards.kept(page)
         else:
@@ -453,23 +452,22 @@ class Reader:
         # No holder or queue tells the ids of those who poll. Once for all pages: else a waiter
         # would appear or not by what its page has beside it. To find cards, a cluster must be
         # scanned: for one lock only if somebody listens, or holds permits.
-        leased = any(info.kind == "leased_semaphore" for info in page)
+        permits = any(sight_of(info.kind).permits for info in page)
         scanned = only is not None and isinstance(self._service.servers, Cluster)
-        if not scanned or leased or heard is None or any(waiting.values()):
+        if not scanned or permits or heard is None or any(waiting.values()):
             self._cards.read_all(only)
         crowds = self._cards.crowds
         finished: list[LockInfo] = []
         for info in page:
-            key, kind = key_of(info), info.kind
-            crowd = crowds.get(key, NOBODY) if kind != "fair_lock" else NOBODY
-            if crowd.count and kind in _ALONE:
+            key, sight = key_of(info), sight_of(info.kind)
+            kind = twins.get(key, info.kind)
+            crowd = crowds.get(key, NOBODY) if sight.queue is None else NOBODY
+            if crowd.count and sight.alone:
                 crowd = crowd.without(info.holders)
-            if kind == "semaphore" and key in latches:
-                kind = "count_down_latch"
             for holder in info.holders:
-                self._cards.complete(holder, info.kind, key, told)
+                self._cards.complete(holder, key, told, permit=sight.permits)
             listening = waiting.get(key, 0)
-            counted = heard is not None or info.kind == "fair_lock"
+            counted = heard is not None or sight.queue is not None
             if info.waiters or crowd.count or listening or kind != info.kind or not counted:
                 queue = tuple([waiter_with_card(each, info.name, told) for each in info.waiters])
                 info = replace(  # noqa: PLW2901 - the finished one
@@ -485,18 +483,22 @@ class Reader:
 
     def _listening(
         self, node: Endpoint, page: Sequence[LockInfo]
-    ) -> tuple[dict[str, int], set[str]] | None:
-        """Return how many clients listen for each key of *page*, and which of these are latches.
+    ) -> tuple[dict[str, int], dict[str, str]] | None:
+        """Return how many clients listen for each key of *page*, and what that tells of its kind.
 
         None if the server does not tell.
         """
-        channels = {channel_of(info): key_of(info) for info in page if info.kind != "fair_lock"}
-        latches = {names.latch_channel(info.name) for info in page if info.kind == "semaphore"}
-        channels |= {
-            names.latch_channel(info.name): info.name for info in page if info.kind == "semaphore"
-        }
+        channels: dict[str, str] = {}
+        twins: dict[str, str] = {}
+        for info in page:
+            sight = sight_of(info.kind)
+            if sight.queue is None:
+                channels[channel_of(info.kind, info.name)] = key_of(info)
+            for kind in heard_kinds(sight):
+                channel = channel_of(kind, info.name)
+                channels[channel], twins[channel] = info.name, kind
         if not channels or self._service.options.pubsub == "off":
-            return {}, set()
+            return {}, {}
         asking = "SHARDNUMSUB" if self._service.sharded else "NUMSUB"
         # Plain channels of a cluster are counted by each node for its own clients.
         asked = (
@@ -505,7 +507,7 @@ class Reader:
             else self._service.nodes
         )
         counts: dict[str, int] = {}
-        found: set[str] = set()
+        found: dict[str, str] = {}
         for each in asked:
             [reply] = self._service.ask(each, [("PUBSUB", asking, *channels)])
             if isinstance(reply, ReplyError):
@@ -515,6 +517,6 @@ class Reader:
             for channel, count in zip(map(text_of, flat[::2]), map(int, flat[1::2]), strict=True):
                 key = channels.get(channel, "")
                 counts[key] = counts.get(key, 0) + count
-                if count and channel in latches:
-                    found.add(key)
+                if count and channel in twins:
+                    found[key] = twins[channel]
         return counts, found

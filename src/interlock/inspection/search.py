@@ -4,66 +4,56 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from interlock._core.model import names
+from interlock._core.kinds import around, channel_of, name_in, seen
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.errors import ServerUnavailableError
-from interlock.inspection.lock_reply import (
-    ELECTION,
-    KINDS,
-    LEASES,
-    NUMBERS,
-    OURS,
-    QUEUE,
-    READ_ENTRY,
-    election_of,
-    is_text,
-    queued_of,
-    semaphore_of,
-)
+from interlock.inspection.lock_reply import OURS, READ_ENTRY, is_text, numbers
 from interlock.inspection.pattern import glob
 from interlock.inspection.service import code_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from interlock._core.kinds import Sight
     from interlock._links.endpoint import Endpoint
     from interlock.inspection.service import Service
 
 
 def scans(
     service: Service, node: Endpoint, pattern: str, kinds: frozenset[str], step: int
-) -> Iterator[tuple[list[str], bool]]:
-    """Yield keys that may be of *kinds*, and whether they are those of permits' leases."""
+) -> Iterator[tuple[list[str], Sight | None]]:
+    """Yield keys that may be of *kinds*; with the kind that has them beside the keys of names."""
     matches = glob(pattern)
-    for keys in _locks(service, node, pattern, kinds, step):
-        yield keys, False
-    if not kinds or "election" in kinds:
-        for keys in scan(service, node, "hash", f"{ELECTION}*", step):
-            yield [key for key in keys if matches(election_of(key))], False
-    if not kinds or "leased_semaphore" in kinds:
-        for keys in scan(service, node, "zset", f"*{LEASES}", step):
-            yield [key for key in keys if matches(semaphore_of(key))], True
-    if kinds & NUMBERS:
+    wanted = {kind: sight for kind, sight in seen().items() if not kinds or kind in kinds}
+    for keys in _locks(service, node, pattern, wanted.values(), step):
+        yield keys, None
+    for sight in wanted.values():
+        if sight.apart:
+            for keys in scan(service, node, sight.type, "*".join(around(sight.key)), step):
+                yield [key for key in keys if matches(sight.name_of(key))], sight
+    if kinds and not kinds.isdisjoint(numbers()):
         for keys in scan(service, node, "string", pattern, step):
             own = [key for key in keys if READ_ENTRY not in key and not key.startswith(OURS)]
-            yield own, False
+            yield own, None
     elif not kinds:
-        yield _waited_numbers(service, node, pattern), False
+        yield _waited_numbers(service, node, pattern), None
 
 
 def _locks(
-    service: Service, node: Endpoint, pattern: str, kinds: frozenset[str], step: int
+    service: Service, node: Endpoint, pattern: str, wanted: Collection[Sight], step: int
 ) -> Iterator[list[str]]:
-    """Yield keys that may be locks, held or awaited."""
+    """Yield keys that may be *wanted* locks, held or awaited."""
     matches = glob(pattern)
-    if not kinds or kinds & set(KINDS[:5]):
+    if any(sight.type == "hash" and not sight.apart for sight in wanted):
         for keys in scan(service, node, "hash", pattern, step):
             yield [key for key in keys if not key.startswith(OURS)]
-    if not kinds or "fair_lock" in kinds:
-        # Nobody holds the lock while its first waiter takes its time: then there is no hash.
-        for keys in scan(service, node, "list", f"{QUEUE}*", step):
-            yield [name for name in map(queued_of, keys) if matches(name)]
+    for sight in wanted:
+        if sight.queue is not None:
+            # Nobody holds the lock while its first waiter takes its time: then there is no hash.
+            for keys in scan(service, node, "list", "*".join(around(sight.queue)), step):
+                waited = [name_in(key, sight.queue) for key in keys]
+                yield [name for name in waited if matches(name)]
 
 
 def scan(
@@ -87,8 +77,7 @@ def scan(
 def _waited_numbers(service: Service, node: Endpoint, pattern: str) -> list[str]:
     """Return the semaphores and latches that a client listens for."""
     asking = "SHARDCHANNELS" if service.sharded else "CHANNELS"
-    first, second = names.semaphore_channel(""), names.latch_channel("")
-    begins = [begin.removesuffix("{}").rstrip(":") for begin in (first, second)]
+    begins = [channel_of(kind, "{}").rstrip("{}:") for kind in numbers()]
     commands = [("PUBSUB", asking, f"{begin}*") for begin in begins]
     matches, found = glob(pattern), dict[str, None]()
     for begin, reply in zip(begins, service.ask(node, commands), strict=True):

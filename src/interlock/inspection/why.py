@@ -222,7 +222,7 @@ def _waiters(info: LockInfo) -> Iterator[str]:
     first = max(info.waiters, key=lambda each: each.waited or 0, default=None)
     if first is not None and first.waited is not None:
         place = info.waiters.index(first) + 1
-        queue = f", at place {place} of the queue" if info.kind == "fair_lock" else ""
+        queue = f", at place {place} of the queue" if info.queued else ""
         who = _person(first.client, first.thread, first.holder)
         yield f"The longest wait is that of {who}: {duration(first.waited)}{queue}."
         held = info.held_for or 0
@@ -237,7 +237,7 @@ def _waiters(info: LockInfo) -> Iterator[str]:
 def _stuck_head(info: LockInfo) -> WaiterInfo | None:
     """Return the head of the queue of a free lock, if its client does not answer."""
     head = next(iter(info.waiters), None)
-    if head is None or info.holders or info.kind != "fair_lock":
+    if head is None or info.holders or not info.queued:
         return None
     return head if head.client.answering is False else None
 

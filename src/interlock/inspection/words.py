@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from interlock._core.kinds import sight_of
+
 if TYPE_CHECKING:
     from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo
 
@@ -82,7 +84,7 @@ def without_holders(info: LockInfo) -> str:
     """Return what is told in place of holders: the server shows none."""
     if info.free is None:
         return "nobody"
-    return f"{'count' if info.kind == 'count_down_latch' else 'free'}: {info.free}"
+    return f"{sight_of(info.kind).number}: {info.free}"
 
 
 def trouble(info: LockInfo) -> tuple[int, bool, bool, bool, int, float, float, str]:

@@ -7,9 +7,9 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from interlock._core.locks import forced, transfer
 from interlock._core.locks import lock as core_lock
 from interlock._core.locks import ticket as core_ticket
+from interlock._core.locks import transfer
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.group_lock import GroupLock
@@ -83,12 +83,6 @@ if TYPE_CHECKING:
 _WRITE_TRY_LOCK = "with client.try_lock(name) as hold:"
 _WRITE_ADOPT = "with client.adopt(ticket) as hold:"
 T = TypeVar("T")
-FACTORIES = (
-    *("lock", "fair_lock", "fenced_lock", "read_write_lock", "group_lock", "spin_lock"),
-    *("multi_lock", "red_lock", "try_lock", "locked", "once", "semaphore", "leased_semaphore"),
-    *("limited", "count_down_latch", "event", "condition", "barrier", "election"),
-)
-"""The methods that tell of keywords which they do not take."""
 
 
 @told
@@ -119,7 +113,7 @@ def _checked_lock(lock: object) -> Lock:
 
 
 @wants_with
-@hints(CLIENT_NAMES, made_by="interlock.connect(url)", calls=FACTORIES)
+@hints(CLIENT_NAMES, made_by="interlock.connect(url)")
 class Client:
     """Makes locks on one server; close it, or use it in a ``with`` statement.
 
@@ -292,8 +286,10 @@ class Client:
         info = self.describe(name)
         if info is None or holder not in {each.holder for each in info.holders}:
             return False
+        from interlock._core.kinds import force_release  # noqa: PLC0415 - seldom asked for
+
         text, session = check_reason(reason), self._driver.session
-        return self._driver.run(forced.force_release(session, info.kind, name, holder, text))
+        return self._driver.run(force_release(session, info.kind, name, holder, text))
 
     def deadlocks(self) -> list[Deadlock]:
         """Return the deadlocks among all clients of these servers, those of other processes too.
@@ -355,6 +351,7 @@ class Client:
         make = partial(Watcher, self._servers, session.options, name, key)
         return Watch(self._driver, name, make, check_interval(every))
 
+    @told
     def lock(
         self,
         name: str,
@@ -378,6 +375,7 @@ class Client:
         face = self._face(core, timeout, lease, owner)
         return face
 
+    @told
     def fair_lock(
         self,
         name: str,
@@ -395,6 +393,7 @@ class Client:
         core = FairLock(self._driver.session, name, reentrant=reentrant)
         return self._face(core, timeout, lease, owner)
 
+    @told
     def fenced_lock(
         self,
         name: str,
@@ -412,6 +411,7 @@ class Client:
         core = FencedLock(self._driver.session, name, reentrant=reentrant)
         return self._face(core, timeout, lease, owner)
 
+    @told
     def group_lock(
         self,
         group: str,
@@ -435,6 +435,7 @@ class Client:
         core = GroupLock(self._driver.session, group, values, reentrant=reentrant)
         return self._face(core, timeout, lease, owner)
 
+    @told
     def read_write_lock(
         self,
         name: str,
@@ -453,6 +454,7 @@ class Client:
             self._face(WriteLock(session, name), timeout, lease, owner),
         )
 
+    @told
     def spin_lock(
         self,
         name: str,
@@ -483,12 +485,14 @@ class Client:
         )
         return self._face(core, timeout, lease, owner)
 
+    @told
     def multi_lock(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> MultiLock:
         """Return all of *locks* as one; they may be of several clients. See `MultiLock`."""
         return MultiLock(*locks, timeout=timeout, lease=lease)
 
+    @told
     def red_lock(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> RedLock:
@@ -501,6 +505,7 @@ class Client:
         named = None if owner is None else self._driver.named_owner(owner)
         return Lock(self._driver, core, timeout=timeout, lease=lease, owner=named)
 
+    @told
     def try_lock(self, name: str, *, timeout: Duration = 0, lease: Duration | None = None) -> Hold:
         """Acquire the lock *name* in one call, and return its hold.
 
@@ -587,6 +592,7 @@ class Client:
         """
         return Ticket(self._driver, text, self.adopt)
 
+    @told
     def locked(
         self,
         name: str,
@@ -638,6 +644,7 @@ class Client:
         max_hold: Duration | None = None,
         lease: Duration | None = None,
     ) -> Once[T]: ...
+    @told
     def once(
         self,
         name: str,
@@ -678,6 +685,7 @@ class Client:
         _ = make("check")
         return Once(name, make, shortest, longest, otherwise)
 
+    @told
     def semaphore(
         self, name: str, permits: int | None = None, *, timeout: Duration | None = None
     ) -> Semaphore:
@@ -699,6 +707,7 @@ class Client:
         core = core_semaphore.Semaphore(self._driver.session, name, permits, self._permits)
         return Semaphore(self._driver, core, timeout=timeout)
 
+    @told
     def leased_semaphore(self, name: str, permits: int | None = None) -> LeasedSemaphore:
         """Return the semaphore *name*, whose permits have ids and leases; no round trip.
 
@@ -718,6 +727,7 @@ class Client:
         core = core_leased.LeasedSemaphore(self._driver.session, name, permits, self._permits)
         return LeasedSemaphore(self._driver, core)
 
+    @told
     def limited(
         self,
         name: str,
@@ -757,15 +767,18 @@ class Client:
         _, _ = make("check"), lease_of(lease, self._driver)  # what cannot be is told here
         return Limited(name, make, timeout, lease)
 
+    @told
     def count_down_latch(self, name: str) -> CountDownLatch:
         """Return the count-down latch *name*; no round trip."""
         core = core_latch.CountDownLatch(self._driver.session, name)
         return CountDownLatch(self._driver, core)
 
+    @told
     def event(self, name: str) -> Event:
         """Return the event *name*, which any process sets, clears or waits for; no round trip."""
         return Event(self._driver, core_event.Event(self._driver.session, name))
 
+    @told
     def condition(self, lock: Lock | str, *, name: str | None = None) -> Condition:
         """Return a condition of *lock*, whose owners wait for each other's news; no round trip.
 
@@ -782,6 +795,7 @@ class Client:
         core = core_condition.Condition(self._driver.session, held.core, chosen)
         return Condition(self._driver, core, held)
 
+    @told
     def barrier(
         self,
         name: str,
@@ -807,6 +821,7 @@ class Client:
         core = core_barrier.Barrier(driver.session, name, parties)
         return Barrier(driver, core, timeout=timeout, action=action)
 
+    @told
     def election(
         self,
         name: str,

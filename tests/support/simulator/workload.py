@@ -14,14 +14,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.locks.fair_lock import FairLock
-from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.kinds import KINDS as CATALOGUE
 from interlock._core.locks.group_lock import GroupLock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
-from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.model.effects import NEVER
 from interlock._core.objects.election import Election
-from interlock.backoff import ExponentialBackoff
 from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableError
 from interlock.options import Options, best_effort, required
 from tests.support.simulator import Simulator
@@ -31,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from interlock._core.locks.lock_base import LockBase
+    from interlock._core.upkeep.session import Session
     from tests.support.simulator.client import Process
 
 
@@ -46,17 +44,22 @@ def _group(me: Process, name: str) -> LockBase:
     )
 
 
+def _by_name(make: Callable[[Session, str], LockBase]) -> Callable[[Process, str], LockBase]:
+    return lambda me, name: make(me.client.session, name)
+
+
 KINDS: dict[str, Callable[[Process, str], LockBase]] = {
-    "lock": lambda me, name: me.lock(name),
-    "fair lock": lambda me, name: FairLock(me.client.session, name),
-    "fenced lock": lambda me, name: FencedLock(me.client.session, name),
+    **{
+        row.cores[0].kind: _by_name(row.by_ticket)
+        for row in CATALOGUE.values()
+        if row.by_ticket is not None
+    },
     "group lock": _group,
     "read lock": _read_or_write,
     "write lock": lambda me, name: WriteLock(me.client.session, name),
-    "spin lock": lambda me, name: SpinLock(me.client.session, name, backoff=ExponentialBackoff()),
     "election": lambda me, name: Election(me.client.session, name, None, lambda: ("host", 1)),
 }
-"""What is played with; a new kind of lock is one more line."""
+"""What is played with; what takes no more than a name comes from the catalogue."""
 
 OPTIONS = Options(
     lease=2.0,

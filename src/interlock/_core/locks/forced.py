@@ -3,6 +3,8 @@
 The holder's own release script does it. The script compares and releases in one step: it changes
 nothing if another owner holds the lock by now. Before that, a note is left that tells the holder
 why.
+
+The catalogue (`kinds`) names the way of each kind.
 """
 
 from __future__ import annotations
@@ -10,70 +12,75 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.forced_note import leave_note, take_note_back
-from interlock._core.locks.fair_lock import FairLock
-from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.model import names
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.scripts import forced as scripts
 from interlock._core.scripts.election import election_release
-from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Eval, Op
     from interlock._core.upkeep.session import Session
 
-_PLAIN: dict[str, type[LockBase]] = {"lock": Lock, "fair_lock": FairLock, "fenced_lock": FencedLock}
+    Break: TypeAlias = Callable[[Session, str, str, str], Op[bool]]
+    """Break the hold of a holder on a name, for a reason, as `kinds.force_release` says."""
 
 
-def force_release(session: Session, kind: str, name: str, holder: str, reason: str) -> Op[bool]:
-    """Break the hold of *holder* on *name*.
+def by_its_class(core: Callable[[Session, str], LockBase]) -> Break:
+    """Return the way for a lock that is known by its name alone."""
 
-    Args:
-        session: the client's state.
-        kind: the name of the factory of such a lock.
-        name: what the user calls it.
-        holder: the holder id as the server has it, or the id of a permit.
-        reason: what the holder is told.
+    def breaks(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
+        return (yield from core(session, name).force_release_of(holder, reason))
 
-    Returns:
-        Whether *holder* held the lock until now, or may have, because a reply was lost.
+    return breaks
 
-    Raises:
-        ConfigError: an object of this kind has no holders.
 
-    Cost:
-        Three round trips at most, and one more if the hold ended meanwhile.
-    """
-    if kind == "read_write_lock":
-        side = WriteLock if holder.endswith(":write") else ReadLock
-        return (yield from side(session, name).force_release_of(holder, reason))
-    if kind in _PLAIN:
-        return (yield from _PLAIN[kind](session, name).force_release_of(holder, reason))
+def read_write_lock(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
+    """Break the hold of a reader, or of the writer."""
+    side = WriteLock if holder.endswith(":write") else ReadLock
+    return (yield from side(session, name).force_release_of(holder, reason))
+
+
+def group_lock(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
+    """Break the hold on all values of *holder*."""
     key = session.key(name)
-    call: Eval[bool] | Eval[int]
-    if kind == "group_lock":
-        channel = names.lock_channel(key)
-        call = scripts.group_lock_break(key, holder, session.publish, channel)
-    elif kind == "leased_semaphore":
-        call = LeasedSemaphore(session, name).release_ids(holder)
-    elif kind == "election":
-        call = election_release(
-            names.election_key(key),
-            holder,
-            session.publish,
-            names.election_channel(key),
-            names.election_news(key),
-        )
-        key = names.election_key(key)
-    else:
-        raise ConfigError(f"{name!r} is a {kind}: nobody holds it, so no hold can be broken")
-    yield from leave_note(session, key, holder, reason)
+    call = scripts.group_lock_break(key, holder, session.publish, names.lock_channel(key))
+    return (yield from _break(session, "group_lock", name, (key, holder, reason), call))
+
+
+def leased_semaphore(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
+    """Take the permit with the id *holder* back."""
+    call = LeasedSemaphore(session, name).release_ids(holder)
+    told = session.key(name), holder, reason
+    return (yield from _break(session, "leased_semaphore", name, told, call))
+
+
+def election(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
+    """End the term of the leader *holder*."""
+    key = session.key(name)
+    call = election_release(
+        names.election_key(key),
+        holder,
+        session.publish,
+        names.election_channel(key),
+        names.election_news(key),
+    )
+    told = names.election_key(key), holder, reason
+    return (yield from _break(session, "election", name, told, call))
+
+
+def _break(
+    session: Session, kind: str, name: str, told: tuple[str, str, str], call: Eval[bool] | Eval[int]
+) -> Op[bool]:
+    """Break a hold by *call*; *told* has the key, the holder and the reason for the note."""
+    yield from leave_note(session, *told)
     released = bool((yield from session.persist(call))) or call.unknown > 0
     if released:
-        session.events.force_released(name, kind, holder, reason)
+        session.events.force_released(name, kind, *told[1:])
     else:
-        yield from take_note_back(session, key, holder, reason)
+        yield from take_note_back(session, *told)
     return released

@@ -16,30 +16,25 @@ from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import CARD, FORMAT, INDEX
 from interlock._core.insight.events import tell_loss
-from interlock._core.locks.fair_lock import FairLock
-from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import name_holder
-from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.model import names
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.card import card_write
 from interlock._core.scripts.forced import forced_note_read
 from interlock._core.upkeep.idempotency import once
-from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from interlock._core.locks.lock import Lock
     from interlock._core.locks.transfer import Ticket
     from interlock._core.model.effects import Op
     from interlock._core.upkeep.session import Session
 
 BY_TICKET = "by ticket"
 """What operators read in place of a program."""
-_KINDS = {kind.kind: kind for kind in (Lock, FairLock, FencedLock)}
 
 
 def lock_of(session: Session, ticket: Ticket) -> Lock:
@@ -48,11 +43,12 @@ def lock_of(session: Session, ticket: Ticket) -> Lock:
     Raises:
         ConfigError: it is of a kind that cannot be adopted.
     """
-    if ticket.kind == SpinLock.kind:
-        return SpinLock(session, ticket.name, backoff=ExponentialBackoff())
-    if ticket.kind in _KINDS:
-        return _KINDS[ticket.kind](session, ticket.name)
-    raise ConfigError(f"'{ticket}' is not a ticket that Hold.hand_over() returned")
+    from interlock._core.kinds import lock_by_ticket  # noqa: PLC0415 - few clients need it
+
+    lock = lock_by_ticket(session, ticket.kind, ticket.name)
+    if lock is None:
+        raise ConfigError(f"'{ticket}' is not a ticket that Hold.hand_over() returned")
+    return lock
 
 
 def renew(session: Session, ticket: Ticket, lease: float) -> Op[None]:

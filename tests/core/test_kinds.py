@@ -1,0 +1,115 @@
+"""The catalogue of kinds: complete, and true of what it names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.scripts import TEXTS
+
+import interlock
+from interlock._core.kinds import KINDS, channel_of, lock_by_ticket, name_in, recognize, seen
+from interlock._core.model import names
+
+if TYPE_CHECKING:
+    from tests.core.bench import Bench
+
+DOCS = Path(__file__).parents[2] / "docs"
+NAVIGATION = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+def test_each_kind_is_called_like_its_factory() -> None:
+    """The names of the kinds are those of the client's factories, and none is missing."""
+    for kind in KINDS:
+        assert callable(getattr(interlock.Client, kind))
+    made = {
+        name
+        for name in dir(interlock.Client)  # without the names of other libraries
+        if name.endswith(
+            ("lock", "semaphore", "latch", "event", "election", "barrier", "condition", "limited")
+        )
+        and not name.startswith(("_", "try"))
+    }
+    assert made == KINDS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_page_tells_of_its_factory(kind: str) -> None:
+    """The page of a kind is in the navigation, and documents the factory."""
+    page = KINDS[kind].page
+    assert page in NAVIGATION
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert re.search(rf"^::: interlock\.Client\.{kind}$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_scripts_exist(kind: str) -> None:
+    """A kind names Lua files that are there."""
+    uses = KINDS[kind].uses
+    assert uses is None or set(uses.scripts) <= TEXTS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_name_is_the_classes_own(kind: str) -> None:
+    """Errors and events call a kind by its name in words, or by one side of it."""
+    words = {"count_down_latch": "latch", "limited": "leased semaphore"}
+    for core in KINDS[kind].cores:
+        side = {"read lock", "write lock"} if kind == "read_write_lock" else set[str]()
+        assert core.kind in {words.get(kind, kind.replace("_", " ")), *side}
+
+
+@pytest.mark.parametrize("kind", seen())
+@pytest.mark.parametrize("name", ["orders", "{orders}:42", "a:timeout"])
+def test_what_is_seen_has_a_name_and_a_channel(kind: str, name: str) -> None:
+    """The key of an object leads back to its name, and there is a channel to listen at."""
+    assert name_in(seen()[kind].key(name), seen()[kind].key) == name
+    assert name.strip("{}") in channel_of(kind, name)
+
+
+@pytest.mark.parametrize(
+    ("key", "answer", "queued", "counted", "kind"),
+    [
+        ("x", "lock", False, False, "lock"),
+        ("x", "lock", True, False, "fair_lock"),
+        ("x", "lock", True, True, "fair_lock"),
+        ("x", "lock", False, True, "fenced_lock"),
+        ("x", "write", False, False, "read_write_lock"),
+        ("x", "group", False, False, "group_lock"),
+        ("x", "number", False, False, "semaphore"),
+        ("{x}:timeout", "leased", False, False, "leased_semaphore"),
+        ("x:timeout", "lock", False, False, "lock"),
+        ("interlock_election:{x}", "lock", False, True, "election"),
+        ("interlock_election:{x}", "lock", False, False, "election"),
+    ],
+)
+def test_what_a_script_tells_is_recognized(
+    key: str, answer: str, queued: bool, counted: bool, kind: str
+) -> None:
+    """Key, answer, queue and token lead to one kind."""
+    found, _ = recognize(key, answer, queued=queued, counted=counted)
+    assert found == kind
+
+
+def test_a_foreign_answer_is_no_kind() -> None:
+    """An answer that no script of ours gives is refused."""
+    with pytest.raises(TypeError, match="wanted a kind of lock"):
+        recognize("x", "house", queued=False, counted=False)
+
+
+def test_the_key_of_a_lease_is_not_that_of_a_lock() -> None:
+    """Keys that cannot belong to a kind are left as they are."""
+    assert name_in("x", names.permit_leases) == "x"
+    assert name_in("{x}:timeout", names.permit_leases) == "x"
+
+
+def test_only_kinds_with_tickets_are_adopted(bench: Bench) -> None:
+    """A word of a ticket that no class has leads to no lock."""
+    with_tickets = {core.kind for row in KINDS.values() if row.by_ticket for core in row.cores}
+    assert with_tickets == {"lock", "fair lock", "fenced lock", "spin lock"}
+    assert lock_by_ticket(bench.session, "group lock", "x") is None
+    for word in with_tickets:
+        lock = lock_by_ticket(bench.session, word, "x")
+        assert lock is not None
+        assert lock.kind == word
