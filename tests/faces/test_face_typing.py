@@ -23,7 +23,10 @@ INTERNAL = re.compile(
 )
 """What is no business of a user's."""
 
-INSIDE = {"leave", "leave_locked", "end_within", "named", "caller", "cancel_on_lost"}
+INSIDE = {
+    *("leave", "leave_locked", "end_within", "named", "caller", "cancel_on_lost"),
+    "keep_for",
+}
 """Methods for other classes of the same face, and what one face alone has."""
 
 

@@ -55,6 +55,23 @@ def _introduced(task: asyncio.Task[object]) -> Owner:
     return owner
 
 
+def until_left(end: object, block: object) -> Callable[[], object]:
+    """Return a weak reference to what lives until *block* is left.
+
+    That is the block, and not *end*, which leaves it: the coroutine of that refers to the block.
+    """
+    del end
+    return weakref.ref(block)
+
+
+def finished_if_dropped(
+    driver: AwaitedDriver, handle: Callable[[], object], left: Callable[[], object]
+) -> object:
+    """Return None: only a cancellation ends a task early, and every operation goes on after it."""
+    del driver, handle, left
+    return None
+
+
 class LostEvent:
     """An event that is set when a hold has ended without being released.
 

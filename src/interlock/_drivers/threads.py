@@ -9,7 +9,7 @@ import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, NoReturn, Unpack, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
 
 from interlock._core.model.effects import (
     NEVER,
@@ -83,6 +83,46 @@ current_owner: Callable[[], Owner] = partial(of_thread, object(), _new_owner)
 
 It ends with the thread, and so does the claim to the holds of the thread.
 """
+
+
+def until_left(end: object, block: object) -> Callable[[], object]:
+    """Return a weak reference to what lives until *block* is left: *end*, which leaves it.
+
+    A traceback may keep the block, but never the end.
+    """
+    del block
+    return weakref.ref(end)
+
+
+def finished_if_dropped(
+    driver: BlockingDriver, handle: Callable[[], object], left: Callable[[], Step[Any] | None]
+) -> object:
+    """Finish what is *left*, in a thread, when the object of *handle* is gone.
+
+    It is gone early if a Ctrl-C comes before the first instruction that leaves a block.
+
+    Args:
+        driver: the client's.
+        handle: a weak reference.
+        left: returns the operation that is left, or None.
+
+    Returns:
+        What must be kept as long as this is to happen.
+    """
+    return weakref.ref(handle(), partial(_dropped, driver, left))
+
+
+def _dropped(driver: BlockingDriver, left: Callable[[], Step[Any] | None], _: object) -> None:
+    step = left()
+    if step is not None:
+        call_user(
+            driver, "the end of a block that a signal kept from it", partial(_end, driver, step)
+        )
+
+
+def _end(driver: BlockingDriver, step: Step[Any]) -> None:
+    with suppress(KeyboardInterrupt):
+        driver.undo(step, KeyboardInterrupt())
 
 
 _modules = sys.modules

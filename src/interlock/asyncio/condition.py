@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from interlock._core.objects.meeting import MOST
 from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import wants_async_with
-from interlock.asyncio.block import Block, Exit
+from interlock.asyncio.block import Exit
 from interlock.options import check_number, check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from functools import partial
     from types import TracebackType
 
     from interlock._core.objects.condition import Condition as CoreCondition
     from interlock._drivers.protocol import AwaitedDriver
+    from interlock.asyncio.block import Block
     from interlock.asyncio.hold import Hold
     from interlock.asyncio.lock import Lock
     from interlock.options import Duration
@@ -27,8 +29,10 @@ T = TypeVar("T")
 class _ExitOfLock:
     """The ``__aexit__`` of a condition: its lock's."""
 
-    def __get__(self, condition: Condition | None, kind: type[Condition] | None = None) -> Block:
-        """Return a new block of the lock."""
+    def __get__(
+        self, condition: Condition | None, kind: type[Condition] | None = None
+    ) -> partial[Awaitable[object]]:
+        """Return the end of a new block of the lock."""
         del kind
         return Exit().__get__(None if condition is None else condition.lock)
 

@@ -21,7 +21,7 @@ from interlock._misuse import (
     wants_async_with,
     warn,
 )
-from interlock.asyncio.block import Block
+from interlock.asyncio.block import Exit, entered, give_away
 from interlock.errors import (
     HoldLostError,
     InterlockError,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from interlock._core.model.holds import Owner, Possession
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.protocol import AwaitedDriver
+    from interlock.asyncio.block import Block
     from interlock.options import Duration
 
 
@@ -256,9 +257,7 @@ class Hold:
 
     def _give_away(self, handles: Sequence[Callable[[], object]]) -> None:
         """Note that nothing here is to release it."""
-        for handle in handles:
-            if isinstance(block := handle(), Block):
-                block.given_away = True
+        give_away(handles)
         self._end()
 
     def end_within(self, seconds: float) -> None:
@@ -272,16 +271,33 @@ class Hold:
         self._give_away(handles)
 
     async def __aenter__(self) -> Self:
-        self._hold.hand(weakref.ref(self), alone=False)
+        block = entered(self)
+        if block is None:
+            self._hold.hand(weakref.ref(self), alone=False)
+        else:
+            self.keep_for(block)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._released:
+    def keep_for(self, block: Block) -> None:
+        """Keep it until *block* is left; not for users."""
+        if self._claim is not None:
+            self._claim.over = True
+        self._hold.hand(block.handle)
+
+    if TYPE_CHECKING:
+
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+    else:
+        __aexit__ = Exit()
+
+    async def leave(self, block: Block | None, error: BaseException | None) -> None:
+        """Release it at the end of *block*, in any task that leaves it; not for users."""
+        if self._released or (block is not None and block.given_away):
             return
         if self._claim is not None:
             self._claim.over = True

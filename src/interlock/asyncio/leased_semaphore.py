@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
     from interlock._drivers.protocol import AwaitedDriver
+    from interlock.asyncio.block import Block
     from interlock.options import Duration
 
 
@@ -210,13 +211,17 @@ class LeasedSemaphore:
         limit = check_timeout(blocking=True, timeout=timeout)
         return Trying(partial(self._try, n, limit, lease))
 
-    async def _try(self, n: int, limit: float, lease: Duration | None) -> Permit:
-        """Take *n* permits for a block, or return an empty permit."""
+    async def _try(
+        self, n: int, limit: float, lease: Duration | None, block: Block | None
+    ) -> Permit:
+        """Take *n* permits for *block*, or return an empty permit."""
         request, made = await self._request(n, limit, lease)
         taken: list[Permit] = []
 
         def keep(permit: core_permit.Permit) -> Permit:
             taken.append(made(permit))
+            if block is not None:
+                taken[0].keep_for(block)
             return taken[0]
 
         try:

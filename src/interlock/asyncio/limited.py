@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from interlock._misuse import wants_async_with
@@ -45,7 +44,6 @@ class Limited:
         self._timeout = _timeout
         self._lease = _lease
         self._semaphore: LeasedSemaphore | None = None
-        self._blocks: weakref.WeakKeyDictionary[Block, Permit] = weakref.WeakKeyDictionary()
         self._by_hand: list[Permit] = []
 
     def __repr__(self) -> str:
@@ -71,9 +69,9 @@ class Limited:
                 _ = await permit.__aenter__()
                 result = checked_result(await function(*args, **kwargs), function)
             except BaseException as error:
-                await permit.__aexit__(type(error), error, None)
+                await permit.leave(None, error)
                 raise
-            await permit.__aexit__(None, None, None)
+            await permit.leave(None, None)
             return result
 
         return call
@@ -117,16 +115,16 @@ class Limited:
         return await self._named().acquired_permits()
 
     async def __aenter__(self) -> Permit:
-        looked_up = entered(self)
+        block = entered(self)
         permit = await self.acquire()
         try:
-            block = None if looked_up is None else looked_up()
             if block is None:
                 self._by_hand.append(permit)
             else:
-                self._blocks[block] = permit
+                permit.keep_for(block)
+                block.got = permit
         except BaseException as error:
-            await permit.__aexit__(type(error), error, None)
+            await permit.leave(None, error)
             raise
         return permit
 
@@ -143,12 +141,13 @@ class Limited:
 
     async def leave(self, block: Block, error: BaseException | None) -> None:
         """Give back what *block* acquired, in any task that leaves it; not for users."""
-        permit = self._blocks.pop(block, None)
+        permit: Permit | None = block.got
         if permit is None:
             if not self._by_hand:
                 raise NotHeldError(f"no block of {self!r} is open", name=self._template)
             permit = self._by_hand.pop()
-        await permit.__aexit__(None if error is None else type(error), error, None)
+        block.got = None  # it may refer to the block
+        await permit.leave(block, error)
 
     def _named(self) -> LeasedSemaphore:
         if self._semaphore is None:

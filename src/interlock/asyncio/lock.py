@@ -165,9 +165,8 @@ class Lock:
 
     async def __aenter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
-        looked_up = entered(self)
+        block = entered(self)
         owner = self._fixed_owner or current_owner()
-        block = None if looked_up is None else looked_up()
         if block is not None:
             block.owner = owner
         if driver.unclaimed.entries:
@@ -179,10 +178,10 @@ class Lock:
         try:
             hold = await driver.perform(step)
             if hold is not None:
-                if block is None or looked_up is None:
+                if block is None:
                     self._enter_by_hand(owner, hold)
                 else:
-                    hold.hand(looked_up)
+                    hold.hand(block.handle)
                 # asyncio only
                 if self.cancel_on_lost:
                     driver.cancel_on_lost(hold)
@@ -233,8 +232,8 @@ class Lock:
         seconds = self._lease if lease is None else lease_of(lease, self.driver)
         return Trying(partial(self._try, limit, seconds))
 
-    async def _try(self, limit: float, lease: float | None) -> Hold:
-        """Acquire for a block, or return an empty hold."""
+    async def _try(self, limit: float, lease: float | None, block: Block | None) -> Hold:
+        """Acquire for *block*, or for one that is entered by hand, or return an empty hold."""
         driver, owner = self.driver, self._fixed_owner or current_owner()
         if driver.unclaimed.entries:
             await self._release_unclaimed(owner, limit)
@@ -245,7 +244,7 @@ class Lock:
             hold = await driver.perform(step)
             if hold is not None:
                 face = Hold(driver, hold)
-                hold.hand(weakref.ref(face))
+                hold.hand(weakref.ref(face) if block is None else block.handle)
                 # asyncio only
                 if self.cancel_on_lost:
                     driver.cancel_on_lost(hold)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from interlock._drivers.tasks import finished_if_dropped
 from interlock._hints import SEMAPHORE_NAMES, hints
 from interlock._misuse import (
     publish,
     wants_async_with,
 )
+from interlock.asyncio.block import Exit, entered
 from interlock.asyncio.hold import awaited
 from interlock.asyncio.trying import Trying
 from interlock.errors import InterlockError
@@ -18,12 +20,13 @@ from interlock.options import check_timeout
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from interlock._core.model.effects import Step
     from interlock._core.objects.semaphore import Semaphore as CoreLock
     from interlock._drivers.protocol import AwaitedDriver
+    from interlock.asyncio.block import Block
     from interlock.options import Duration
 
 
-@wants_async_with
 class Permits:
     """Permits of a `Semaphore` that a block has taken, or none; truthy until they are given back.
 
@@ -31,31 +34,51 @@ class Permits:
         n: how many there are; 0 if they were not taken, or were given back.
     """
 
-    def __init__(self, semaphore: Semaphore, n: int) -> None:
-        self._semaphore = semaphore
-        self.n = n
+    def __init__(self, driver: AwaitedDriver, core: CoreLock) -> None:
+        self._driver = driver
+        self._core = core
+        self.n = self._taken = 0
+        self._ticket: list[int] = []
+        self._step: Step[bool] | None = None
 
     def __repr__(self) -> str:
-        return f"<Permits {self._semaphore.name!r} n={self.n}>"
+        return f"<Permits {self._core.name!r} n={self.n}>"
 
     def __bool__(self) -> bool:
         return self.n > 0
 
+    async def take(self, n: int, acquire: Step[bool] | Step[None], block: Block | None) -> None:
+        """Take *n* permits by *acquire* for *block*; not for users."""
+        if block is not None:
+            block.got = self
+            block.watch = finished_if_dropped(self._driver, block.handle, self.left)
+        if await self._driver.perform(acquire) is not False:
+            # Nothing here makes a call, so no Ctrl-C comes in between.
+            self.n = self._taken = n
+            self._ticket = [n]
+
+    def left(self) -> Step[bool] | None:
+        """Return the operation that still has to give them back, if any; not for users."""
+        if not self._taken:
+            return None
+        step = self._step
+        if step is None:
+            return self._core.release(self._taken)
+        return None if step.over() else step
+
     async def release(self) -> None:
         """Give them back, once; raises as `Semaphore.release`."""
-        n, self.n = self.n, 0
-        if n:
-            await self._semaphore.release(n)
+        try:
+            n = self._ticket.pop()  # only one of several tasks gets it
+        except IndexError:
+            return
+        self.n = 0
+        step = self._step = self._core.release(n)
+        if not await self._driver.perform(step):
+            self._core.tell_gone(n)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def leave(self, block: Block | None, error: BaseException | None) -> None:
+        """Give them back at the end of *block*; not for users."""
         try:
             await self.release()
         except InterlockError as trouble:
@@ -63,6 +86,8 @@ class Permits:
                 raise
             # The body's own exception goes on; it is told what else went wrong.
             error.add_note(f"interlock: {trouble}")
+        if block is not None:
+            block.watch = None
 
 
 @wants_async_with
@@ -147,11 +172,12 @@ class Semaphore:
         limit = check_timeout(blocking=True, timeout=timeout)
         return Trying(partial(self._try, n, limit))
 
-    async def _try(self, n: int, limit: float) -> Permits:
-        """Take *n* permits for a block, or none."""
-        driver = self._driver
-        taken = await driver.perform(self._recipe.acquire(n, driver.session.clock() + limit))
-        return Permits(self, n if taken else 0)
+    async def _try(self, n: int, limit: float, block: Block | None) -> Permits:
+        """Take *n* permits for *block*, or none."""
+        driver, core = self._driver, self._recipe
+        permits = Permits(driver, core)
+        await permits.take(n, core.acquire(n, driver.session.clock() + limit), block)
+        return permits
 
     async def release(self, n: int = 1) -> None:
         """Give *n* permits back; a semaphore that does not exist is made.
@@ -173,10 +199,18 @@ class Semaphore:
         Cost:
             One round trip.
         """
-        if self._recipe.unset:
+        step = None
+        try:
             await self._set_up()
-        if not await self._driver.perform(self._recipe.release(n)):
-            self._recipe.tell_gone(n)
+            step = self._recipe.release(n)
+            if not await self._driver.perform(step):
+                self._recipe.tell_gone(n)
+        except Exception:
+            raise
+        except BaseException as error:
+            # A Ctrl-C came before the step has begun, which would have gone on.
+            _ = await self._driver.undo(step or self._recipe.release(n), error)
+            raise
 
     async def release_if_exists(self, n: int = 1) -> bool:
         """Give *n* permits back if the semaphore exists. Raises as `release`.
@@ -193,18 +227,29 @@ class Semaphore:
             _ = await self._driver.run(self._recipe.set_up())
 
     async def __aenter__(self) -> Self:
-        limit, driver = self._timeout, self._driver
-        await driver.perform(
-            self._recipe.acquire_or_raise(1, driver.session.clock() + limit, limit)
-        )
+        block = entered(self)
+        limit, driver, core = self._timeout, self._driver, self._recipe
+        step = core.acquire_or_raise(1, driver.session.clock() + limit, limit)
+        await Permits(driver, core).take(1, step, block)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    if TYPE_CHECKING:
+
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+    else:
+        __aexit__ = Exit()
+
+    async def leave(self, block: Block, error: BaseException | None) -> None:
+        """Give back the permit of *block*, in any task that leaves it; not for users."""
+        permits: Permits | None = block.got
+        if permits is not None:
+            await permits.leave(block, error)
+            return
         try:
             await self.release()
         except InterlockError as trouble:

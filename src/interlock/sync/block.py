@@ -22,9 +22,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._drivers.process.thread_local import of_thread
+from interlock._drivers.threads import until_left
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from interlock._core.model.holds import Owner
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 class Entered(Protocol):
     """A lock, as its blocks see it."""
 
-    def leave(self, block: Block, error: BaseException | None) -> None:
+    def leave(self, block: Block, error: BaseException | None) -> object:
         """Release what *block* acquired; *error* ends it."""
         ...
 
@@ -51,41 +52,51 @@ _here: Callable[[], _LookedUp] = partial(of_thread, object(), _LookedUp)
 
 
 class Block:
-    """What leaves one block.
+    """One block.
 
     Attributes:
         lock: what is entered; None when the look-up was made on the class, as exit stacks do.
-        owner: who entered; None when nobody has by this block.
+        owner: who entered; None for an object without owners.
+        entered: whether it was entered.
+        got: what it acquired, unless *lock* knows that by the owner.
         given_away: whether what it acquired is another process' to release.
+        handle: a weak reference to an object that lives until the block is left.
+        watch: another one, which tells when it is left without a release; None for most blocks.
     """
 
-    __slots__ = ("__weakref__", "given_away", "lock", "owner")
+    __slots__ = ("__weakref__", "entered", "given_away", "got", "handle", "lock", "owner", "watch")
 
     def __init__(self, lock: Entered | None) -> None:
         self.lock = lock
         self.owner: Owner | None = None
-        self.given_away = False
+        self.entered = self.given_away = False
+        self.got: Any = None
+        self.handle: Callable[[], object] = weakref.ref(self)
+        self.watch: object = None
 
     def __repr__(self) -> str:
-        return f"<the end of a block of {self.lock!r}>" if self.lock else "<the end of a block>"
+        return "<a block>" if self.lock is None else f"<a block of {self.lock!r}>"
 
-    def __call__(self, *args: Any) -> None:
-        """Leave the block; as a method of the class it is given the lock, too."""
-        lock: Entered = self.lock or args[0]
-        return lock.leave(self, args[-2])
+
+def _leave(block: Block, *args: Any) -> object:
+    """Leave *block*; as a method of the class it is given the lock, too."""
+    lock: Entered = args[0] if block.lock is None else block.lock
+    return lock.leave(block, args[-2])
 
 
 class Exit:
-    """The ``__exit__`` of a class of locks: each look-up gives a block of its own."""
+    """The ``__exit__`` of a class of locks: each look-up gives the end of a new block."""
 
-    def __get__(self, lock: Entered | None, kind: type[Entered] | None = None) -> Block:
-        """Return a new block."""
+    def __get__(self, lock: Entered | None, kind: type[Entered] | None = None) -> partial[object]:
+        """Return the end of a new block."""
         block = Block(lock)
+        end = partial(_leave, block)
+        block.handle = until_left(end, block)
         _here().newest = weakref.ref(block)
-        return block
+        return end
 
 
-def entered(lock: Entered) -> weakref.ref[Block] | None:
+def entered(lock: Entered) -> Block | None:
     """Return the block that the running ``__enter__`` of *lock* is for; None if called by hand."""
     here = _here()
     newest = here.newest
@@ -93,6 +104,16 @@ def entered(lock: Entered) -> weakref.ref[Block] | None:
         return None
     here.newest = None
     block = newest()
-    if block is None or block.owner is not None or (block.lock or lock) is not lock:
+    if block is None or block.entered or (block.lock is not None and block.lock is not lock):
         return None
-    return newest
+    block.entered = True
+    return block
+
+
+def give_away(handles: Sequence[Callable[[], object]]) -> None:
+    """Note that the blocks of *handles* are not to release what they acquired."""
+    for handle in handles:
+        kept = handle()
+        block: object = kept.args[0] if isinstance(kept, partial) else kept
+        if isinstance(block, Block):
+            block.given_away = True

@@ -9,15 +9,17 @@ from interlock._core.objects.meeting import MOST
 from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import wants_with
 from interlock.options import check_number, check_timeout
-from interlock.sync.block import Block, Exit
+from interlock.sync.block import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from functools import partial
     from types import TracebackType
 
     from interlock._core.objects.condition import Condition as CoreCondition
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
+    from interlock.sync.block import Block
     from interlock.sync.hold import Hold
     from interlock.sync.lock import Lock
 
@@ -27,8 +29,10 @@ T = TypeVar("T")
 class _ExitOfLock:
     """The ``__exit__`` of a condition: its lock's."""
 
-    def __get__(self, condition: Condition | None, kind: type[Condition] | None = None) -> Block:
-        """Return a new block of the lock."""
+    def __get__(
+        self, condition: Condition | None, kind: type[Condition] | None = None
+    ) -> partial[object]:
+        """Return the end of a new block of the lock."""
         del kind
         return Exit().__get__(None if condition is None else condition.lock)
 

@@ -26,7 +26,7 @@ from interlock.errors import (
     NotHeldError,
 )
 from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
-from interlock.sync.block import Block
+from interlock.sync.block import Exit, entered, give_away
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
+    from interlock.sync.block import Block
 
 
 @wants_with
@@ -243,9 +244,7 @@ class Hold:
 
     def _give_away(self, handles: Sequence[Callable[[], object]]) -> None:
         """Note that nothing here is to release it."""
-        for handle in handles:
-            if isinstance(block := handle(), Block):
-                block.given_away = True
+        give_away(handles)
         self._end()
 
     def end_within(self, seconds: float) -> None:
@@ -259,16 +258,33 @@ class Hold:
         self._give_away(handles)
 
     def __enter__(self) -> Self:
-        self._hold.hand(weakref.ref(self), alone=False)
+        block = entered(self)
+        if block is None:
+            self._hold.hand(weakref.ref(self), alone=False)
+        else:
+            self.keep_for(block)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._released:
+    def keep_for(self, block: Block) -> None:
+        """Keep it until *block* is left; not for users."""
+        if self._claim is not None:
+            self._claim.over = True
+        self._hold.hand(block.handle)
+
+    if TYPE_CHECKING:
+
+        def __exit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+    else:
+        __exit__ = Exit()
+
+    def leave(self, block: Block | None, error: BaseException | None) -> None:
+        """Release it at the end of *block*, in any thread that leaves it; not for users."""
+        if self._released or (block is not None and block.given_away):
             return
         if self._claim is not None:
             self._claim.over = True

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
+    from interlock.sync.block import Block
 
 
 _WRITE = "with semaphore.acquire() as permit:"
@@ -203,13 +204,15 @@ class LeasedSemaphore:
         limit = check_timeout(blocking=True, timeout=timeout)
         return Trying(partial(self._try, n, limit, lease))
 
-    def _try(self, n: int, limit: float, lease: Duration | None) -> Permit:
-        """Take *n* permits for a block, or return an empty permit."""
+    def _try(self, n: int, limit: float, lease: Duration | None, block: Block | None) -> Permit:
+        """Take *n* permits for *block*, or return an empty permit."""
         request, made = self._request(n, limit, lease)
         taken: list[Permit] = []
 
         def keep(permit: core_permit.Permit) -> Permit:
             taken.append(made(permit))
+            if block is not None:
+                taken[0].keep_for(block)
             return taken[0]
 
         try:

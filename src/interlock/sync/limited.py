@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from interlock._misuse import wants_with
@@ -46,7 +45,6 @@ class Limited:
         self._timeout = _timeout
         self._lease = _lease
         self._semaphore: LeasedSemaphore | None = None
-        self._blocks: weakref.WeakKeyDictionary[Block, Permit] = weakref.WeakKeyDictionary()
         self._by_hand: list[Permit] = []
 
     def __repr__(self) -> str:
@@ -70,9 +68,9 @@ class Limited:
                 _ = permit.__enter__()
                 result = checked_result(function(*args, **kwargs), function)
             except BaseException as error:
-                permit.__exit__(type(error), error, None)
+                permit.leave(None, error)
                 raise
-            permit.__exit__(None, None, None)
+            permit.leave(None, None)
             return result
 
         return call
@@ -116,16 +114,16 @@ class Limited:
         return self._named().acquired_permits()
 
     def __enter__(self) -> Permit:
-        looked_up = entered(self)
+        block = entered(self)
         permit = self.acquire()
         try:
-            block = None if looked_up is None else looked_up()
             if block is None:
                 self._by_hand.append(permit)
             else:
-                self._blocks[block] = permit
+                permit.keep_for(block)
+                block.got = permit
         except BaseException as error:
-            permit.__exit__(type(error), error, None)
+            permit.leave(None, error)
             raise
         return permit
 
@@ -142,12 +140,13 @@ class Limited:
 
     def leave(self, block: Block, error: BaseException | None) -> None:
         """Give back what *block* acquired, in any thread that leaves it; not for users."""
-        permit = self._blocks.pop(block, None)
+        permit: Permit | None = block.got
         if permit is None:
             if not self._by_hand:
                 raise NotHeldError(f"no block of {self!r} is open", name=self._template)
             permit = self._by_hand.pop()
-        permit.__exit__(None if error is None else type(error), error, None)
+        block.got = None  # it may refer to the block
+        permit.leave(block, error)
 
     def _named(self) -> LeasedSemaphore:
         if self._semaphore is None:

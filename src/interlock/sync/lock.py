@@ -159,9 +159,8 @@ class Lock:
 
     def __enter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
-        looked_up = entered(self)
+        block = entered(self)
         owner = self._fixed_owner or current_owner()
-        block = None if looked_up is None else looked_up()
         if block is not None:
             block.owner = owner
         if driver.unclaimed.entries:
@@ -173,10 +172,10 @@ class Lock:
         try:
             hold = driver.perform(step)
             if hold is not None:
-                if block is None or looked_up is None:
+                if block is None:
                     self._enter_by_hand(owner, hold)
                 else:
-                    hold.hand(looked_up)
+                    hold.hand(block.handle)
                 return Hold(driver, hold)
         except BaseException as error:
             self._undo(step, hold, error)
@@ -223,8 +222,8 @@ class Lock:
         seconds = self._lease if lease is None else lease_of(lease, self.driver)
         return Trying(partial(self._try, limit, seconds))
 
-    def _try(self, limit: float, lease: float | None) -> Hold:
-        """Acquire for a block, or return an empty hold."""
+    def _try(self, limit: float, lease: float | None, block: Block | None) -> Hold:
+        """Acquire for *block*, or for one that is entered by hand, or return an empty hold."""
         driver, owner = self.driver, self._fixed_owner or current_owner()
         if driver.unclaimed.entries:
             self._release_unclaimed(owner, limit)
@@ -235,7 +234,7 @@ class Lock:
             hold = driver.perform(step)
             if hold is not None:
                 face = Hold(driver, hold)
-                hold.hand(weakref.ref(face))
+                hold.hand(weakref.ref(face) if block is None else block.handle)
                 return face
         except BaseException as error:
             self._undo(step, hold, error)

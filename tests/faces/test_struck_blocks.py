@@ -1,0 +1,96 @@
+"""A Ctrl-C anywhere between the beginning and the end of a block, also if its traceback is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.interrupting import Blow
+from tests.support.servers import wait_until
+
+import interlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from interlock import Client
+
+LEASE = 3.0
+"""Seconds. What a strike leaves to the renewal thread is given back within a third of it."""
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Client]:
+    """Return a client whose permits are set."""
+    with interlock.connect(redis_url, lease=LEASE) as client:
+        assert client.semaphore("plain").try_set_permits(3)
+        assert client.leased_semaphore("leased").try_set_permits(3)
+        with client.limited("limited", 3):
+            pass  # this sets its number
+        yield client
+
+
+def blocks(client: Client) -> dict[str, Callable[[], Any]]:
+    """Return what makes each kind of block."""
+    lock, plain = client.lock("lock"), client.semaphore("plain")
+    leased, limited = client.leased_semaphore("leased"), client.limited("limited", 3)
+    return {
+        "lock": lambda: lock,
+        "lock-trying": lambda: lock.trying(timeout=5),
+        "semaphore": lambda: plain,
+        "semaphore-trying": lambda: plain.trying(timeout=5),
+        "permit-trying": lambda: leased.trying(timeout=5),
+        "limited": lambda: limited,
+    }
+
+
+NAMES = ["lock", "lock-trying", "semaphore", "semaphore-trying", "permit-trying", "limited"]
+
+
+@pytest.mark.filterwarnings("ignore:hold of:interlock.MisuseWarning")
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
+@pytest.mark.parametrize("kept", [False, True], ids=["", "traceback-kept"])
+@pytest.mark.parametrize("name", NAMES)
+def test_ctrl_c_anywhere_in_a_block(client: Client, name: str, kept: bool) -> None:
+    """Wherever it strikes, the lock is free again soon, and so is each permit."""
+    make = blocks(client)[name]
+    lock, plain = client.lock("lock"), client.semaphore("plain")
+    leased, limited = client.leased_semaphore("leased"), client.limited("limited", 3)
+
+    def free() -> bool:
+        whole = plain.available_permits() == leased.available_permits() == 3
+        return whole and limited.available() == 3 and not lock.locked()
+
+    with make():
+        pass  # the server knows the scripts from now on
+    blow = Blow(1, returns=False)
+    while blow.struck:
+        errors: list[KeyboardInterrupt] = []
+        try:
+            with blow, make():
+                pass
+        except KeyboardInterrupt as error:
+            errors += [error] if kept else []
+        wait_until(free, 30, f"{blow} leaves nothing")
+        del errors
+        blow = blow.next()
+    assert blow.at > 30
+
+
+def test_ctrl_c_in_a_release_of_a_semaphore(client: Client) -> None:
+    """Wherever it strikes after the first instruction, the release is carried through."""
+    plain = client.semaphore("plain")
+    plain.acquire()
+    plain.release()
+    blow = Blow(2, returns=False)  # at the first one the release has not begun
+    while blow.struck:
+        plain.acquire()
+        try:
+            with blow:
+                plain.release()
+        except KeyboardInterrupt:
+            pass
+        wait_until(lambda: plain.available_permits() == 3, 30, f"{blow} loses no permit")
+        blow = blow.next()
+    assert blow.at > 30
