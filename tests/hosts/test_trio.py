@@ -426,3 +426,52 @@ def test_a_block_that_tries(redis_url: str) -> None:
             assert not hold
 
     trio.run(main)
+
+
+def test_a_lock_is_watched(redis_url: str) -> None:
+    """A watch tells trio's tasks of holders in other clients, by iterating and by a callback."""
+
+    async def main() -> None:
+        told: list[str] = []
+        happened = {"acquired": trio.Event(), "released": trio.Event()}
+
+        def note(change: interlock.Change) -> None:
+            told.append(change.what)
+            happened[change.what].set()
+
+        with interlock.connect(redis_url) as other:
+            async with (
+                interlock.trio.connect(redis_url) as client,
+                client.watch("name", every=0.05) as watch,
+                watch.observe(note),
+            ):
+                lock = other.lock("name", owner="anyone")
+                assert lock.acquire()
+                assert (await anext(watch)).what == "acquired"
+                await happened["acquired"].wait()
+                lock.release()
+                assert (await anext(watch)).what == "released"
+                await happened["released"].wait()
+        assert told == ["acquired", "released"]
+
+    run(main)
+
+
+def test_a_waiting_watch_ends_with_its_scope(redis_url: str) -> None:
+    """A cancel scope ends the wait for a change, and the watch can go on."""
+
+    async def main() -> None:
+        with interlock.connect(redis_url) as other:
+            async with (
+                interlock.trio.connect(redis_url) as client,
+                client.watch("name", every=0.05) as watch,
+            ):
+                with trio.move_on_after(0.2) as scope:
+                    await anext(watch)
+                assert scope.cancelled_caught
+                lock = other.lock("name", owner="anyone")
+                assert lock.acquire()
+                assert (await anext(watch)).what == "acquired"
+                lock.release()
+
+    run(main)

@@ -10,7 +10,9 @@ import redis
 from interlock._core.model.readers import ENTRIES, declaring
 from interlock._core.scripts.script import text_of
 from interlock._core.scripts.source import MESSAGES, sent
-from interlock.testing.redis_model import ModelError
+
+# Not from redis_model: without the extra `testing` there is no Lua.
+from interlock.testing._model_keyspace import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,5 @@
-# The Lua scripts, and the modules that only a text names.
+"""Names the Lua scripts, and the modules that only a text names."""
+
 from PyInstaller.utils.hooks import collect_data_files
 
 datas = collect_data_files("interlock")
