@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.locks import lock_base
+from interlock._core.locks import known_lock, lock_base
 from interlock._core.upkeep import session, watchdog
 from interlock._drivers import aio, threads
 from interlock._embedded import EmbeddedServer
@@ -54,7 +54,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
     It is luck whether a server gets the processor in time.
     """
-    for module in (lock_base, session, threads):
+    for module in (known_lock, lock_base, session, threads):
         monkeypatch.setattr(module, "GRACE", PATIENCE)
     monkeypatch.setattr(watchdog, "TELL_WITHIN", PATIENCE)
     monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (PATIENCE,))

@@ -40,6 +40,11 @@ MONITORING = {"exporter", "otel", "prometheus"}
 
 TESTED_BY = {
     # Locks, where the behaviour is a folder and the core file is played by its simulated tests.
+    "_core/locks/kept_commands.py": "core/test_repeating.py",
+    "_core/locks/known_lock.py": "core/test_lock_base.py",
+    "_core/model/readers.py": "links/test_touched_keys.py",
+    "_drivers/protocol.py": "testing/test_simulated_faces.py",
+    "_links/poster.py": "links/test_spare_key.py",
     "_core/locks/doubt.py": "faults/test_fault_late_copies.py",
     "_core/locks/composite.py": "composite/test_composite_simulated.py",
     "_core/locks/multi_lock.py": "composite/test_multi_lock.py",

@@ -7,7 +7,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Never
 
-from interlock._core.locks.lock_base import LockBase, name_holder
+from interlock._core.locks.known_lock import name_holder
+from interlock._core.locks.lock_base import LockBase
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.tasks import current_owner
 from interlock._hints import LOCK_NAMES, hints, unknown_arguments

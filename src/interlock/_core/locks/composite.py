@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from interlock._core.insight.events import tell_loss
-from interlock._core.locks.lock_base import not_acquired, not_held
+from interlock._core.locks.known_lock import not_acquired, not_held
 from interlock._core.model.effects import Eval, Gather, RunOn, Wait, Whole, ended, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, State
 from interlock._core.scripts.lock import LockStatus

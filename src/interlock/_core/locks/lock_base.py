@@ -2,8 +2,9 @@
 
 Acquire, re-enter, release, extend, and the undo of each.
 
-Begin with `Acquire` and `Release`, the two operations. `Reenter` goes one deeper. `LockBase`, above
-them, has their parts. The functions below them do what is left when an operation ends.
+Begin with `Acquire`, `Reenter`, which goes one deeper, and `Release`: the operations. `LockBase`,
+below them, has their parts. The functions at the end do what is left when an operation ends.
+`KnownLock`, in a file of its own, asks the server and frees a lock by force.
 
 Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours
 tells the script which depth to reach. So an acquire or release may be repeated any number of times.
@@ -42,666 +43,38 @@ Source: RLock, Redisson 4.7.0.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Literal, Self
 
 from interlock._core.insight.events import tell_loss
-from interlock._core.insight.forced_note import ask_why, leave_note, leave_notes, take_note_back
+from interlock._core.insight.forced_note import ask_why
 from interlock._core.locks.doubt import end_doubt
+from interlock._core.locks.kept_commands import KeptCommands
+from interlock._core.locks.known_lock import KnownLock, not_held
 from interlock._core.model.effects import NEVER, Step, Wait, failing, undoing
-from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
+from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner
 from interlock._core.model.replication import Replication
 from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
 from interlock._core.scripts.lock import lock_release, stand_in_queue
 from interlock._core.scripts.script import Grant, Refusal
-from interlock._core.upkeep.idempotency import once
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
-    AcquireTimeoutError,
     ClosedError,
     HoldLostError,
     InterlockError,
-    NotHeldError,
     ReentryError,
     ServerUnavailableError,
-    WrongTypeError,
 )
-from interlock.options import check_flag, check_lease, check_name
+from interlock.options import check_lease
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from interlock._core.model.effects import Eval, Op
     from interlock._core.queue.waiters import Place
-    from interlock._core.scripts.lock import LockStatus
     from interlock._core.upkeep.session import Session
     from interlock.options import ReplicaPolicy
 
 _FIRST_LOOK, _LONGEST_LOOK = 0.001, 0.05
 """Seconds between two looks at an acquire by another thread of the same owner: first and last."""
-
-
-class _Kept:
-    """The commands that a holder sends for a lock each time.
-
-    Attributes:
-        client_id, number: the parts of its holder id.
-        holder, lease: the holder id and the lease of the holds that these commands serve.
-        acquire: the first try, if nobody waits here.
-        waiting: the tries of a client that stands in the server's queue, by whether others wait
-            here, and whether it stands in the holder's name.
-        renewal: what keeps its hold for another lease; None until it is needed.
-        release: the release from depth 1.
-    """
-
-    __slots__ = (
-        "acquire",
-        "client_id",
-        "holder",
-        "lease",
-        "number",
-        "release",
-        "renewal",
-        "waiting",
-    )
-
-    def __init__(
-        self,
-        client_id: str,
-        number: int,
-        hold: Hold,
-        acquire: Eval[Grant | float],
-        release: Eval[int],
-    ) -> None:
-        self.client_id = client_id
-        self.number = number
-        self.holder = hold.holder
-        self.lease = hold.lease
-        self.acquire = acquire
-        self.release = release
-        self.renewal: Eval[list[bool]] | None = None
-        self.waiting: dict[tuple[bool, bool], Eval[Grant | float]] = {}
-
-    def serves(self, hold: Hold) -> bool:
-        """Return whether these commands acquire and release *hold*."""
-        return self.holder == hold.holder and self.lease == hold.lease
-
-
-class LockBase(ABC):
-    """One lock for one client. Its only state is the encoded commands that it sends again.
-
-    Args:
-        session: the client's state.
-        name: what the user calls it.
-        reentrant: whether its owner may take it again.
-
-    Attributes:
-        kind: what messages call it.
-        renewal: returns the script that renews holds of this kind.
-        channel: where a release is announced.
-        queue: the channel for which local waiters queue; most often the same.
-        hold_key: the key of its holds in the client's table.
-    """
-
-    kind: str
-    renewal: Renewal
-    channel: str
-    queue: str
-    hold_key: object
-    composite: Literal[False] = False
-    repeats: bool = False
-    """Whether an owner sends the same commands for it each time."""
-
-    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
-        self.name = check_name(name)
-        self.key = session.key(self.name)
-        self.hold_key = self.key
-        self.reentrant = check_flag(reentrant, "reentrant")
-        self.session = self._session = session
-        self._kept: _Kept | None = None
-        self._last_holder = ""
-        # Python 3.11 looks up an attribute of the class anew each time.
-        self._renewal = self.renewal
-
-    # What a kind of lock supplies.
-
-    @abstractmethod
-    def acquire_script(
-        self, hold: Hold, lease: float, depth: int, deadline: float
-    ) -> Eval[Grant | float]:
-        """Return the script that takes *hold* to *depth*.
-
-        If another owner holds the lock, the script tells how long that owner may keep it.
-        """
-        ...
-
-    @abstractmethod
-    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*.
-
-        At 0 it frees the lock, and tells the waiters.
-        """
-        ...
-
-    @abstractmethod
-    def _force_release_script(self) -> Eval[bool]:
-        """Return the script that frees the lock, no matter who holds it."""
-        ...
-
-    @abstractmethod
-    def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
-        """Return the script that tells who holds the lock."""
-        ...
-
-    # What the faces call.
-
-    def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Step[Hold | None]:
-        """Acquire for *owner*, waiting until *deadline*.
-
-        Args:
-            owner: who will hold it.
-            deadline: on the session's clock; if it has passed, there is one try.
-            lease: seconds, or None for a hold that the watchdog renews.
-
-        Returns:
-            The hold, or None when *deadline* came first.
-
-        Raises:
-            ReentryError: it is not reentrant and *owner* holds it.
-            HoldLostError: a re-entry found that the hold is lost.
-            ServerUnavailableError: the server gave no usable answer in time.
-            WrongTypeError: the key holds something else.
-            ReplicationError: too few replicas have it, and they are required.
-
-        Cost:
-            One round trip when it is free or *owner*'s. While waiting, one per message of the
-            channel and per poll cap, for the whole process. With `Options.replicas`, the time until
-            the replicas acknowledge comes on top.
-
-        Source:
-            RLock.lock and tryLock.
-        """
-        # Made without `__init__`: a call of that costs as much as the object.
-        step = Acquire()
-        step.lock, step.owner, step.deadline, step.lease = self, owner, deadline, lease
-        step.sent_at = 0.0
-        step.outcome = step.again = step.result = None
-        return step
-
-    def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
-        """Return the error for an owner that did not get it in *timeout* seconds.
-
-        One round trip asks who holds it.
-        """
-        call = self._query_script(self._session.clock() + GRACE / 2)
-        try:
-            status = yield from call
-        except (ServerUnavailableError, WrongTypeError):
-            holder = None
-        else:
-            holder = next(iter(status.holders), None)
-        return not_acquired(self.kind, self.name, timeout, holder, self._session)
-
-    def release(self, owner: Owner) -> Step[None]:
-        """Go down by one depth; free the lock at 0.
-
-        Raises:
-            NotHeldError: *owner* does not hold it; nothing was changed.
-            HoldLostError: it was lost before.
-            ServerUnavailableError: no reply. The hold is no longer renewed, and the release may be
-                tried again.
-
-        Cost:
-            One round trip.
-
-        Source:
-            RLock.unlock.
-        """
-        session = self.session
-        try:
-            hold = session.holds.table[self.hold_key, owner.identity]
-        except KeyError:
-            return Refused(not_held(self.kind, self.name, owner.label))
-        # Some kinds of lock may hand over to a waiter. Without waiters this saves a call.
-        if self.queue in session.waiters.queues:
-            return self.release_hold(hold)
-        return Release().of(session, hold)
-
-    def release_hold(self, hold: Hold) -> Step[None]:
-        """Go down by one depth in *hold*, no matter who asks; errors as for `release`."""
-        return Release().of(self._session, hold)
-
-    def extend(self, owner: Owner, lease: float) -> Op[None]:
-        """Extend the hold of *owner* to at least *lease* seconds from now.
-
-        Cost and further errors are those of the function `extend`.
-
-        Raises:
-            NotHeldError: *owner* does not hold it.
-        """
-        yield from extend(self._session, self.mine(owner), lease)
-
-    def force_release(self) -> Op[bool]:
-        """Free the lock, no matter who holds it.
-
-        Returns:
-            True when it was locked.
-
-        Cost:
-            Two round trips, three if another client holds it; one if nobody does.
-
-        Source:
-            RLock.forceUnlock.
-        """
-        session = self._session
-        held = self._held_here()
-        if not (yield from self.leave_notes(held)):
-            for hold in held:
-                session.lose(hold, hold.gone_reason(session.clock()))
-            return False
-        call = once(session, self.key, self._force_release_script())
-        # A copy whose reply was lost may have freed it, so that the next one found nothing.
-        released = bool((yield from session.persist(call))) or call.unknown > 0
-        for hold in held:
-            session.lose(hold, "force-released")
-        if released:
-            session.events.force_released(self.name, self.kind)
-        return released
-
-    def leave_notes(self, held: Sequence[Hold]) -> Op[bool]:
-        """Leave notes for the holders, who are about to lose it by force, except for *held*.
-
-        Returns:
-            True if it is locked.
-        """
-        status = yield from self.status()
-        if status.remaining is None:
-            return False
-        ours = {hold.holder for hold in held}
-        others = [holder for holder in status.holders if holder not in ours]
-        # A holder hears of it before its lease ends. No later loss must be explained by the note.
-        yield from leave_notes(self._session, self.key, others, status.remaining)
-        return True
-
-    def _held_here(self) -> list[Hold]:
-        """Return the holds of this client that a script loses if it frees the lock now.
-
-        A PENDING hold may be granted after the script has run. It must not be taken for one that
-        the script freed.
-        """
-        return [hold for hold in self.session.holds.of_key(self.key) if hold.state is not PENDING]
-
-    def force_release_of(self, holder: str, reason: str) -> Op[bool]:
-        """Free the lock if *holder* holds it, and tell that holder the *reason*.
-
-        Returns:
-            True if *holder* held it, or may have held it, because a reply was lost.
-
-        Cost:
-            Three round trips. One if *holder* does not hold the lock. One
-            more takes the note back if the hold ended meanwhile.
-        """
-        session = self._session
-        depth = (yield from self.status()).holders.get(holder, 0)
-        if not depth:
-            return False
-        yield from leave_note(session, self.key, holder, reason)
-        hold = Hold(self, Owner("an operator"), holder, session.options.lease)
-        hold.found(depth)
-        call = self.release_script(hold, 0)
-        released = bool((yield from session.persist(call))) or call.unknown > 0
-        for mine in session.holds.of_key(self.key):
-            if mine.holder == holder and mine.state is not PENDING:
-                mine.explain(reason)
-                session.lose(mine, "force-released")
-        if released:
-            session.events.force_released(self.name, self.kind, holder, reason)
-        else:
-            yield from take_note_back(session, self.key, holder, reason)
-        return released
-
-    def status(self) -> Op[LockStatus]:
-        """Ask who holds it, how deep and for how long; one round trip."""
-        return (yield from self._session.persist(self._query_script()))
-
-    def query(self) -> Eval[LockStatus]:
-        """Return the script that tells who holds it, to be answered within one round trip."""
-        return self._query_script(self._session.clock() + GRACE)
-
-    def depth_of(self, owner: Owner) -> Op[int]:
-        """Return how deep *owner* holds it, as the server says.
-
-        If *owner* does not hold it, the answer is 0, and there is no round trip.
-        """
-        hold = self._session.holds.get(self.hold_key, owner)
-        if hold is None or hold.state is not HELD:
-            return 0
-        status = yield from self.status()
-        depth = status.holders.get(hold.holder, 0)
-        if depth == 0 and hold.state is HELD:
-            self._session.lose(hold, hold.gone_reason(self._session.clock()))
-        return depth
-
-    # What is known here.
-
-    @property
-    def sort_key(self) -> tuple[str, str, str]:
-        """Return what tells this lock from all others; multi locks take locks in this order."""
-        return (self.session.database, self.key, self.kind)
-
-    @property
-    def stands_in_queue(self) -> bool:
-        """Return whether clients that wait for it stand in a queue on the server."""
-        return self._session.queues_for(self.key)
-
-    def hold_of(self, owner: Owner) -> Hold | None:
-        """Return *owner*'s hold as known locally, even if it is lost."""
-        hold = self._session.holds.table.get((self.hold_key, owner.identity))
-        return None if hold is None or hold.state in (PENDING, ENDED) else hold
-
-    def mine(self, owner: Owner) -> Hold:
-        """Return *owner*'s hold.
-
-        Raises:
-            NotHeldError: there is none.
-        """
-        hold = self._session.holds.get(self.hold_key, owner)
-        if hold is None or hold.state is PENDING:
-            raise not_held(self.kind, self.name, owner.label)
-        return hold
-
-    # One try: a hold, the script that asks for it, and `accept`, which takes the answer. None of
-    # these methods waits.
-
-    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Create a hold. It is not in the table yet.
-
-        It must be there before anything is sent for it.
-        """
-        session, kept = self.session, self._kept
-        if kept is not None and kept.number == owner.number and kept.client_id is session.client_id:
-            holder = kept.holder
-        else:
-            holder = self._holder(owner)
-        if lease is not None:
-            return Hold(self, owner, holder, check_lease(lease))
-        return Hold(self, owner, holder, session.options.lease, self._renewal)
-
-    def _holder(self, owner: Owner) -> str:
-        """Return the holder id for a new hold of *owner*."""
-        return self.session.holder(owner)
-
-    def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        """Return the script that tries to get *hold*. It may be shared: do not change it.
-
-        The encoded command is kept for an owner that takes this lock again and again.
-        """
-        kept = self._kept
-        if (
-            kept is not None
-            and kept.holder == hold.holder
-            and kept.lease == hold.lease
-            and deadline == NEVER
-            and self.queue not in self.session.waiters.places
-        ):
-            return kept.acquire
-        call = self._request(hold, deadline, now)
-        if self.repeats and deadline == NEVER and call.replication is None:
-            # Most locks are taken once. This is worth its memory only for an owner that comes
-            # again.
-            if self._last_holder == hold.holder and not (kept and kept.serves(hold)):
-                self._keep(hold, call)
-            self._last_holder = hold.holder
-        return call
-
-    def _keep(self, hold: Hold, call: Eval[Grant | float]) -> None:
-        """Keep the commands of the owner of *hold*, unless it has drawn a new number meanwhile."""
-        owner, client_id = hold.owner(), self.session.client_id
-        if owner is None:
-            return
-        number = owner.number
-        if self._holder(owner) == hold.holder:
-            first = self.acquire_script(hold, hold.lease, 1, NEVER) if call.queued else call
-            self._kept = _Kept(client_id, number, hold, first, self.release_script(hold, 0))
-
-    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        """Return the script that tries to get *hold*, for an owner that waits until *deadline*."""
-        call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
-        place = self.session.waiters.places.get(self.queue)
-        if place is not None and deadline > now:
-            # If others wait here, the client stays in the queue when this waiter gets the lock.
-            more = not self.session.waiters.alone(self.queue)
-            starts = self.starts(hold, more=more)
-            if starts:
-                hold.stand()
-            place.stand(more, hold.holder if starts else "")
-            keep = QUEUE_KEPT * self.session.options.poll_cap
-            stand_in_queue(call, place.client, place.queue, more=more, keep=keep, starts=starts)
-        call.patient = True
-        if self.session.replicas is not None:
-            require_replicas(call, hold, self.session.replicas)
-        return call
-
-    def starts(self, hold: Hold, *, more: bool) -> bool:
-        """Return whether the client is to stand in the server's queue in the name of *hold*.
-
-        Then a release may make *hold* the holder, which starts without asking.
-        """
-        del hold, more
-        return False
-
-    @staticmethod
-    def answer_by(deadline: float, sent_at: float) -> float:
-        """Return the deadline for further tries.
-
-        A single try, too, has time for a second one, in case its connection is stale.
-        """
-        return deadline if deadline > sent_at else sent_at + GRACE
-
-    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
-        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
-        if type(answer) is not Grant:  # `isinstance` is a call
-            hold.uncount_try()
-            if type(answer) is Refusal:
-                hold.refused(sent_at, answer.at)
-            return False
-        session = self.session
-        clock = session.clock
-        if not hold.grant(answer.token, sent_at, clock()):
-            return False
-        session.watchdog.watch(hold)
-        if session.holds.observer is not None:
-            session.holds.observer.acquired(hold, sent_at)
-        return True
-
-    def may_overtake(self, hold: Hold, deadline: float) -> bool:
-        """Return whether to try for *hold* before queueing."""
-        del hold
-        return may_overtake(self.session, self.queue, deadline)
-
-    # The steps after a first try that was not enough. A red lock runs them for many at once.
-
-    def is_live(self, hold: Hold) -> bool:
-        """Return whether an acquire by the owner of *hold* is a re-entry."""
-        if hold.state is PENDING:
-            raise ReentryError(
-                f"{self.kind} {self.name!r} is just being acquired by the same owner",
-                name=self.name,
-            )
-        if hold.state is HELD and hold.lost(self._session.clock()):
-            self._session.lose(hold, hold.expiry_reason())
-        if hold.state is LOST and hold.inside() and not hold.ran_out():
-            # The owner must hear of the loss.
-            raise lost(hold, "; release it before you acquire it again")
-        if hold.state is HELD:
-            return True
-        # Another thread's release of it may still be under way.
-        renumber_owner(hold)
-        return False
-
-    def go_on(
-        self,
-        hold: Hold,
-        owner: Owner,
-        deadline: float,
-        sent_at: float,
-        outcome: Grant | float | BaseException | None,
-    ) -> Op[Hold | None]:
-        """Continue an acquire after its first try; results and errors as for `acquire`.
-
-        This is `undoing`, inlined. Many owners may wait here, and one generator less saves memory
-        for each.
-
-        Args:
-            hold: the hold that is acquired, PENDING.
-            owner: who acquires it.
-            deadline: as in `acquire`.
-            sent_at: when the first try was sent.
-            outcome: its answer, or how it failed; None if there was no try.
-        """
-        ended_by: BaseException | None = None
-        self._session.events.begin_wait(self, hold, sent_at)
-        place = self._session.waiters.places.get(self.queue)
-        if place is not None and isinstance(outcome, float):
-            place.left = outcome
-        try:
-            try:
-                if outcome is None or (isinstance(outcome, float) and hold.state is PENDING):
-                    op = self._wait(hold, deadline)
-                else:
-                    op = self._after_first_try(hold, deadline, sent_at, outcome)
-                outcome = None
-                taken = yield from op
-                if taken:
-                    # Usually no place is left. One is if others gave up during a hand-over.
-                    yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                ended_by = error
-                if hold.entered_again():
-                    # `Acquire.rest` goes down by one. Others of the same owner keep the hold.
-                    yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
-                else:
-                    yield from self._undo(hold, owner, error)
-                raise
-            if taken:
-                return hold
-            yield from self._undo(hold, owner, None)
-            return None
-        finally:
-            self._session.events.end_wait(hold, ended_by)
-            ended_by = None  # the error refers to this frame
-            self.unreserve(hold)
-
-    def _undo(self, hold: Hold, owner: Owner, error: BaseException | None) -> Op[None]:
-        """Undo as `undo_acquire` does, and give up the place in the server's queue."""
-        session = self._session
-        prompt_until = session.clock() + GRACE / 2
-        if hold.placed:
-            owner.renumber()  # giving up the place releases what its claim has made of it
-        yield from undo_acquire(session, hold, owner, error)
-        silent = session.clock() >= prompt_until
-        yield from leave_queue(
-            session, self.queue, self.leave_script, error, later=silent, hold=hold
-        )
-
-    def leave_script(self, place: Place) -> Eval[int]:
-        """Return the script that gives up *place*, and passes on a claim that it got."""
-        return lock_release(
-            *(self.key, place.holder or f"{place.client}:0", 0, self.session.publish, self.queue),
-            leaving=(place.client,),
-        )
-
-    def unreserve(self, hold: Hold) -> None:
-        """Remove *hold* from the table if it is still PENDING.
-
-        Every end of an acquire calls this. Otherwise its owner would get ReentryError for ever.
-        """
-        if hold.state is PENDING:
-            self._session.holds.end(hold)
-
-    def _after_first_try(
-        self,
-        hold: Hold,
-        deadline: float,
-        sent_at: float,
-        outcome: Grant | float | BaseException,
-    ) -> Op[bool]:
-        """Go on after the *outcome* of the first try; return whether *hold* is held."""
-        if isinstance(outcome, InterlockError) and hold.unanswered:
-            hold.failed(outcome)
-        if isinstance(outcome, ServerUnavailableError) and hold.state is PENDING:
-            call = self._request(hold, deadline, sent_at)
-            answer = yield from self._session.again(call, outcome, hold)
-            if self.accept(hold, sent_at, answer):
-                return True
-        elif isinstance(outcome, BaseException):
-            raise outcome
-        else:
-            answer = outcome
-        _ = yield from self._not_held(hold, answer, deadline)
-        return (yield from self._wait(hold, deadline))
-
-    def _make_place(self, deadline: float) -> None:
-        """Prepare a place in the queue; a single try, whose *deadline* is now, has none."""
-        session = self._session
-        if self.stands_in_queue and session.clock() < deadline:
-            session.waiters.place_for(self.queue, session.client_id)
-
-    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        """Try until *hold* is held or *deadline* passes, after a first try or without one."""
-        return wait_in_queue(
-            self._session, self.queue, deadline, hold.lease, self._try, hold, deadline
-        )
-
-    def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
-        """Ask the server once.
-
-        Return None if *hold* is held now, else how long another owner may keep the lock.
-        """
-        if hold.state is not PENDING and hold.depth > 0:
-            return None  # it was handed over
-        session = self._session
-        sent_at = session.clock()
-        call = self._request(hold, deadline, sent_at)
-        answer = yield from session.persist(call, hold)
-        if self.accept(hold, sent_at, answer):
-            place = session.waiters.places.get(self.queue)
-            if place is not None and call.queued:
-                place.granted()
-            return None
-        return (yield from self._not_held(hold, answer, deadline))
-
-    def _not_held(self, hold: Hold, answer: Grant | float, deadline: float) -> Op[float]:
-        """Return the seconds until the next try after *answer*, which did not make *hold* held.
-
-        A grant that cannot be used is given back.
-        """
-        if hold.state is ENDED:
-            raise ClosedError("the client was closed, and what it was just acquiring given back")
-        if not isinstance(answer, Grant):
-            return answer
-        # The answer took longer than the lease: somebody else may hold it by now.
-        call = self.release_script(hold, 0)
-        call.deadline = self.answer_by(deadline, self._session.clock())
-        _ = yield from self._session.persist(call)
-        if call.unknown and (owner := hold.owner()) is not None:
-            owner.renumber()  # a copy of that release may still be under way
-            yield from end_late_grants(self._session, hold)
-            hold.rename(self._holder(owner))
-        hold.released()
-        return 0.0
-
-    # A release.
-
-    def last_release(self, hold: Hold) -> Eval[int]:
-        """Return the script that takes *hold* down from depth 1. It is shared: do not change it."""
-        kept = self._kept
-        if kept is not None and kept.holder == hold.holder:
-            return kept.release
-        return self.release_script(hold, 0)
 
 
 class Acquire(Step["Hold | None"]):
@@ -1108,6 +481,394 @@ class Refused(Step[None]):
         return True
 
 
+class LockBase(KnownLock):
+    """One lock for one client, as its owners use it.
+
+    Attributes:
+        channel: where a release is announced.
+        queue: the channel for which local waiters queue; most often the same.
+    """
+
+    channel: str
+    queue: str
+    composite: Literal[False] = False
+    repeats: bool = False
+    """Whether an owner sends the same commands for it each time."""
+
+    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
+        super().__init__(session, name, reentrant=reentrant)
+        self._kept: KeptCommands | None = None
+        self._last_holder = ""
+        # Python 3.11 looks up an attribute of the class anew each time.
+        self._renewal = self.renewal
+
+    # What the faces call.
+
+    def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Step[Hold | None]:
+        """Acquire for *owner*, waiting until *deadline*.
+
+        Args:
+            owner: who will hold it.
+            deadline: on the session's clock; if it has passed, there is one try.
+            lease: seconds, or None for a hold that the watchdog renews.
+
+        Returns:
+            The hold, or None when *deadline* came first.
+
+        Raises:
+            ReentryError: it is not reentrant and *owner* holds it.
+            HoldLostError: a re-entry found that the hold is lost.
+            ServerUnavailableError: the server gave no usable answer in time.
+            WrongTypeError: the key holds something else.
+            ReplicationError: too few replicas have it, and they are required.
+
+        Cost:
+            One round trip when it is free or *owner*'s. While waiting, one per message of the
+            channel and per poll cap, for the whole process. With `Options.replicas`, the time until
+            the replicas acknowledge comes on top.
+
+        Source:
+            RLock.lock and tryLock.
+        """
+        # Made without `__init__`: a call of that costs as much as the object.
+        step = Acquire()
+        step.lock, step.owner, step.deadline, step.lease = self, owner, deadline, lease
+        step.sent_at = 0.0
+        step.outcome = step.again = step.result = None
+        return step
+
+    def release(self, owner: Owner) -> Step[None]:
+        """Go down by one depth; free the lock at 0.
+
+        Raises:
+            NotHeldError: *owner* does not hold it; nothing was changed.
+            HoldLostError: it was lost before.
+            ServerUnavailableError: no reply. The hold is no longer renewed, and the release may be
+                tried again.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RLock.unlock.
+        """
+        session = self.session
+        try:
+            hold = session.holds.table[self.hold_key, owner.identity]
+        except KeyError:
+            return Refused(not_held(self.kind, self.name, owner.label))
+        # Some kinds of lock may hand over to a waiter. Without waiters this saves a call.
+        if self.queue in session.waiters.queues:
+            return self.release_hold(hold)
+        return Release().of(session, hold)
+
+    def release_hold(self, hold: Hold) -> Step[None]:
+        """Go down by one depth in *hold*, no matter who asks; errors as for `release`."""
+        return Release().of(self._session, hold)
+
+    def extend(self, owner: Owner, lease: float) -> Op[None]:
+        """Extend the hold of *owner* to at least *lease* seconds from now.
+
+        Cost and further errors are those of the function `extend`.
+
+        Raises:
+            NotHeldError: *owner* does not hold it.
+        """
+        yield from extend(self._session, self.mine(owner), lease)
+
+    # One try: a hold, the script that asks for it, and `accept`, which takes the answer. None of
+    # these methods waits.
+
+    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
+        """Create a hold. It is not in the table yet.
+
+        It must be there before anything is sent for it.
+        """
+        session, kept = self.session, self._kept
+        if kept is not None and kept.number == owner.number and kept.client_id is session.client_id:
+            holder = kept.holder
+        else:
+            holder = self._holder(owner)
+        if lease is not None:
+            return Hold(self, owner, holder, check_lease(lease))
+        return Hold(self, owner, holder, session.options.lease, self._renewal)
+
+    def _holder(self, owner: Owner) -> str:
+        """Return the holder id for a new hold of *owner*."""
+        return self.session.holder(owner)
+
+    def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        """Return the script that tries to get *hold*. It may be shared: do not change it.
+
+        The encoded command is kept for an owner that takes this lock again and again.
+        """
+        kept = self._kept
+        if (
+            kept is not None
+            and kept.holder == hold.holder
+            and kept.lease == hold.lease
+            and deadline == NEVER
+            and self.queue not in self.session.waiters.places
+        ):
+            return kept.acquire
+        call = self._request(hold, deadline, now)
+        if self.repeats and deadline == NEVER and call.replication is None:
+            # Most locks are taken once. This is worth its memory only for an owner that comes
+            # again.
+            if self._last_holder == hold.holder and not (kept and kept.serves(hold)):
+                self._keep(hold, call)
+            self._last_holder = hold.holder
+        return call
+
+    def _keep(self, hold: Hold, call: Eval[Grant | float]) -> None:
+        """Keep the commands of the owner of *hold*, unless it has drawn a new number meanwhile."""
+        owner, client_id = hold.owner(), self.session.client_id
+        if owner is None:
+            return
+        number = owner.number
+        if self._holder(owner) == hold.holder:
+            first = self.acquire_script(hold, hold.lease, 1, NEVER) if call.queued else call
+            self._kept = KeptCommands(client_id, number, hold, first, self.release_script(hold, 0))
+
+    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        """Return the script that tries to get *hold*, for an owner that waits until *deadline*."""
+        call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
+        place = self.session.waiters.places.get(self.queue)
+        if place is not None and deadline > now:
+            # If others wait here, the client stays in the queue when this waiter gets the lock.
+            more = not self.session.waiters.alone(self.queue)
+            starts = self.starts(hold, more=more)
+            if starts:
+                hold.stand()
+            place.stand(more, hold.holder if starts else "")
+            keep = QUEUE_KEPT * self.session.options.poll_cap
+            stand_in_queue(call, place.client, place.queue, more=more, keep=keep, starts=starts)
+        call.patient = True
+        if self.session.replicas is not None:
+            require_replicas(call, hold, self.session.replicas)
+        return call
+
+    def starts(self, hold: Hold, *, more: bool) -> bool:
+        """Return whether the client is to stand in the server's queue in the name of *hold*.
+
+        Then a release may make *hold* the holder, which starts without asking.
+        """
+        del hold, more
+        return False
+
+    @staticmethod
+    def answer_by(deadline: float, sent_at: float) -> float:
+        """Return the deadline for further tries.
+
+        A single try, too, has time for a second one, in case its connection is stale.
+        """
+        return deadline if deadline > sent_at else sent_at + GRACE
+
+    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
+        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
+        if type(answer) is not Grant:  # `isinstance` is a call
+            hold.uncount_try()
+            if type(answer) is Refusal:
+                hold.refused(sent_at, answer.at)
+            return False
+        session = self.session
+        clock = session.clock
+        if not hold.grant(answer.token, sent_at, clock()):
+            return False
+        session.watchdog.watch(hold)
+        if session.holds.observer is not None:
+            session.holds.observer.acquired(hold, sent_at)
+        return True
+
+    def may_overtake(self, hold: Hold, deadline: float) -> bool:
+        """Return whether to try for *hold* before queueing."""
+        del hold
+        return may_overtake(self.session, self.queue, deadline)
+
+    # The steps after a first try that was not enough. A red lock runs them for many at once.
+
+    def is_live(self, hold: Hold) -> bool:
+        """Return whether an acquire by the owner of *hold* is a re-entry."""
+        if hold.state is PENDING:
+            raise ReentryError(
+                f"{self.kind} {self.name!r} is just being acquired by the same owner",
+                name=self.name,
+            )
+        if hold.state is HELD and hold.lost(self._session.clock()):
+            self._session.lose(hold, hold.expiry_reason())
+        if hold.state is LOST and hold.inside() and not hold.ran_out():
+            # The owner must hear of the loss.
+            raise lost(hold, "; release it before you acquire it again")
+        if hold.state is HELD:
+            return True
+        # Another thread's release of it may still be under way.
+        renumber_owner(hold)
+        return False
+
+    def go_on(
+        self,
+        hold: Hold,
+        owner: Owner,
+        deadline: float,
+        sent_at: float,
+        outcome: Grant | float | BaseException | None,
+    ) -> Op[Hold | None]:
+        """Continue an acquire after its first try; results and errors as for `acquire`.
+
+        This is `undoing`, inlined. Many owners may wait here, and one generator less saves memory
+        for each.
+
+        Args:
+            hold: the hold that is acquired, PENDING.
+            owner: who acquires it.
+            deadline: as in `acquire`.
+            sent_at: when the first try was sent.
+            outcome: its answer, or how it failed; None if there was no try.
+        """
+        ended_by: BaseException | None = None
+        self._session.events.begin_wait(self, hold, sent_at)
+        place = self._session.waiters.places.get(self.queue)
+        if place is not None and isinstance(outcome, float):
+            place.left = outcome
+        try:
+            try:
+                if outcome is None or (isinstance(outcome, float) and hold.state is PENDING):
+                    op = self._wait(hold, deadline)
+                else:
+                    op = self._after_first_try(hold, deadline, sent_at, outcome)
+                outcome = None
+                taken = yield from op
+                if taken:
+                    # Usually no place is left. One is if others gave up during a hand-over.
+                    yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                ended_by = error
+                if hold.entered_again():
+                    # `Acquire.rest` goes down by one. Others of the same owner keep the hold.
+                    yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
+                else:
+                    yield from self._undo(hold, owner, error)
+                raise
+            if taken:
+                return hold
+            yield from self._undo(hold, owner, None)
+            return None
+        finally:
+            self._session.events.end_wait(hold, ended_by)
+            ended_by = None  # the error refers to this frame
+            self.unreserve(hold)
+
+    def _undo(self, hold: Hold, owner: Owner, error: BaseException | None) -> Op[None]:
+        """Undo as `undo_acquire` does, and give up the place in the server's queue."""
+        session = self._session
+        prompt_until = session.clock() + GRACE / 2
+        if hold.placed:
+            owner.renumber()  # giving up the place releases what its claim has made of it
+        yield from undo_acquire(session, hold, owner, error)
+        silent = session.clock() >= prompt_until
+        yield from leave_queue(
+            session, self.queue, self.leave_script, error, later=silent, hold=hold
+        )
+
+    def leave_script(self, place: Place) -> Eval[int]:
+        """Return the script that gives up *place*, and passes on a claim that it got."""
+        return lock_release(
+            *(self.key, place.holder or f"{place.client}:0", 0, self.session.publish, self.queue),
+            leaving=(place.client,),
+        )
+
+    def unreserve(self, hold: Hold) -> None:
+        """Remove *hold* from the table if it is still PENDING.
+
+        Every end of an acquire calls this. Otherwise its owner would get ReentryError for ever.
+        """
+        if hold.state is PENDING:
+            self._session.holds.end(hold)
+
+    def _after_first_try(
+        self,
+        hold: Hold,
+        deadline: float,
+        sent_at: float,
+        outcome: Grant | float | BaseException,
+    ) -> Op[bool]:
+        """Go on after the *outcome* of the first try; return whether *hold* is held."""
+        if isinstance(outcome, InterlockError) and hold.unanswered:
+            hold.failed(outcome)
+        if isinstance(outcome, ServerUnavailableError) and hold.state is PENDING:
+            call = self._request(hold, deadline, sent_at)
+            answer = yield from self._session.again(call, outcome, hold)
+            if self.accept(hold, sent_at, answer):
+                return True
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            answer = outcome
+        _ = yield from self._not_held(hold, answer, deadline)
+        return (yield from self._wait(hold, deadline))
+
+    def _make_place(self, deadline: float) -> None:
+        """Prepare a place in the queue; a single try, whose *deadline* is now, has none."""
+        session = self._session
+        if self.stands_in_queue and session.clock() < deadline:
+            session.waiters.place_for(self.queue, session.client_id)
+
+    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        """Try until *hold* is held or *deadline* passes, after a first try or without one."""
+        return wait_in_queue(
+            self._session, self.queue, deadline, hold.lease, self._try, hold, deadline
+        )
+
+    def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
+        """Ask the server once.
+
+        Return None if *hold* is held now, else how long another owner may keep the lock.
+        """
+        if hold.state is not PENDING and hold.depth > 0:
+            return None  # it was handed over
+        session = self._session
+        sent_at = session.clock()
+        call = self._request(hold, deadline, sent_at)
+        answer = yield from session.persist(call, hold)
+        if self.accept(hold, sent_at, answer):
+            place = session.waiters.places.get(self.queue)
+            if place is not None and call.queued:
+                place.granted()
+            return None
+        return (yield from self._not_held(hold, answer, deadline))
+
+    def _not_held(self, hold: Hold, answer: Grant | float, deadline: float) -> Op[float]:
+        """Return the seconds until the next try after *answer*, which did not make *hold* held.
+
+        A grant that cannot be used is given back.
+        """
+        if hold.state is ENDED:
+            raise ClosedError("the client was closed, and what it was just acquiring given back")
+        if not isinstance(answer, Grant):
+            return answer
+        # The answer took longer than the lease: somebody else may hold it by now.
+        call = self.release_script(hold, 0)
+        call.deadline = self.answer_by(deadline, self._session.clock())
+        _ = yield from self._session.persist(call)
+        if call.unknown and (owner := hold.owner()) is not None:
+            owner.renumber()  # a copy of that release may still be under way
+            yield from end_late_grants(self._session, hold)
+            hold.rename(self._holder(owner))
+        hold.released()
+        return 0.0
+
+    # A release.
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that takes *hold* down from depth 1. It is shared: do not change it."""
+        kept = self._kept
+        if kept is not None and kept.holder == hold.holder:
+            return kept.release
+        return self.release_script(hold, 0)
+
+
 def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
     """Extend *hold* to at least *lease* seconds from now.
 
@@ -1252,41 +1013,6 @@ def _end_gone(session: Session, hold: Hold) -> Op[None]:
 
 
 # Errors.
-
-
-def not_held(kind: str, name: str, who: str) -> NotHeldError:
-    """Return the error for an operation on a hold that *who* does not have."""
-    return NotHeldError(
-        f"{kind} {name!r} is not held by {who}; nothing was changed", name=name, owner=who
-    )
-
-
-def not_acquired(
-    kind: str, name: str, timeout: float, holder: str | None, session: Session
-) -> AcquireTimeoutError:
-    """Return the error for a lock that the client of *session* did not get in *timeout* seconds."""
-    return AcquireTimeoutError(
-        f"{kind} {name!r} not acquired in {timeout:g} s{_held_by(holder, session)}",
-        name=name,
-        timeout=timeout,
-        holder=holder,
-    )
-
-
-def name_holder(error: NotHeldError, holder: str | None, session: Session) -> None:
-    """Name the present *holder* in *error*, for a user of the client of *session*."""
-    error.holder = holder
-    error.args = (f"{error.args[0]}{_held_by(holder, session)}",)
-
-
-def _held_by(holder: str | None, session: Session) -> str:
-    """Return the end of a message: who holds the lock, by name if it is of this client."""
-    if holder is None:
-        return ""
-    label = session.holds.label_of(holder)
-    return (
-        f"; held by {holder}" if label is None else f"; held by {label} of this client ({holder})"
-    )
 
 
 def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableError:

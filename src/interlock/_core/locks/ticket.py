@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import CARD, FORMAT, INDEX
 from interlock._core.insight.events import tell_loss
-from interlock._core.locks.lock_base import name_holder
+from interlock._core.locks.known_lock import name_holder
 from interlock._core.model import names
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.card import card_write

@@ -23,8 +23,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from interlock._core.locks.doubt import doubting, end_doubt, shortening
+from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock import Lock
-from interlock._core.locks.lock_base import end_late_grants, lost, not_held, renumber_owner
+from interlock._core.locks.lock_base import end_late_grants, lost, renumber_owner
 from interlock._core.model.effects import undoing
 from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.scripts import lock as scripts

@@ -23,7 +23,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core.insight.events import tell_loss
-from interlock._core.locks.lock_base import LockBase, not_held
+from interlock._core.locks.known_lock import not_held
+from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, RunOn, undoing
 from interlock._core.model.holds import Hold, Owner, State

@@ -23,10 +23,10 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock_base import (
     Release,
     end_late_grants,
-    not_held,
     require_replicas,
     undo_acquire,
 )

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.locks.doubt import end_doubt, shortening
-from interlock._core.locks.lock_base import lost, not_held
+from interlock._core.locks.known_lock import not_held
+from interlock._core.locks.lock_base import lost
 from interlock._core.model.holds import Permit, State
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.upkeep.idempotency import once
