@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,6 +70,30 @@ async def test_restarted_empty_and_noticed_by_asking(own: Stage, fresh_server: R
         assert not await owner.do(lambda lock=lock: bool(lock.hold))
         assert await owner.do(lock.acquire, timeout=10)
         await owner.do(lock.release)
+
+
+async def test_a_restart_is_named(own: Stage, fresh_server: RedisServer) -> None:
+    """The reason of a loss tells that the server was restarted, and no earlier restart."""
+    client, owner = own.client(lease=60), own.owner()
+    await owner.do(client.lock("early").acquire)
+    fresh_server.execute("DEL", "early")
+    with pytest.raises(HoldLostError) as caught:
+        await owner.do(client.lock("early").acquire)
+    assert "(deleted, evicted, or" in str(caught.value), "it ran when the hold began"
+    await owner.do(client.lock("name").acquire)
+
+    def runs() -> bool:
+        return bool(fresh_server.execute("INFO", "server")["uptime_in_seconds"] >= 2)
+
+    await until(runs, 30, "the hold is older than the next run will be")
+    fresh_server.restart()
+    with pytest.raises(HoldLostError) as caught:
+        await owner.do(client.lock("name").acquire)
+    assert caught.value.reason == "server lost it"
+    assert re.search(
+        r"gone from the server \(the server was restarted \d+ s ago\)", str(caught.value)
+    )
+    assert re.fullmatch(r"the server was restarted \d+ s ago", caught.value.detail)
 
 
 async def test_restarted_empty_while_waited_for(own: Stage, fresh_server: RedisServer) -> None:

@@ -98,6 +98,7 @@ class AsyncDriver:
             where=servers.where,
             database=servers.identity,
             epoch=servers.epoch,
+            took_over=servers.took_over,
             home=weakref.ref(self),
             clustered=topology.only is None,
             backup=backup_of(topology, options, self._timeout),

@@ -17,6 +17,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 import threading
 from concurrent.futures import Future
 from random import Random
@@ -74,11 +75,16 @@ class Cluster:
         self._probe = False
         self._nodes: dict[Address, Endpoint] = {}
         self._owners: list[Endpoint | None] = [None] * SLOTS
+        self._moved_at: dict[int, float] = {}
         self._reset()
 
     def epoch(self) -> int:
         """Return 0: the nodes themselves know the epochs of their shards."""
         return 0
+
+    def took_over(self, key: str) -> float:
+        """Return how many seconds ago another node was seen to take over the slot of *key*."""
+        return monotonic() - self._moved_at.get(slot_of(key), -math.inf)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -174,10 +180,16 @@ class Cluster:
             address = self._remap(address)
         node = self._node(address)
         if not redirected.asking:
+            self._note_move(redirected.slot, node)
             self._owners[redirected.slot] = node
             self.on_change()
             _ = self.fetch(PAUSE_AFTER_MOVED)
         return node
+
+    def _note_move(self, slot: int, owner: Endpoint | None) -> None:
+        """Note when *slot* moves from a node that is known to *owner*."""
+        if self._owners[slot] not in (None, owner) and owner is not None:
+            self._moved_at[slot] = monotonic()
 
     def _node(self, address: Address) -> Endpoint:
         node = self._nodes.get(address)
@@ -243,6 +255,8 @@ class Cluster:
             nodes.get(primaries[slot]) if slot in primaries else None for slot in range(SLOTS)
         ]
         changed = owners != self._owners
+        for slot, owner in enumerate(owners if changed else ()):
+            self._note_move(slot, owner)
         self._nodes, self._owners = nodes, owners
         for seed in self._seeds:
             seed.seen = True

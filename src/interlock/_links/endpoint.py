@@ -7,6 +7,7 @@ are loaded when they are first used.
 from __future__ import annotations
 
 import copy
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -269,6 +270,14 @@ class Endpoint:
         It is always 0 here.
         """
         return 0
+
+    def took_over(self, key: str) -> float:
+        """Return how many seconds ago another server was seen to take over *key*.
+
+        It is always infinite here.
+        """
+        del key
+        return math.inf
 
     def _check(self) -> None:
         for name in ("command_timeout", "connect_timeout", "max_connections"):

@@ -17,6 +17,7 @@ Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from contextlib import contextmanager
@@ -87,6 +88,7 @@ class SentinelEndpoint(Endpoint):
         self._found: tuple[float, Address] | None = None
         self._primary: Address | None = None
         self._epoch = 0
+        self._moved_at = -math.inf
         self._open = OpenConnections()
 
     def connect(self, timeout: float) -> Any:
@@ -135,6 +137,11 @@ class SentinelEndpoint(Endpoint):
         """
         return self._epoch
 
+    def took_over(self, key: str) -> float:
+        """Return how many seconds ago another primary has taken over, and *key* with it."""
+        del key
+        return time.monotonic() - self._moved_at
+
     def moved(self, address: Address) -> None:
         """Note that the primary is at *address*, and cut the connections to any other address.
 
@@ -142,6 +149,7 @@ class SentinelEndpoint(Endpoint):
         """
         former, self._primary = self._primary, address
         if former not in (None, address):
+            self._moved_at = time.monotonic()
             self._found = None
             self.sentinels.announced(address)
             self._open.cut(address)

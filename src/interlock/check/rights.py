@@ -123,7 +123,7 @@ def operations() -> dict[str, Uses]:
             (*_READING, "forced_note_write", "forced_note_read"),
             (*_read(), *_CARDS),
             channels=(_QUESTIONS,),
-            others=("scan", "zscan", "pubsub|numsub", "pubsub|channels", "client|list", "info"),
+            others=("scan", "zscan", "pubsub|numsub", "pubsub|channels", "client|list"),
         ),
     }
 

@@ -71,13 +71,13 @@ def renew(session: Session, ticket: Ticket, lease: float) -> Op[None]:
 def over(session: Session, ticket: Ticket) -> Op[NotHeldError]:
     """Return the error for *ticket*, whose hold is over; it tells why, as far as that is known."""
     core = lock_of(session, ticket)
-    why: str | None = None
+    why: str | int | None = None
     with suppress(InterlockError):
         why = yield from session.persist(
             forced_note_read(names.forced_note(core.key, ticket.holder))
         )
     cause = "it was used before, or its lease has ended"
-    if why is not None:
+    if isinstance(why, str):
         cause = tell_loss("force-released", why)
     error = NotHeldError(
         f"{core.kind} {core.name!r} is not held by this ticket ({cause})",

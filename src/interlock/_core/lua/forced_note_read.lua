@@ -1,8 +1,11 @@
 -- forced_note_read: tell why a lock was released by force, and remove the note.
 --
+-- If there is no note, tell how long the server has run: a restart may explain the loss.
+--
 -- KEYS[1]  note  string, why
 --
--- Returns  the text; nil if there is none, or if it is too long for a note (it stays then)
+-- Returns  the text; if there is none, or it is too long for a note (it stays then), the seconds
+--          since the server was started; nil if it does not tell that
 -- Source   none
 -- Wire     the key is ours; Java does not look at it
 local note = KEYS[1]
@@ -11,5 +14,8 @@ local LONGEST = 2000
 local text = redis.call('strlen', note) <= LONGEST and redis.call('get', note)
 if text then
   redis.call('del', note)
+  return text
 end
-return text
+local info = redis.pcall('info', 'server')
+local runs = type(info) == 'string' and string.match(info, 'uptime_in_seconds:(%d+)')
+return runs and tonumber(runs)

@@ -167,6 +167,11 @@ class HoldClient(Client, Protocol):
         """Return its options."""
         ...
 
+    @property
+    def took_over(self) -> Callable[[str], float]:
+        """Return the function that tells how long ago another server took over a key."""
+        ...
+
 
 class CoreLock(Protocol):
     """The lock of a hold, as the hold sees it."""
@@ -642,12 +647,27 @@ class Hold:
         if self.reason == "server lost it":
             self._detail = UNASKED
 
-    def hear(self, note: str | None) -> None:
-        """Take the *note* of a forced release; None if there is none."""
-        if note is not None:
-            self.explain(note)
+    def hear(self, answer: str | int | None) -> None:
+        """Take the server's *answer* to why it is gone.
+
+        Args:
+            answer: the note of a forced release. Without one, for how many seconds the server has
+                run; None if it does not tell that.
+        """
+        if isinstance(answer, str):
+            self.explain(answer)
         elif self.reason == "server lost it":
-            self._detail = ""
+            self._detail = self._what_happened(answer)
+
+    def _what_happened(self, runs: int | None) -> str:
+        """Return what has happened to the server since this hold began; empty for nothing."""
+        session = self.core.session
+        held = session.clock() - self.since
+        took_over = session.took_over(self.key)
+        if took_over < held:
+            return f"another server took over {took_over:.0f} s ago"
+        # The server tells whole seconds.
+        return "" if runs is None or runs + 1 > held else f"the server was restarted {runs} s ago"
 
     def listen(self, callback: Callable[[], object]) -> bool:
         """Tell *callback* of a loss.
@@ -842,11 +862,11 @@ class Permit(Hold):
         if self.renewal is not None:
             super().extend_validity(sent_at, lease)
 
-    def hear(self, note: str | None) -> None:
-        """Take the *note* of a forced release; without one, others may have given it back."""
-        super().hear(note)
+    def hear(self, answer: str | int | None) -> None:
+        """Take the *answer* to why they are gone; without one, others may have given them back."""
+        super().hear(answer)
         if self.reason == "server lost it":
-            self._detail = GIVEN_BACK
+            self._detail = self._detail or GIVEN_BACK
 
     def update_lease(self, sent_at: float, lease: float, renewal: Renewal | None) -> None:
         """Note that the server has them for *lease* seconds from *sent_at*, and their renewal."""

@@ -6,9 +6,9 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import done, load, load_variants, milliseconds, text
 
 
-def _note(reply: object) -> str | None:
-    """Read a text, or nil."""
-    return None if reply is None else text(reply)
+def _note(reply: object) -> str | int | None:
+    """Read a text, a number, or nil."""
+    return reply if reply is None or isinstance(reply, int) else text(reply)
 
 
 _FORCED_NOTE_WRITE = load("forced_note_write", done)
@@ -21,8 +21,11 @@ def forced_note_write(note: str, why: str, keep: float, *, deadline: float = NEV
     return Eval(_FORCED_NOTE_WRITE, (note,), (why, milliseconds(keep)), deadline)
 
 
-def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str | None]:
-    """Return why a lock was released by force, and remove the note; None if there is none."""
+def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str | int | None]:
+    """Return why a lock was released by force, and remove the note.
+
+    If there is none, return for how many seconds the server has run; None if it does not tell.
+    """
     return Eval(_FORCED_NOTE_READ, (note,), (), deadline)
 
 

@@ -48,6 +48,8 @@ class Session:
         home: returns the driver of this client while that lives, and does not keep it alive.
         epoch: returns a number that grows each time another server takes over; that server may
             lack the last writes.
+        took_over: returns how many seconds ago another server has taken over a key, as far as this
+            client has seen that.
         publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none;
             decided before the first operation.
         replicas: the policy for replicas; None if they are not asked.
@@ -72,6 +74,7 @@ class Session:
         database: str = "",
         home: Callable[[], object] = lambda: None,
         epoch: Callable[[], int] = lambda: 0,
+        took_over: Callable[[str], float] = lambda _key: NEVER,
         clustered: bool = False,
         backup: Backup | None = None,
         counts_failovers: bool = False,
@@ -81,6 +84,7 @@ class Session:
         self.database = database or where
         self.home = home
         self.epoch = epoch
+        self.took_over = took_over
         self.options = options
         self.client_id = client_id
         self.clock = clock

@@ -290,7 +290,7 @@ class Watchdog:
             calls = [forced_note_read(forced_note(hold.key, hold.holder)) for hold in asking]
             notes = yield from Batch(tuple(calls))
             for hold, note in zip(asking, notes, strict=True):
-                if note is None or isinstance(note, str):
+                if note is None or isinstance(note, str | int):
                     hold.hear(note)
         for hold in gone:
             self._tell(hold)
