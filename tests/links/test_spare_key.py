@@ -11,6 +11,7 @@ from interlock._links.resp import (
     ASKED,
     Attempt,
     ReplyError,
+    pack,
     pack_eval,
     pack_evalsha,
     with_known_keys,
@@ -133,3 +134,27 @@ def test_a_writers_own_reading_is_declared_at_once() -> None:
 
     assert pack_evalsha(call) == pack_evalsha(known)
     assert Attempt(call).again(ReplyError(MOVING)) == pack_evalsha(settled(call))
+
+
+def test_messages_that_the_script_left_are_sent_one_after_the_other() -> None:
+    """The client sends them whatever the server answers, and the outcome is the script's."""
+    attempt = Attempt(lock_release("name", "me:1", 0, "PUBLISH", CHANNEL))
+    told = ReplyError("TELL PUBLISH *2 *3 :1 $c3bc _ *2 *2 $63 $30 *2 $6320c3bc $3031")
+
+    assert attempt.again(told) == pack(("PUBLISH", "c", "0"))
+    assert attempt.again(7) == pack(("PUBLISH", "c ü", "01"))
+    assert attempt.again(ReplyError("NOPERM no such right")) is None
+    assert attempt.outcome(0) == [1, "ü".encode(), None]
+
+
+@pytest.mark.parametrize(
+    "words", ["", " *2", " *2 :1 :2", " *2 :1 *1 :2", " *x", " *2 :1 *1 *2 $f $f"]
+)
+def test_what_no_script_says_is_an_error(words: str) -> None:
+    """A server that answers something like ``TELL`` is not believed."""
+    attempt, error = (
+        Attempt(lock_acquire("name", 30, "me:1", 1)),
+        ReplyError(f"TELL PUBLISH{words}"),
+    )
+    assert attempt.again(error) is None
+    assert attempt.outcome(error) is error

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LEASE = 3.0
 RENEWED = 1.3
 """Seconds: the clients' lease, and a wait for its first renewal with room for a short stall."""
+SHORT = 1.5
+"""Seconds of a wait that is in vain; a loaded machine must answer within them."""
 
 
 def _renewal() -> None:
@@ -36,7 +38,7 @@ def _hold(ours: interlock.Lock, theirs: interlock.Lock) -> None:
     assert not theirs.locked()
     assert ours.acquire()
     assert ours.acquire()
-    assert not theirs.acquire(timeout=0.5)
+    assert not theirs.acquire(timeout=SHORT)
     _renewal()
     ours.extend(5)
     assert (ours.locked(), ours.hold_count(), theirs.owned()) == (True, 2, False)
@@ -80,7 +82,7 @@ def _semaphore(client: Client, other: Client) -> None:
     assert semaphore.acquire(2)
     theirs = other.semaphore("locks:semaphore")
     assert theirs.available_permits() == 1
-    assert not theirs.acquire(2, timeout=0.5)
+    assert not theirs.acquire(2, timeout=SHORT)
     semaphore.release(2)
     assert semaphore.available_permits() == 3
     assert semaphore.drain_permits() == 3
@@ -100,7 +102,7 @@ def _leased_semaphore(client: Client, other: Client) -> None:
     _renewal()
     assert semaphore.acquired_permits() == 1, "ours was renewed, theirs has ended"
     assert theirs.acquire(lease=30)
-    assert theirs.try_acquire(timeout=0.5) is None
+    assert theirs.try_acquire(timeout=SHORT) is None
     semaphore.update_lease(permit, 5)
     semaphore.release(permit)
     semaphore.set_permits(3)
@@ -113,7 +115,7 @@ def _count_down_latch(client: Client, other: Client) -> None:
     assert latch.try_set_count(1)
     theirs = other.count_down_latch("locks:latch")
     assert theirs.count() == 1
-    assert not theirs.wait(0.5)
+    assert not theirs.wait(SHORT)
     assert latch.count() == 1
     latch.count_down()
     assert latch.wait(5)
@@ -123,7 +125,7 @@ def _count_down_latch(client: Client, other: Client) -> None:
 
 def _event(client: Client, other: Client) -> None:
     event, theirs = client.event("locks:event"), other.event("locks:event")
-    assert not theirs.wait(0.5)
+    assert not theirs.wait(SHORT)
     event.set()
     assert theirs.wait(5)
     event.clear()
@@ -133,7 +135,7 @@ def _event(client: Client, other: Client) -> None:
 def _election(client: Client, other: Client) -> None:
     election, theirs = client.election("locks:election"), other.election("locks:election")
     assert election.acquire()
-    assert not theirs.acquire(timeout=0.5)
+    assert not theirs.acquire(timeout=SHORT)
     _renewal()
     assert theirs.leader() is not None
     election.release()

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+from tests.lock.lock_like import until
 from tests.support.doings import DOINGS, LEASE
 from tests.support.patience import wait_until
 from tests.support.scripts import SENT
 
 import interlock
+import interlock.asyncio
 from interlock._core.scripts.fenced_lock import fenced_lock_acquire
+from interlock._drivers.background import subscriber
 from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
+from interlock.errors import ServerUnavailableError
 from interlock.inspection import service
 from interlock.testing.fake import FakeServer
 from interlock.testing.redis_model import RedisModel
 from interlock.testing.strict import MODES, Rules, broken_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize("stem", SENT)
@@ -154,9 +163,9 @@ def test_where_a_token_comes_from(mode: str | None, unit: int, source: bytes) ->
     assert model.execute(*command) == [1, floor + 1, source], "sent again"
 
 
-def test_waiters_poll_where_scripts_send_no_messages(caplog: pytest.LogCaptureFixture) -> None:
-    """Without PUBLISH in scripts a release works, waiters look often, and the log says so once."""
-    with FakeServer(strict="bare") as fake, ExitStack() as stack:
+def test_waiters_poll_where_there_are_no_messages(caplog: pytest.LogCaptureFixture) -> None:
+    """Without PUBLISH in scripts or for clients a release works, waiters look often, and log it."""
+    with FakeServer(strict="silent") as fake, ExitStack() as stack:
         ours, theirs = (stack.enter_context(interlock.connect(fake.url)) for _ in range(2))
         for name in ("one", "two"):
             lock = ours.lock(name)
@@ -169,6 +178,81 @@ def test_waiters_poll_where_scripts_send_no_messages(caplog: pytest.LogCaptureFi
                 assert waiting.result(SOON)
     lacks = [record for record in caplog.records if "PUBLISH" in record.getMessage()]
     assert [record.__dict__["event"] for record in lacks] == ["messages.refused"]
+
+
+LONG = 250.0
+"""Seconds: nobody looks by himself during the test."""
+
+
+def waits(client: interlock.Client) -> Callable[[], bool]:
+    """Return a function that tells whether a thread of *client* waits for a message."""
+    waiters = client._driver.session.waiters
+    return lambda: waiters.hearing and client._driver._subscriber.announces is True
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock", "write", "semaphore"])
+def test_the_client_sends_what_scripts_may_not(kind: str) -> None:
+    """Without PUBLISH in scripts, the releasing client wakes the waiter."""
+
+    def made(client: interlock.Client) -> Any:
+        if kind == "semaphore":
+            return client.semaphore("it", 1)
+        if kind == "write":
+            return client.read_write_lock("it").write
+        return getattr(client, kind)("it")
+
+    options: Any = {"lease": LONG, "poll_cap": LONG}
+    with FakeServer(strict="bare") as fake, ExitStack() as stack:
+        ours, theirs = (
+            stack.enter_context(interlock.connect(fake.url, **options)) for _ in range(2)
+        )
+        made(ours).acquire()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(made(theirs).acquire, timeout=LONG)
+            wait_until(waits(theirs), SOON, "it hears")
+            made(ours).release()
+            assert waiting.result(SOON)
+
+
+async def test_a_task_sends_what_scripts_may_not() -> None:
+    """The asyncio face sends the messages too, and a closing client does for what it releases."""
+    options: Any = {"lease": LONG, "poll_cap": LONG}
+    with FakeServer(strict="bare") as fake:
+        async with interlock.asyncio.connect(fake.url, **options) as theirs:
+            for release in (True, False):
+                async with interlock.asyncio.connect(fake.url, **options) as ours:
+                    lock = ours.lock("it")
+                    await lock.acquire()
+                    waiting = asyncio.create_task(theirs.lock("it").acquire())
+                    await until(waits(theirs), SOON, "it hears")
+                    if release:
+                        await lock.release()
+                assert await asyncio.wait_for(waiting, SOON)
+                await theirs.lock("it").force_release()
+
+
+def test_the_question_is_asked_again_if_its_connection_breaks(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that breaks before the answer does not leave the question unasked."""
+    answered, broken = subscriber._Lane._refused, list[object]()
+
+    def refused(self: Any, error: Exception, channels: list[bytes]) -> None:
+        if not broken:
+            broken.append(error)
+            raise ServerUnavailableError("the connection broke", transient=True)
+        answered(self, error, channels)
+
+    monkeypatch.setattr(subscriber._Lane, "_refused", refused)
+    with FakeServer(strict="silent") as fake, ExitStack() as stack:
+        ours, theirs = (stack.enter_context(interlock.connect(fake.url)) for _ in range(2))
+        ours.lock("it").acquire()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(theirs.lock("it").acquire, timeout=LONG)
+            wait_until(lambda: "refuses PUBLISH" in caplog.text, SOON, "it was told")
+            ours.lock("it").release()
+            assert waiting.result(SOON)
+    assert broken
 
 
 @pytest.mark.parametrize(("mode", "sharded"), [("garnet", False), ("kvrocks", False), (None, True)])

@@ -178,6 +178,7 @@ class Connection:
         while (again := attempt.again(reply)) is not None:
             self._write([again])
             [reply] = self._replies(1, self._timeout)
+        reply = attempt.outcome(reply)
         if isinstance(reply, ReplyError):
             raise refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
         self._endpoint.served = True
@@ -277,6 +278,7 @@ class Connection:
             answers = self._replies(len(again), timeout, meanwhile)
             for place, answer in zip(again, answers, strict=True):
                 replies[place] = answer
+        replies = [each.outcome(reply) for each, reply in zip(attempts, replies, strict=True)]
         answers = [
             refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if isinstance(reply, ReplyError)

@@ -21,6 +21,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from interlock._core.model.messages import TELL
 from interlock._links.deadlines import Deadlines
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
@@ -195,6 +196,7 @@ class Pipeline(asyncio.Protocol):
         attempt = Attempt(call)
         while (again := attempt.again(reply)) is not None:
             reply = await self._send(again, seconds)
+        reply = attempt.outcome(reply)
         if isinstance(reply, ReplyError):
             error = refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if left(error):
@@ -222,6 +224,8 @@ class Pipeline(asyncio.Protocol):
         try:
             # The text goes with it: to send it later, the node must be asked (ASKING) again.
             reply = await self._send(pack_eval(with_known_keys(call)), seconds)
+            if isinstance(reply, ReplyError) and str(reply).startswith(TELL):
+                reply = await self.judged(call, reply, seconds)
             for answer in (asked.result(), reply):
                 if isinstance(answer, ReplyError):
                     raise refusal(str(answer), call, self.where)

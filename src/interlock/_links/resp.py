@@ -12,12 +12,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.model.foreign_text import safe
+from interlock._core.model.messages import TELL, told_by
 from interlock._core.model.readers import ENTRIES, declaring, foreseen, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.model.effects import Eval, Script
+    from interlock._core.model.messages import Told
 
 R = TypeVar("R")
 
@@ -232,22 +234,28 @@ class Attempt:
         text: whether it was sent with the text of the script.
     """
 
-    __slots__ = ("_asked", "_call", "_sent", "_text")
+    __slots__ = ("_asked", "_call", "_sent", "_text", "_told")
 
     def __init__(self, call: Eval[object], *, text: bool = False) -> None:
         self._call, self._sent = call, foreseen(call)
         self._text = text
         self._asked = 0
+        self._told: Told | None = None
 
     def again(self, reply: object) -> bytes | None:
         """Return what to send after *reply*; None if *reply* is final.
 
-        The server has not executed anything then. A script that was stopped half-way has another
-        error.
+        The server has not executed anything then, or has messages for the client to send. A script
+        that was stopped half-way has another error.
         """
+        if self._told is not None:
+            return self._next_message()
         if not isinstance(reply, ReplyError):
             return None
         error, call = str(reply), self._call
+        if error.startswith(TELL):
+            self._told = told_by(error)
+            return None if self._told is None else self._next_message()
         if error.startswith("NOSCRIPT") and not self._text:
             self._text = True
         elif call.asks and self._asked <= ASKED and error.startswith(ENTRIES):
@@ -265,3 +273,12 @@ class Attempt:
         else:
             return None
         return pack_eval(self._sent) if self._text else pack_evalsha(self._sent)
+
+    def outcome(self, reply: object) -> object:
+        """Return the final reply, where *reply* is the last one of all."""
+        return reply if self._told is None else self._told.reply
+
+    def _next_message(self) -> bytes | None:
+        assert self._told is not None
+        # A message that is refused is lost, as it would be in a script.
+        return pack(self._told.messages.pop(0)) if self._told.messages else None

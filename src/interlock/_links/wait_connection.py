@@ -175,6 +175,7 @@ class WaitConnections:
             reply, answers = await self._sent(
                 pipeline, wait_command, script, seconds + wait_command.timeout
             )
+        reply = attempt.outcome(reply)
         try:
             if isinstance(reply, ReplyError):
                 reply = refusal(

@@ -100,6 +100,11 @@ MODES = {
         refused=frozenset({"CONFIG", "WAIT"}),
         epochs=(),
     ),
+    "silent": Mode(
+        "docs/reference/services.md",
+        in_scripts=frozenset({"PUBLISH", "SPUBLISH", "PUBSUB"}),
+        refused=frozenset({"PUBLISH", "SPUBLISH"}),
+    ),
     "kvrocks": Mode(
         "https://github.com/apache/kvrocks/issues/3139",
         declared=True,
@@ -112,8 +117,8 @@ MODES = {
 }
 """The modes by name.
 
-Two are no services. "keys" is the rule about keys, without exceptions. "bare" refuses everything
-that some service refuses and locks can do without.
+Three are no services. "keys" is the rule about keys, without exceptions. "bare" refuses everything
+that some service refuses and locks can do without. "silent" has no messages at all.
 """
 
 
@@ -198,7 +203,8 @@ class Rules:
     def check_call(self, words: Sequence[bytes]) -> None:
         """Raise ModelError if a script may not run the command *words*."""
         name = words[0].decode().upper()
-        self.check_command(name)
+        if name in self._mode.refused:
+            raise ModelError("ERR Unknown Redis command called from script")
         if name in self._mode.in_scripts:
             raise ModelError("ERR This Redis command is not allowed from script")
         if self._mode.declared and name not in _KEYLESS:

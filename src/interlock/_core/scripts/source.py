@@ -7,8 +7,10 @@ and each command as a literal. So a server is sent another text:
 * Each name of a key is replaced by its ``KEYS[n]``, wherever it stands. An assignment to the name
   becomes an assignment to ``KEYS[n]``: loops use that to declare each key that they touch.
 * The constants ``PUBLISH`` and ``NUMSUB`` become the commands that the client uses for messages.
-* A message that the server refuses to send from a script is not sent. So a release does not fail
-  after it has released. A user without rights to the channel still gets the error.
+* A message that the server refuses to send from a script is sent by the client, behind the script.
+  For that the script answers with the error ``TELL``: see `interlock._core.model.messages`. So a
+  release does not fail after it has released. A user without rights to the channel still gets the
+  error.
 * A server that refuses TIME in scripts tells its clock by the time to live of a key.
 * Comments are left out. The numbers of the lines stay: errors of the server name them.
 
@@ -27,12 +29,32 @@ _BINDING = re.compile(r"^local (.+) = (.*\bKEYS\b.*)\n", re.MULTILINE)
 _VALUE = re.compile(r"(?:[^,(]|\([^)]*\))+")
 _PUBLISHING = re.compile(r"redis\.p?call\(PUBLISH,")
 _NO_MESSAGE = "local function unsent() return 0 end "
-_TELL = """local function tell(channel, message)
+_TELL = """local unsent = {}
+local function tell(channel, message)
 local heard = redis.pcall('PUBLISH', channel, message)
 if type(heard) == 'number' then return heard end
-if string.find(heard.err, 'not allowed from') or string.find(heard.err, 'nknown') then return 0 end
+if string.find(heard.err, 'not allowed from') or string.find(heard.err, 'nknown') then
+unsent[#unsent + 1] = {channel, tostring(message)}
+return 0
+end
 return redis.call('PUBLISH', channel, message)
-end """.replace("\n", " ")
+end
+local function script() """.replace("\n", " ")
+_ANSWER = """end
+local reply = script()
+if not unsent[1] then return reply end
+local function told(value)
+if type(value) == 'number' then return string.format(':%.0f', value) end
+if type(value) == 'string' then
+return '$' .. string.gsub(value, '.', function(c) return string.format('%02x', string.byte(c)) end)
+end
+if type(value) ~= 'table' then return '_' end
+local words = {'*' .. #value}
+for i, each in ipairs(value) do words[i + 1] = told(each) end
+return table.concat(words, ' ')
+end
+return {err = 'TELL PUBLISH ' .. told({reply or false, unsent})}
+"""
 CLOCK = """local function clock()
 local time = redis.pcall('time')
 if time[1] then return time end
@@ -99,4 +121,5 @@ def sent(source: str, publish: str = "") -> str:
     if "redis.call(PUBLISH," in text:
         tell = _TELL.replace("'PUBLISH'", f"'{publish}'")
         text = tell + text.replace("redis.call(PUBLISH,", "tell(")
+        text += _ANSWER.replace("PUBLISH", publish)
     return text.replace("(PUBLISH,", f"('{publish}',")

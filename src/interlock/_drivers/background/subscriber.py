@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 PING_INTERVAL = 5.0
 IDLE_INTERVAL = 0.5
 """Seconds between two looks for channels that nobody waits for any more."""
-ASKED = b""
-"""Stands, among channels, for the question whether scripts may send messages."""
+ASKED, MAY = b"", b"\0"
+"""Stand, among channels, for the questions whether scripts and clients may send messages."""
 FIRST_RECONNECT_PAUSE = 0.05
 LONGEST_RECONNECT_PAUSE = 2.0
 
@@ -448,7 +448,7 @@ class Subscriber:
         question: the channel of operators' questions; empty while nobody can answer them.
         answer: takes a question.
         looked_at: when a connection last looked for channels that nobody waits for.
-        announces: whether scripts of the server may send messages; None until it was asked.
+        announces: whether scripts or clients may send messages; None until the server has told.
 
     Raises:
         ConfigError: sharded channels were asked for on a single server. Redisson uses them in a
@@ -590,12 +590,12 @@ class Subscriber:
                 self._place(channel)
 
     def be_silent(self) -> None:
-        """Note that the server refuses messages from scripts, so that waiters poll."""
+        """Note that the server refuses all messages, so that waiters poll."""
         self.announces = False
         log_lack(
             "messages.refused",
             self._topology.where,
-            "it refuses PUBLISH in scripts, so waiters poll",
+            "it refuses PUBLISH, to scripts and to clients, so waiters poll",
         )
         self.look()
 
@@ -668,10 +668,19 @@ class _Lane(NodeSubscriber):
 
     def _ask(self, connection: SharedConnection) -> None:
         if self._whole.announces is None and self._topology.only is not None:
-            self._whole.announces = True
+            # If the server demands a key, this is not answered. Then the clients' messages are
+            # trusted.
             self._unanswered.append((b"eval", [ASKED]))
             with suppress(InterlockError):  # the thread sees it when it reads
                 connection.send("EVAL", question("PUBLISH"), 0)
+
+    def _ask_for_clients(self) -> None:
+        """Ask whether clients may send messages, by a command without a channel."""
+        with self._lock:
+            if self._connection is not None:
+                self._unanswered.append((b"publish", [MAY]))
+                with suppress(InterlockError):
+                    self._connection.send("PUBLISH")
 
     def listen(self) -> None:
         """Subscribe to the questions of operators; they go to all nodes of a cluster."""
@@ -688,6 +697,13 @@ class _Lane(NodeSubscriber):
         meaning = refusal(str(error), None, self._endpoint.where)
         if channels == [ASKED]:
             if error_code(str(error)) == "FORBIDDEN":
+                self._ask_for_clients()
+            else:
+                self._whole.announces = True
+        elif channels == [MAY]:
+            if "wrong number" in str(error):
+                self._whole.announces = True
+            else:
                 self._whole.be_silent()
         elif isinstance(meaning, RedirectedError):
             _ = self._topology.learn(meaning)
