@@ -475,7 +475,7 @@ MUTATIONS = [
     ),
     Mutation(
         "claim-of-another-number-is-believed",
-        "queue.waiters:Waiters._made_holder",
+        "queue.waiters:_is_for",
         Call("endswith", "True"),
         siblings,
     ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -11,7 +12,12 @@ from interlock._core.queue.waiters import SHARED, section
 if TYPE_CHECKING:
     from tests.core.bench import Bench
 
-    from interlock._core.queue.waiter import Waiter
+    from interlock._core.queue.waiter import Candidate, Waiter
+
+
+def candidate(holder: str) -> Candidate:
+    """Return a hold, as the queue sees it."""
+    return cast("Candidate", SimpleNamespace(holder=holder))
 
 
 class Wakes:
@@ -272,6 +278,23 @@ def test_a_wake_up_that_meets_nobody_is_kept(bench: Bench, wakes: Wakes) -> None
     bench.waiters.notify("interlock_wake:x:me", b"0")
 
     assert wakes.join("second", "c:x").take()
+
+
+def test_a_claim_that_meets_nobody_is_kept_for_its_holder(bench: Bench, wakes: Wakes) -> None:
+    """A message may be faster than the reply to the refused request; the next request ends it."""
+    bench.waiters.place_for("c:x", "me")
+    bench.waiters.leave(wakes.join("first", "c:x"))
+    bench.waiters.places["c:x"].stand(False, "me:7")
+    bench.waiters.notify("interlock_wake:x:me", b"=7:123")
+    waiter = wakes.join("second", "c:x")
+    bench.waiters.introduce(waiter, candidate("me:17"), shares=False)
+    assert waiter.take_claim() is None
+    bench.waiters.introduce(waiter, candidate("me:7"), shares=False)
+    assert waiter.take_claim() == 123
+    bench.waiters.places["c:x"].stand(False, "me:7")
+    bench.waiters.introduce(waiter, candidate("me:7"), shares=False)
+
+    assert waiter.take_claim() is None
 
 
 def test_what_is_left_to_others_wakes_nobody(bench: Bench, wakes: Wakes) -> None:

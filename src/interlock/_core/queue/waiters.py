@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
+    from interlock._core.queue.waiter import Candidate
+
 LONGEST_OFFER = 0.15
 """Seconds after which a waiter with an offer asks the server itself, if nothing else comes."""
 
@@ -95,6 +97,11 @@ def _claim(payload: bytes) -> tuple[str, int] | None:
     if payload[:1] != STARTS or not (number.isdigit() and at.isdigit()):
         return None
     return number[:20].decode(), int(at[:20])
+
+
+def _is_for(holder: str, claim: tuple[str, int]) -> bool:
+    """Return whether a message with *claim* makes *holder* the holder."""
+    return holder.endswith(f":{claim[0]}")
 
 
 class Subscriptions(Protocol):
@@ -152,11 +159,12 @@ class Place:
         more: whether the newest request asked to stay there after it is granted.
         left: seconds that were left of the holder's lease when the client was refused last.
         woken: whether a wake-up came while nobody waited here.
+        claim: the number and the time of a message that came then, since the newest request.
         holder: the holder id in whose name the client stood there last; empty if in its own.
         bare: whether it may stand there in its own name.
     """
 
-    __slots__ = ("bare", "client", "holder", "left", "more", "queue", "taken", "woken")
+    __slots__ = ("bare", "claim", "client", "holder", "left", "more", "queue", "taken", "woken")
 
     def __init__(self, channel: str, client: str) -> None:
         self.client = client
@@ -164,6 +172,7 @@ class Place:
         self.taken = self.more = self.woken = self.bare = False
         self.left = 0.0
         self.holder = ""
+        self.claim: tuple[str, int] | None = None
 
     def stand(self, more: bool, holder: str = "") -> None:
         """Note a request that puts the client into the queue, to stay if *more* of it wait.
@@ -171,6 +180,7 @@ class Place:
         If *holder* is given, the client stands there in its name.
         """
         self.taken, self.woken, self.more, self.holder = True, False, more, holder
+        self.claim = None
         self.bare = self.bare or not holder
 
     def granted(self) -> None:
@@ -426,6 +436,7 @@ class Waiters:
             place, queue = self.places.get(part), self.queues.get(part)
             if place is not None and (payload or queue is None):
                 place.woken = True
+                place.claim = claim
             if queue is not None:
                 front = next(iter(queue))
                 if claim is not None:
@@ -438,13 +449,25 @@ class Waiters:
     @staticmethod
     def _made_holder(queue: Iterable[Waiter], claim: tuple[str, int]) -> None:
         """Tell the waiter of *claim* that it is the holder; if it has left, the front asks."""
-        number = f":{claim[0]}"
         for waiter in queue:
-            if waiter.candidate is not None and waiter.candidate.holder.endswith(number):
+            if waiter.candidate is not None and _is_for(waiter.candidate.holder, claim):
                 waiter.claim = claim[1]
                 waiter.wake()
                 return
         next(iter(queue)).wake()
+
+    def introduce(self, waiter: Waiter, candidate: Candidate | None, *, shares: bool) -> None:
+        """Note that *candidate* may be given to *waiter*, which has just joined its queue.
+
+        *shares* tells whether others may have the same at the same time. The message of a claim may
+        be faster than the reply to the refused request before it.
+        """
+        with self._mutex:
+            waiter.candidate, waiter.shares = candidate, shares
+            place = self.places.get(waiter.channel)
+            claim = None if place is None else place.claim
+            if candidate is not None and claim is not None and _is_for(candidate.holder, claim):
+                waiter.claim = claim[1]
 
     def started(self, channel: str, holder: str) -> None:
         """Note that *holder* began with its claim; if the front has no place now, it must ask."""

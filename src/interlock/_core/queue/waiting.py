@@ -104,7 +104,7 @@ def wait_in_queue(
     if session.clock() >= deadline:
         return False
     waiter = yield from Enqueue(channel)
-    waiter.candidate, waiter.shares = candidate, shares
+    session.waiters.introduce(waiter, candidate, shares=shares)
     try:
         look_at = session.clock() + _first_look(session, channel)
         while True:
