@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import redis
 from tests.lock.lock_like import OF_ONE_KEY, WITH_TICKETS
 from tests.support.faults import drop_request
 from tests.support.patience import wait_until
@@ -21,7 +22,6 @@ from interlock import HoldLostError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import redis
     from tests.lock.lock_like import Kind
     from tests.support.proxy import FaultProxy
 
@@ -61,8 +61,9 @@ def _state(server: redis.Redis) -> State:
                 found[key] = ({b"": server.get(key).partition(b" ")[0]}, -1)
                 continue
             # A late try may take permits for a lease. All permits are counted, free and held.
-            held = server.zcard(f"{{{key.decode()}}}:timeout")
-            found[key] = ({b"": int(server.get(key)) + held}, left)
+            held, value = server.zcard(f"{{{key.decode()}}}:timeout"), server.get(key)
+            if value is not None:  # its end has come just now
+                found[key] = ({b"": int(value) + held}, left)
     return found
 
 
@@ -115,7 +116,12 @@ class Run:
             for key in self.server.scan_iter()
         }
         before = _state(self.server)
-        _ = self.server.execute_command(*copy)
+        try:
+            _ = self.server.execute_command(*copy)
+        except redis.ResponseError as error:
+            # It asks for a call that declares the keys of other readers, and does nothing.
+            if not str(error).startswith("ENTRIES "):
+                raise
         undone = _undone(before, _state(self.server))
         assert not undone, f"a late copy of {copy[:3] + copy[3:]} has undone: {undone}"
         # Another copy is to meet the same state. A late try may have taken a free lock.

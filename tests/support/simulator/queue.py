@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 _WRITES = names.writer("")
 LEFT_FREE_EVERY = 2.0
-"""Seconds: that often a lock is left for a moment to those who do not stand in the queue."""
+"""Seconds: in each such span a lock is left once, for a moment, to those who are not in the queue.
+
+The spans are those of the server's clock. So a short wait may touch two of them.
+"""
 
 
 class _Look(NamedTuple):
@@ -103,7 +106,8 @@ class BoundedOvertaking:
         self._update(simulator, place, before, now, lapses=int(lapsed or first), shared=shared)
         for client in now.queue:
             standing = self._standing[place, client]
-            turns = 1 + int((simulator.now - standing.since) / LEFT_FREE_EVERY)
+            waited = simulator.now // LEFT_FREE_EVERY - standing.since // LEFT_FREE_EVERY
+            turns = 1 + int(waited)
             if standing.overtaken > turns + standing.lapses:
                 simulator.fail(
                     f"I-13: {client} waits for {lock.key!r} since {standing.since:.4f},"
