@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import subprocess
@@ -16,7 +17,7 @@ from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import DeadlockError, connect
 from interlock._core.insight.card import CARD, FORMAT
-from interlock.errors import ServerUnavailableError
+from interlock.errors import HoldLostError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ def held_by_each(pairs: list[tuple[Lock, Lock]]) -> list[threading.Thread]:
     barrier = threading.Barrier(len(pairs))
 
     def run(first: Lock, second: Lock) -> None:
-        with first:
+        with contextlib.suppress(HoldLostError), first:
             barrier.wait()
             try:
                 with second:
@@ -161,6 +162,27 @@ def test_raise_resolves_the_ring(redis_url: str) -> None:
     with Ring(redis_url, "raise") as ring:
         ring.join()
     assert sorted(ring.ended) == ["DeadlockError", *["done"] * 4]
+
+
+@pytest.mark.parametrize("ending", ["lease", "owner"])
+def test_a_ring_that_may_end_by_itself_raises_nothing(
+    redis_url: str, ending: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told of, but nobody gets DeadlockError: a lease ends, or another thread releases."""
+    with connect(redis_url, deadlock="raise") as one, connect(redis_url, deadlock="raise") as two:
+        own = {"lease": 300.0} if ending == "lease" else {"owner": "job"}
+        held: Any = one.lock("a", **own)
+        pairs = [(held, one.lock("b", owner=own.get("owner"))), (two.lock("b"), two.lock("a"))]
+        threads = held_by_each(pairs)
+        wait_until(lambda: "deadlock of 2" in caplog.text, GIVE_UP, "the ring is told")
+        watches = [client._driver._renewer._deadlocks for client in (one, two)]
+        wait_until(lambda: all(watch._reported for watch in watches), GIVE_UP, "both know it")
+        assert not one._driver.session.deadlocked
+        assert not two._driver.session.deadlocked
+        assert all(thread.is_alive() for thread in threads)
+        assert held.force_release()
+        for thread in threads:
+            thread.join(GIVE_UP)
 
 
 def test_a_deadlock_is_remembered_while_it_lasts(redis_url: str) -> None:

@@ -124,7 +124,8 @@ def told_by(card: Card) -> Told:
                 entry.age,
             )
         )
-    return Told(card.number, owners, waits)
+    ends = {place for place, entry in card.holds.items() if entry.ends}
+    return Told(card.number, owners, waits, ends)
 
 
 class DeadlockSearch:

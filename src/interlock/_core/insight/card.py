@@ -302,6 +302,8 @@ class CardWriter:
             told["deadlock"] = True
         if mark == "h":
             told |= {"lease": hold.lease, "renewed": hold.renewal is not None}
+            if hold.may_end():
+                told["ends"] = True
         if self._session.options.card != "names":
             told["thread"] = hold.label[:LONGEST]
             if trace := self._session.events.traces.get((hold.holder, hold.name)):

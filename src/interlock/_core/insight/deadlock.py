@@ -2,7 +2,9 @@
 
 Theory. An owner is a thread or task of one client. It waits for a key, the key has holders, and
 each holder belongs to an owner. In a cycle each owner waits for a key that the next one holds. A
-cycle never ends by itself, because none of its owners can release anything. One cycle is enough:
+cycle never ends by itself, because none of its owners can release anything. A hold may end although
+its owner waits, if its lease is not renewed or if threads share its ``owner=`` word. A cycle with
+such a hold is told of, but it ends no wait. One cycle is enough:
 an owner cannot go on until every holder of its key has released it.
 
 A look never shows the present. Holders are read from the server, and waits from cards that may be
@@ -32,7 +34,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 PATIENCE = 5.0
 """Seconds that a thread or task waits before it is suspected to be in a deadlock."""
@@ -66,6 +68,7 @@ class Link:
         holder: the holder id that the lock has.
         label: what the party is called.
         waited: how long it has waited, in seconds.
+        ends: whether the hold *holder* may end although its owner waits.
     """
 
     party: Party
@@ -74,6 +77,7 @@ class Link:
     holder: str
     label: str = ""
     waited: float = 0.0
+    ends: bool = False
 
     @property
     def same(self) -> tuple[Party, str, str, str]:
@@ -105,11 +109,13 @@ class Told:
         number: the number of its card; None if this is known without a card.
         owners: the owner of each hold, by holder id and key.
         waits: what each owner waits for.
+        ends: the holds that may end although their owners wait, by holder id and key.
     """
 
     number: int | None
     owners: Mapping[tuple[str, str], int]
     waits: Mapping[int, Sequence[Wait]]
+    ends: Collection[tuple[str, str]] = ()
 
 
 class Sight(NamedTuple):
@@ -151,7 +157,8 @@ def find_cycle(
                 following = _owner_of(holder, wait.key, told)
                 if following is None:
                     continue
-                link = Link(party, wait.waits_as, wait.key, holder, wait.label, wait.waited)
+                ends = _may_end(holder, wait.key, told)
+                link = Link(party, wait.waits_as, wait.key, holder, wait.label, wait.waited, ends)
                 if following == start:
                     return (*path, link)
                 if following not in seen and len(seen) < MOST_OWNERS:
@@ -167,6 +174,13 @@ def _owner_of(holder: str, key: str, told: Callable[[str], Told | None]) -> Part
     client = told(client_id)
     owner = None if client is None else client.owners.get((plain, key))
     return None if owner is None else Party(client_id, owner)
+
+
+def _may_end(holder: str, key: str, told: Callable[[str], Told | None]) -> bool:
+    """Return whether the hold *holder* of *key* may end although its owner waits."""
+    plain = holder.removesuffix(":write")
+    client = told(plain.partition(":")[0])
+    return client is not None and (plain, key) in client.ends
 
 
 def confirmed(first: Sight, second: Sight) -> bool:

@@ -168,14 +168,18 @@ class DeadlockWatch:
     def _told_here(self, now: float) -> Told:
         owners: dict[tuple[str, str], int] = {}
         waits: dict[int, list[Wait]] = {}
+        ends = set[tuple[str, str]]()
         for hold in self._session.holds.snapshot():
             if hold.state is State.HELD:
-                owners[hold.holder.removesuffix(":write"), hold.key] = hold.table_key[1]
+                place = hold.holder.removesuffix(":write"), hold.key
+                owners[place] = hold.table_key[1]
+                if hold.may_end():
+                    ends.add(place)
         for hold, wait in list(self._session.events.waits.items()):
             holder = hold.holder.removesuffix(":write")
             told = Wait(holder, hold.key, hold.label, now - wait.since)
             waits.setdefault(hold.table_key[1], []).append(told)
-        return Told(None, owners, waits)
+        return Told(None, owners, waits, ends)
 
     def _report(self, links: Sequence[Link], hold: Hold, reader: Reader) -> None:
         cycle, session = same_cycle(links), self._session
@@ -195,7 +199,8 @@ class DeadlockWatch:
                 )
         chosen = youngest(links)
         mine = Party(session.client_id, hold.table_key[1])
-        if session.options.deadlock == "raise" and chosen.party == mine:
+        closed = not any(link.ends for link in links)
+        if session.options.deadlock == "raise" and closed and chosen.party == mine:
             doubt = unproven(links, reader.shown, self._lasts, self._listens)
             if doubt is not None:
                 if new and session.options.log:
