@@ -173,10 +173,6 @@ KEYWORDS: dict[str, tuple[tuple[str, str], ...]] = {
 """Keywords of other libraries; for each, parameters of ours and what to write if there is one."""
 ELSEWHERE = {
     ("semaphore", "lease"): "client.leased_semaphore(name): its permits have leases",
-    **{
-        ("count_down_latch", word): "try_set_count(n) of the latch, once, by who begins"
-        for word in ("n", "count", "value")
-    },
     ("semaphore", "ttl"): "client.leased_semaphore(name): its permits have leases",
 }
 """Keywords that another factory than the called one takes."""

@@ -121,6 +121,15 @@ def warn_other_permits(name: str, found: int, wanted: int) -> None:
     )
 
 
+def warn_other_count(name: str, found: int, wanted: int) -> None:
+    """Warn that a latch was set up with another count than the user's code names."""
+    warn(
+        f"latch {name!r} was set up with the count {found}, not {wanted} as count={wanted} says: "
+        "delete() it to begin anew",
+        MisuseWarning,
+    )
+
+
 def warn_no_permits(kind: str, name: str) -> None:
     """Warn that a semaphore is waited for that nobody has set up."""
     warn(

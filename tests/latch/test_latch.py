@@ -12,7 +12,7 @@ from tests.lock.lock_like import sent_in, until
 from tests.support.proxy import command, swallow_reply
 
 import interlock
-from interlock import LatchDeletedError, WrongTypeError
+from interlock import LatchDeletedError, MisuseWarning, WrongTypeError
 
 if TYPE_CHECKING:
     import redis
@@ -167,6 +167,48 @@ async def test_all_go_on(stage: Stage, redis_url: str) -> None:
         assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [True] * 100
         for each in children:
             assert [each.hear() for _ in range(5)] == ["went on"] * 5
+
+
+async def test_a_named_count_is_set_once_in_a_life(stage: Stage) -> None:
+    """The first client sets the count. One that comes after the opening does not close it."""
+    owner, latch = stage.owner(), stage.lock(stage.client(), count=2)
+    assert await owner.do(latch.count) == 2
+    await owner.do(stage.lock(stage.client(), count=2).count_down)
+    waiting = await _waiting(stage, stage.lock(stage.client(poll_cap=60), count=2))
+    await owner.do(latch.count_down)
+    assert await asyncio.wait_for(waiting, 60)
+    late = stage.lock(stage.client(), count=2)
+    assert await owner.do(late.wait, timeout=0)
+    assert await owner.do(late.count) == 0
+    assert await owner.do(late.delete)
+    assert not stage.redis.exists("name", "interlock_latch_total:{name}")
+    assert not await owner.do(late.delete)
+    assert await owner.do(late.count) == 2
+    assert not await owner.do(late.wait, timeout=0)
+
+
+async def test_another_count_is_told_once(stage: Stage) -> None:
+    """A program that names another count is warned once; what is certain counts."""
+    owner, client = stage.owner(), stage.client()
+    assert await owner.do(stage.lock(client, count=3).count) == 3
+    with pytest.warns(MisuseWarning, match="set up with the count 3, not 5"):
+        assert await owner.do(stage.lock(client, count=5).count) == 3
+    assert await owner.do(stage.lock(client, count=5).count) == 3
+    stage.redis.flushall()
+    stage.redis.set("name", 4)  # as Java does
+    assert await owner.do(stage.lock(stage.client(), count=9).count) == 4
+    with pytest.warns(MisuseWarning, match="set up with the count 4, not 1"):
+        assert await owner.do(stage.lock(stage.client(), count=1).count) == 4
+
+
+async def test_a_count_that_is_set_by_hand_is_the_new_one(stage: Stage) -> None:
+    """`try_set_count` on an open latch begins a new round, with a count that others may name."""
+    owner, latch = stage.owner(), stage.lock(stage.client(), count=1)
+    await owner.do(latch.count_down)
+    assert await owner.do(latch.try_set_count, 4)
+    assert await owner.do(stage.lock(stage.client(), count=4).count) == 4
+    with pytest.raises(ValueError, match="count"):
+        stage.lock(stage.client(), count=0)
 
 
 @pytest.mark.parametrize("count", [0, -1, 2**53 + 1, 1.0, "1", True, None])

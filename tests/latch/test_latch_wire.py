@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.proxy import Action, FaultProxy
     from tests.support.servers import RedisServer
 
-OURS = ("redisson_unlock_latch", "interlock_latch_ending")
+OURS = ("redisson_unlock_latch", "interlock_latch_")
 
 
 async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) -> None:

@@ -27,5 +27,5 @@ async def commands(server: RedisServer, client: redis.Redis, act: Callable[[], A
         for line in heard
         if line.split()[0].lower() not in reading
         and "redisson_unlock_latch" not in line
-        and "interlock_latch_ending" not in line
+        and "interlock_latch_" not in line
     ]

@@ -369,8 +369,11 @@ KINDS = {
         cores=(CountDownLatch,),
         page="reference/count_down_latch.md",
         uses=Uses(
-            ("latch_try_set", "latch_count_down", "latch_query", "latch_delete"),
-            keys=(_REQUESTS, Place(names.latch_ending)),
+            (
+                *("latch_try_set", "latch_set_up", "latch_count_down"),
+                *("latch_query", "latch_delete"),
+            ),
+            keys=(_REQUESTS, Place(names.latch_ending), Place(names.latch_total)),
             channels=(Place(names.latch_channel),),
         ),
         sight=Sight(("number",), "string", heard=True, short="latch", number="count"),

@@ -34,6 +34,7 @@ from interlock._links.urls import open_url, servers_of
 from interlock._misuse import (
     wants_async_with,
     warn_no_permits,
+    warn_other_count,
     warn_other_permits,
 )
 from interlock._naming import check_template
@@ -126,6 +127,7 @@ class Client:
         self._servers = servers
         self._where = servers.where
         self._limits = Limits(log_limit)
+        self._counts = Limits(warn_other_count)
         self._permits = Limits(warn_other_permits, warn_no_permits, log_gone)
 
     def _new_driver(self, servers: Endpoint | Cluster, options: Options, /) -> AwaitedDriver:
@@ -792,9 +794,20 @@ class Client:
         return Limited(name, make, timeout, lease)
 
     @told
-    def count_down_latch(self, name: str) -> CountDownLatch:
-        """Return the count-down latch *name*; no round trip."""
-        core = core_latch.CountDownLatch(self._driver.session, name)
+    def count_down_latch(self, name: str, count: int | None = None) -> CountDownLatch:
+        """Return the count-down latch *name*; no round trip.
+
+        Args:
+            name: what it is called.
+            count: set once in the life of the latch, before the first call of a client; one round
+                trip more. An open latch stays open until `CountDownLatch.delete`. If the latch was
+                set up with another count, a MisuseWarning says so.
+
+        Raises:
+            TypeError: *count* is not an int.
+            ConfigError: *count* is less than 1 (a ValueError).
+        """
+        core = core_latch.CountDownLatch(self._driver.session, name, count, self._counts)
         return CountDownLatch(self._driver, core)
 
     @told

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._core.model.effects import NEVER
 from interlock._hints import LATCH_NAMES, hints
 from interlock.options import check_timeout
 
@@ -32,6 +33,11 @@ class CountDownLatch:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
+    def _set_up(self, deadline: float = NEVER) -> None:
+        """Set the count if the code names one, before the first call of the client."""
+        if self._recipe.unset:
+            self._driver.run(self._recipe.set_up(deadline))
+
     def try_set_count(self, count: int) -> bool:
         """Set *count* unless the latch has one; return whether it was set; one round trip.
 
@@ -53,10 +59,12 @@ class CountDownLatch:
                 for a while, so do not repeat it.
             WrongTypeError: the name is in use by something else.
         """
+        self._set_up()
         self._driver.perform(self._recipe.count_down())
 
     def count(self) -> int:
         """Return the count that is left; 0 if the latch is open or never set; one round trip."""
+        self._set_up()
         return self._driver.run(self._recipe.count())
 
     def wait(self, timeout: Duration | None = None) -> bool:
@@ -79,11 +87,14 @@ class CountDownLatch:
             waiters of this client, and one for each waiter in the end.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        return driver.run(self._recipe.wait(driver.session.clock() + limit))
+        deadline = driver.session.clock() + limit
+        self._set_up(deadline)
+        return driver.run(self._recipe.wait(deadline))
 
     def delete(self) -> bool:
         """Remove the latch; return whether there was one; one round trip.
 
-        Every `wait` for it raises LatchDeletedError.
+        Every `wait` for it raises LatchDeletedError. If ``count=`` names its count, the next call
+        of a client that has not set it yet sets it again.
         """
         return self._driver.run(self._recipe.delete())

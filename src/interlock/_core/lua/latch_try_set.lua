@@ -4,14 +4,15 @@
 -- KEYS[2]  request  string, the answer to this call, for copies of it
 -- KEYS[3]  spent    string, the same of an answered call, to be removed; if there is none, a key
 --                   that never exists
+-- KEYS[4]  total    string, the count that the latch was set up with; may be left out
 -- ARGV[1]  count    integer > 0
 -- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[3]  channel  string, where waiters listen
 --
 -- Returns  1 when set, 0 when it has a count
 -- Source   RCountDownLatch.trySetCount, Redisson 4.7.0
--- Wire     the count, and "1" on the channel; this code is our own
-local latch, request, spent = KEYS[1], KEYS[2], KEYS[3]
+-- Wire     the count, and "1" on the channel; the total is ours alone, and so is this code
+local latch, request, spent, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local count, ttl, channel = ARGV[1], ARGV[2], ARGV[3]
 
 local before = redis.call('get', request)
@@ -23,6 +24,9 @@ local made = redis.call('set', latch, count, 'nx') and 1 or 0
 redis.call('set', request, made, 'px', ttl)
 if made == 0 then
   return 0
+end
+if total and redis.call('exists', total) == 1 then
+  redis.call('set', total, count)
 end
 redis.call(PUBLISH, channel, '1')
 return 1

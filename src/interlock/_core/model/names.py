@@ -188,6 +188,14 @@ def latch_ending(name: str) -> str:
     return prefix_name("interlock_latch_ending", name)
 
 
+def latch_total(name: str) -> str:
+    """Return the key of the count that the count-down latch *name* was set up with.
+
+    Java does not look at it.
+    """
+    return prefix_name("interlock_latch_total", name)
+
+
 NOTE_KEPT = 600.0
 """Seconds for which a holder may ask why its lock was released by force."""
 

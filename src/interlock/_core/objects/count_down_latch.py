@@ -8,6 +8,10 @@ waiter remembers the note that it found when it came. A new note tells it how th
 does not miss an opening, even if somebody sets the count again at once. For a deletion it raises an
 error.
 
+If the user's code names the count, each client sets it before its first call, once in the life of
+the latch. A key tells that this was done. It stays after the latch has opened, so that a client
+that comes late does not close it again. Only a deletion removes it.
+
 Java leaves no note. A latch without a key and without a note counts as open, as it does for Java.
 
 Source: RCountDownLatch, Redisson 4.7.0.
@@ -27,6 +31,7 @@ from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op, Step
+    from interlock._core.objects.limits import Limits
     from interlock._core.scripts.count_down_latch import LatchStatus
     from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock._core.upkeep.session import Session
@@ -58,11 +63,25 @@ class CountDownLatch:
     """The operations of one latch for one client.
 
     The public `CountDownLatch` lists errors and costs.
+
+    Args:
+        session: the client's state.
+        name: what it is called.
+        count: what to set, once in its life; None to set nothing.
+        limits: what the client knows of such counts; None if *count* is.
     """
 
     kind = "latch"
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        count: int | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._count = None if count is None else check_count(count)
+        self._limits = limits
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.channel = names.latch_channel(self.key)
@@ -71,6 +90,32 @@ class CountDownLatch:
         self._session = session
         self._requests = IdempotentCalls(session, self.key)
         self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
+
+    @property
+    def unset(self) -> bool:
+        """Return whether `set_up` comes before the next call; no round trip."""
+        count, limits = self._count, self._limits
+        return count is not None and limits is not None and not limits.known(self.key, count)
+
+    def set_up(self, deadline: float = NEVER) -> Op[None]:
+        """Set the count that the code names, unless the latch was set up before; one round trip.
+
+        Tell if it was set up with another count.
+        """
+        count, limits, request = self._count, self._limits, self._requests.begin(deadline)
+        assert count is not None
+        assert limits is not None
+        call = scripts.latch_set_up(
+            *(self.key, request.key, request.old_latch, count, request.ttl),
+            *(self._session.publish, self.channel),
+            deadline=deadline,
+        )
+        found = yield from self._requests.send(request, call)
+        self._requests.end(request)
+        # Below 0: what is left of a count that another program has set.
+        if (found > 0 and found != count) or -found > count:
+            limits.differs(self.name, abs(found), count)
+        limits.note(self.key, count)
 
     def try_set_count(self, count: int) -> Op[bool]:
         """Set *count* unless the latch has one; return whether it was set.
@@ -142,6 +187,8 @@ class CountDownLatch:
             RCountDownLatch.delete.
         """
         session = self._session
+        if self._limits is not None:
+            self._limits.forget(self.key)
         call = scripts.latch_delete(
             self.key, new_id(session), self._note_ttl, session.publish, self.channel
         )

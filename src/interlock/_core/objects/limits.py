@@ -52,6 +52,10 @@ class Limits:
         """Return whether this client has set *permits* for *key*."""
         return self._known.get(key) == permits
 
+    def forget(self, key: str) -> None:
+        """Forget which number this client has set for *key*."""
+        _ = self._known.pop(key, None)
+
     def note(self, key: str, permits: int) -> None:
         """Note that *permits* are set for *key*; forget all others if they are too many."""
         if len(self._known) >= REMEMBERED:

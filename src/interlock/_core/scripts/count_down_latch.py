@@ -8,7 +8,7 @@ kept. *spent* is the key of an earlier call's latch, which is removed.
 from __future__ import annotations
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.names import latch_ending
+from interlock._core.model.names import latch_ending, latch_total
 from interlock._core.scripts.script import (
     done,
     load,
@@ -41,6 +41,7 @@ def _status(reply: object) -> LatchStatus:
     return LatchStatus(number(count), None if ending is None else text(ending))
 
 
+_LATCH_SET_UP = load_variants("latch_set_up", number)
 _LATCH_TRY_SET = load_variants("latch_try_set", done)
 _LATCH_COUNT_DOWN = load_variants("latch_count_down", done)
 _LATCH_QUERY = load("latch_query", _status)
@@ -59,8 +60,29 @@ def latch_try_set(
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Set the count of the latch to *count*; False if it has a count already."""
-    keys = (latch, request, spent)
-    return Eval(_LATCH_TRY_SET[publish], keys, (count, milliseconds(ttl), channel), deadline)
+    keys = (latch, request, spent, latch_total(latch))
+    args = (count, milliseconds(ttl), channel)
+    return Eval(_LATCH_TRY_SET[publish], keys, args, deadline, spare=True)
+
+
+def latch_set_up(
+    latch: str,
+    request: str,
+    spent: str,
+    count: int,
+    ttl: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[int]:
+    """Set the count once in the life of the latch, and tell the count that it was set up with.
+
+    If that is not known, the answer is what is left, below 0.
+    """
+    keys = (latch, latch_total(latch), request, spent)
+    args = (count, milliseconds(ttl), channel)
+    return Eval(_LATCH_SET_UP[publish], keys, args, deadline)
 
 
 def latch_count_down(
@@ -90,5 +112,6 @@ def latch_delete(
     latch: str, mark: str, kept: float, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
     """Remove the latch; False if there is none."""
-    keys = (latch, latch_ending(latch))
-    return Eval(_LATCH_DELETE[publish], keys, (mark, milliseconds(kept), channel), deadline)
+    keys = (latch, latch_ending(latch), latch_total(latch))
+    args = (mark, milliseconds(kept), channel)
+    return Eval(_LATCH_DELETE[publish], keys, args, deadline, spare=True)
