@@ -71,6 +71,7 @@ SLOW = (
 
 ELSEWHERE = (
     "interlock.__main__",
+    "interlock._pyinstaller*",
     "interlock.apscheduler*",
     "interlock.celery*",
     "interlock.django*",
