@@ -71,6 +71,7 @@ SLOW = (
 
 ELSEWHERE = (
     "interlock.__main__",
+    "interlock._drivers.protocol",
     "interlock._pyinstaller*",
     "interlock.apscheduler*",
     "interlock.celery*",
@@ -99,9 +100,9 @@ ELSEWHERE = (
     "interlock.*greenlet*",
     "interlock.*redis_py*",
 )
-"""Modules that need a process or a package of their own.
+"""Modules that need a process or a package of their own, or that only type checkers read.
 
-They are tested by `tests/cli`, `tests/hosts` and `tests/monitoring`.
+The former are tested by `tests/cli`, `tests/hosts` and `tests/monitoring`.
 """
 
 
