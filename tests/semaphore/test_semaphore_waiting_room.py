@@ -288,6 +288,27 @@ def test_who_may_not_wake_the_first_tells_all(fresh_server: RedisServer) -> None
         assert waiting.result(PROMPT)
 
 
+@pytest.mark.parametrize("lacking", ["exists", "zrange", "zadd", "zrem", "time", "pubsub|numsub"])
+def test_who_lacks_a_part_of_the_rights_tells_all(fresh_server: RedisServer, lacking: str) -> None:
+    """A release of a user without one of the queue's commands is none that nobody hears of."""
+    with fresh_server.client() as server:
+        rights = ("~*", "&*", "+@all", f"-{lacking}")
+        server.execute_command("ACL", "SETUSER", "part", "on", ">x", *rights)
+    with (
+        interlock.connect(fresh_server.url(0, "part", "x"), card=False) as part,
+        interlock.connect(fresh_server.url(), poll_cap=60) as one,
+        ThreadPoolExecutor(1) as pool,
+        fresh_server.client() as server,
+    ):
+        waiting = pool.submit(one.semaphore("name").acquire)
+        wait_until(lambda: server.zcard(QUEUE) == 1, 10, "it stands in the queue")
+        wait_until(lambda: server.pubsub_numsub(CHANNEL)[0][1] == 1, 10, "it hears")
+        wait_until(resting(one), 10, "it has looked after that")
+        part.semaphore("name").release()
+        assert waiting.result(30)  # half a poll cap
+        assert server.get("name") == b"0"
+
+
 def test_a_leased_semaphore_shares_the_number(
     giver: interlock.Semaphore, redis_client: redis.Redis, enter: Callable[..., Waiting]
 ) -> None:

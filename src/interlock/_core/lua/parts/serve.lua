@@ -10,10 +10,13 @@
 -- the client whose turn it is. The next client behind it is told when to look again.
 --
 -- The function tells whether *caller* may take its permits, and whether all clients must be told.
--- They must if a message was refused, or if none of the first 128 can be served.
+-- They must if a command was refused, or if none of the first 128 can be served.
 local function serve(free, caller)
-  local time, claims, gone, woken, mine, refused = redis.call('time'), {}, {}, {}, false, false
+  local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
   local whole = false
+  if time.err then
+    return false, true
+  end
   local now, at, later = time[1] * 1000 + math.floor(time[2] / 1000), 0, 0
   local heard, too_many = {}, nil
   local function ask(members)
@@ -89,7 +92,7 @@ local function serve(free, caller)
         end
       end
     end
-    whole, at = #part < 16, at + 8
+    whole, at, refused = #part < 16, at + 8, refused or part.err ~= nil
   end
   local all = free > 0 and not whole and #woken == 0 and later == 0 and not mine
   for _, member in ipairs(gone) do
