@@ -17,6 +17,7 @@ FENCE = re.compile(r"^```python\n(import .*?|from .*?)^```$", re.MULTILINE | re.
 NOT_SIMPLE = re.compile(
     r"^\s*(?:async |def |class |@)|thread|asyncio|subprocess|next\(", re.MULTILINE
 )
+CHANGELOG_MARK = "<!-- CHANGELOG.md -->"
 OPENS = "with interlock.connect("
 
 
@@ -106,6 +107,14 @@ def _tabs(found: re.Match[str]) -> str:
     )
 
 
+def with_changelog(markdown: str) -> str:
+    """Return the page with the text of ``CHANGELOG.md``, without its title, in place of its mark."""
+    if CHANGELOG_MARK not in markdown:
+        return markdown
+    text = (FACES.parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
+    return markdown.replace(CHANGELOG_MARK, text.partition("\n## ")[2].join(("## ", "")))
+
+
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Return the page with tabs; mkdocs calls this."""
-    return FENCE.sub(_tabs, markdown)
+    """Return the page with tabs, and with the changelog; mkdocs calls this."""
+    return FENCE.sub(_tabs, with_changelog(markdown))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.address import free_port
 from tests.support.binary import main_version
+from tests.support.patience import GIVE_UP
 from tests.support.servers import (
     ClusterServers,
     RedisServer,
@@ -46,6 +47,29 @@ def test_every_supported_server_is_fit(
     family = "Valkey" if "valkey" in any_server.binary.name else "Redis"
     assert f"{family} {version}" in str(report)
     assert any_server.execute("DBSIZE") == 0
+
+
+def test_other_versions_are_seen_on_every_server(any_server: RedisServer, check: Check) -> None:
+    """Clients of another version are told by connections, or by cards before Redis 7.2."""
+    with interlock.connect(any_server.url()) as client, client.lock("held"):
+
+        def has_card() -> bool:
+            return bool(any_server.execute("EXISTS", f"interlock_client:{{{client.client_id}}}"))
+
+        wait_until(has_card, GIVE_UP, "it has a card")
+        own = {line for line in str(check(any_server.url())).splitlines() if "versions" in line}
+        assert own == set()
+        card = f"interlock_client:{{{client.client_id}}}"
+        line = any_server.execute("HGET", card, "client")
+        other = line.replace(interlock.__version__.encode(), b"0.0.7")
+        any_server.execute("HSET", card, "client", other)
+        if not _knows_setinfo(any_server):
+            told = str(check(any_server.url()))
+            assert "clients of other versions of interlock share this server: 0.0.7 (1)" in told
+
+
+def _knows_setinfo(server: RedisServer) -> bool:
+    return (*server.version,) >= (7, 2)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
+from interlock._core.insight.card import CARD, INDEX
 from interlock._core.model.foreign_text import safe
 from interlock._links.redis_client import redis_client
 from interlock._links.replies import understood
@@ -48,6 +49,9 @@ OURS = ("redisson_", "interlock_")
 """How keys begin that are no names."""
 SCANS = 20
 """Steps of SCAN that look for such ones, of 500 keys each."""
+MOST_CARDS = 1000
+"""Cards that are read for the versions of clients."""
+_VERSION = re.compile(r'"version": ?"([^"]{1,40})"')
 MOST_UNTOUCHED = 10
 """Names of such ones that are told."""
 LOOPBACK = ("localhost", "127.", "::1")
@@ -125,7 +129,7 @@ class _Inquiry:
             silent=self._silent,
             library=library,
             server=self._server,
-            versions={} if sentinel else self._ask("CLIENT LIST", self._versions) or {},
+            versions={} if sentinel else self._versions(tells=library),
             untouched=(
                 ()
                 if sentinel or name is None
@@ -133,8 +137,26 @@ class _Inquiry:
             ),
         )
 
-    def _versions(self) -> dict[str, int]:
-        """Return the connections by the version of interlock that they tell."""
+    def _versions(self, *, tells: bool) -> dict[str, int]:
+        """Return the connections by version of interlock; if none *tells* it, clients with cards.
+
+        Before Redis 7.2, no connection can tell its version.
+        """
+        if tells:
+            return self._ask("CLIENT LIST", self._versions_of_connections) or {}
+        return self._ask("ZRANGE", self._versions_of_cards) or {}
+
+    def _versions_of_cards(self) -> dict[str, int]:
+        clients: list[Any] = self._client.zrange(INDEX, 0, MOST_CARDS - 1)
+        asked = self._client.pipeline(transaction=False)
+        for client in clients:
+            asked.hget(CARD.format(_text(client)), "client")
+        told: list[Any] = asked.execute(raise_on_error=False) if clients else []
+        lines = [_text(each) for each in told if isinstance(each, str | bytes)]
+        found = [_VERSION.search(line) for line in lines]
+        return dict(Counter(safe(each[1]) for each in found if each is not None))
+
+    def _versions_of_connections(self) -> dict[str, int]:
         rows: list[dict[str, str]] = self._client.client_list()
         told = [row.get("lib-ver", "") for row in rows if row.get("lib-name") == "interlock"]
         return dict(Counter(told))
