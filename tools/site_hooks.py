@@ -108,11 +108,11 @@ def _tabs(found: re.Match[str]) -> str:
 
 
 def with_changelog(markdown: str) -> str:
-    """Return the page with the text of ``CHANGELOG.md``, without its title, in place of its mark."""
+    """Return the page with the text of ``CHANGELOG.md`` in place of its mark."""
     if CHANGELOG_MARK not in markdown:
         return markdown
     text = (FACES.parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
-    return markdown.replace(CHANGELOG_MARK, text.partition("\n## ")[2].join(("## ", "")))
+    return markdown.replace(CHANGELOG_MARK, text[text.index("\n## ") + 1 :])
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.docs.faces_of_programs import assert_runs, programs
+from tests.docs.faces_of_programs import assert_runs, hooks, programs
 
 from interlock.check import Requirements
 from interlock.cli.options import OPTIONS
@@ -170,6 +170,13 @@ def test_every_option_of_the_command_is_in_its_reference() -> None:
     for option in OPTIONS:
         for flag in option.flags:
             assert flag in reference, flag
+
+
+def test_the_release_notes_have_the_changelog() -> None:
+    """The site shows the text of the changelog on its page of releases."""
+    page = hooks().with_changelog((ROOT / "docs" / "releases.md").read_text())
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert page.endswith(text[text.index("\n## ") + 1 :] + "\n")
 
 
 def test_the_promises_stand_on_one_page() -> None:

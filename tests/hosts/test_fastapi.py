@@ -148,6 +148,18 @@ def test_starlette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: s
             assert visitor.post("/orders/42/ship").status_code == 423
 
 
+def test_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
+    """A second click is refused, a busy payment service too, and a paid cart is not paid again."""
+    app = load(tmp_path, "shop", monkeypatch, redis_url)
+    with interlock.connect(redis_url) as other, TestClient(app) as visitor:
+        with other.lock("cart:7"):
+            assert visitor.post("/carts/7/checkout").status_code == 409
+        with other.limited("payments", 2) as _, other.limited("payments", 2):
+            assert visitor.post("/carts/7/checkout").status_code == 503
+        assert visitor.post("/carts/7/checkout").json() == {"paid": "7"}
+        assert visitor.post("/carts/7/checkout").status_code == 410
+
+
 def test_own_lifespan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
     """A lifespan of the application's own enters ours, and leaves nothing locked."""
     with TestClient(load(tmp_path, "own_lifespan", monkeypatch, redis_url)):
