@@ -54,6 +54,7 @@ def _compiled() -> bool:
 NEEDS = {
     "chromium": Need("chromium", lambda: Path("/usr/bin/chromium").is_file()),
     "gcc": Need("gcc libc6-dev python3-dev", _compiled),
+    "go": Need("golang-go", lambda: shutil.which("go") is not None),
     "java": Need(
         "openjdk-17-jdk-headless maven",
         lambda: all(map(shutil.which, ("java", "javac", "mvn"))),

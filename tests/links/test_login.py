@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 from tests.support.patience import wait_until
+from tests.support.rotation import Rotation
 from tests.support.servers import ClusterServers, RedisServer
 
 import interlock
@@ -25,54 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.lock.lock_like import Stage
-
-
-class Rotation:
-    """A user of a server whose only password changes; what it is now is the provider's answer."""
-
-    def __init__(self, server: RedisServer, every: float) -> None:
-        self.server, self.every = server, every
-        self.asked = 0
-        self._numbers = itertools.count()
-        self.password = ""
-        self.change()
-
-    def change(self) -> None:
-        """Replace the password; connections that logged in with the former one stay."""
-        self.password = f"secret-{next(self._numbers)}"
-        self.server.execute("ACL", "SETUSER", "app", "resetpass", f">{self.password}")
-
-    def logins(self) -> int:
-        """Return how often anybody has logged in."""
-        stats: Any = self.server.execute("INFO", "commandstats")
-        return int(stats.get("cmdstat_auth", {"calls": 0})["calls"])
-
-    def connections(self) -> set[str]:
-        """Return the numbers of the connections that the user has now."""
-        found: Any = self.server.client().client_list()
-        return {each["id"] for each in found if each["user"] == "app"}
-
-    def get_credentials(self) -> tuple[str, str, float]:
-        """Return the credentials of now."""
-        self.asked += 1
-        return "app", self.password, self.every
-
-    @contextmanager
-    def turning(self) -> Iterator[None]:
-        """Change the password again and again."""
-        over = threading.Event()
-
-        def turn() -> None:
-            while not over.wait(self.every):
-                self.change()
-
-        thread = threading.Thread(target=turn)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,10 +18,13 @@ from tests.support.scripts import SENT
 
 import interlock
 import interlock.asyncio
+from interlock._core.model.effects import Eval, Script
 from interlock._core.scripts.fenced_lock import fenced_lock_acquire
 from interlock._drivers.background import subscriber
 from interlock._links.cluster import Cluster
+from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint
+from interlock._links.replies import refusal
 from interlock.errors import ServerUnavailableError
 from interlock.inspection import service
 from interlock.testing.fake import FakeServer
@@ -161,6 +165,42 @@ def test_where_a_token_comes_from(mode: str | None, unit: int, source: bytes) ->
     floor = {b"epoch": 2 * 2**32, b"clock": 10**15, b"counter": 0}[source]
     assert model.execute(*command) == [1, floor + 1, source]
     assert model.execute(*command) == [1, floor + 1, source], "sent again"
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "says"),
+    [
+        ("tair", "local k = KEYS[1] return redis.call('get', k)", "set script_check_enable to 0"),
+        ("dragonfly", "KEYS[1] = 'b' return redis.call('get', KEYS[1])", "--lock_on_hashtags"),
+        ("upstash", "KEYS[1] = 'b' return redis.call('get', KEYS[1])", "undeclared keys"),
+        (
+            "kvrocks",
+            "return redis.call('pubsub', 'numsub', 'a')",
+            "does not permit scripts to call",
+        ),
+        ("garnet", "return redis.call('spublish', 'a', 'b')", "does not permit scripts to call"),
+        ("serverless", "return redis.call('time')", "does not permit scripts to call"),
+        ("aiven", "return redis.call('cluster', 'info')", "does not permit scripts to call"),
+    ],
+)
+def test_a_refused_script_is_told_with_the_rule_and_the_setting(
+    mode: str, text: str, says: str
+) -> None:
+    """A service that refuses a script gets an error that says why, and what to set."""
+    call: Eval[object] = Eval(Script("broken", text, lambda reply: reply), ("a",), ())
+    with FakeServer(strict=mode) as fake:
+        connection = Connection(Endpoint.from_url(fake.url), SOON)
+        with pytest.raises(ServerUnavailableError, match=re.escape(says)):
+            connection.eval(call, SOON)
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "error", ["ERR unknown command 'EVALSHA'", "ERR Lua scripting support disabled"]
+)
+def test_a_service_without_scripts_is_told(error: str) -> None:
+    """Where there are no scripts at all, the error names the services and what to take."""
+    assert "start Garnet with --lua, or take an OCI Cache" in str(refusal(error, None, "db:6379"))
 
 
 def test_waiters_poll_where_there_are_no_messages(caplog: pytest.LogCaptureFixture) -> None:

@@ -38,6 +38,7 @@ _UNCODED = (
     ("not allowed from script", "FORBIDDEN"),
     ("Unknown Redis command called from", "FORBIDDEN"),
     ("Lua scripting support disabled", "NOLUA"),
+    ("unknown command 'EVAL", "NOLUA"),
 )
 
 _MEANING = {
@@ -65,7 +66,10 @@ _MEANING = {
         False,
     ),
     "FORBIDDEN": ("does not permit scripts to call a command that this object needs", False),
-    "NOLUA": ("does not run scripts: start Garnet with --lua", False),
+    "NOLUA": (
+        "does not run scripts: start Garnet with --lua, or take an OCI Cache that is not sharded",
+        False,
+    ),
     "NOPERM": (
         "does not permit this user what locks need: `interlock doctor` prints the rights",
         False,
