@@ -370,13 +370,14 @@ def foreign(tree: ast.AST) -> Iterator[str]:
 def test_only_holds_change_holds() -> None:
     """No other module assigns an attribute of a hold, but the watchdog sets `renew_at`."""
     root = Path(interlock.__file__).parent
+    slots = {slot for cls in holds.Permit.__mro__ for slot in getattr(cls, "__slots__", ())}
     found = {
         f"{path.stem}: {name}"
         for part in ("_core", "_drivers", "asyncio", "sync")
         for path in (root / part).rglob("*.py")
         if path.stem != "holds"
         for name in foreign(ast.parse(path.read_text(encoding="utf-8")))
-        if name.rpartition(".")[2] in {*Hold.__slots__, *holds.Permit.__slots__}
+        if name.rpartition(".")[2] in slots
         if name.rpartition(".")[0].endswith(("hold", "permit", "candidate", "one", "successor"))
     }
 

@@ -39,6 +39,14 @@ MODULES = _module_order()
 LONGEST = 60
 """Lines of a function, with its documentation."""
 
+LONGEST_CLASS = 400
+"""Lines of a class, with its documentation."""
+LONG_CLASSES = {"Client": 800, "AsyncDriver": 450, "Semaphore": 450, "Waiters": 480}
+"""Classes that are longer, and their limits. A client has all factories of its users in one place.
+
+The others hold several jobs still.
+"""
+
 IMPURE = {"asyncio", "threading", "time", "socket", "random", "logging", "selectors", "subprocess"}
 """What would give the core a thread, a clock, a network, chance or a voice of its own."""
 
@@ -186,6 +194,15 @@ def test_no_function_is_too_long(name: str) -> None:
     for node in ast.walk(tree_of(name)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert (node.end_lineno or 0) - node.lineno < LONGEST, node.name
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_no_class_has_several_jobs(name: str) -> None:
+    """A class has at most `LONGEST_CLASS` lines; `LONG_CLASSES` may only shrink."""
+    for node in ast.walk(tree_of(name)):
+        if isinstance(node, ast.ClassDef):
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            assert lines <= LONG_CLASSES.get(node.name, LONGEST_CLASS), node.name
 
 
 def yields_while_an_exception_flies(tree: ast.Module) -> Iterator[str]:

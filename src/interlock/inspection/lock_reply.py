@@ -5,22 +5,27 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.kinds import KINDS, recognize, seen, sight_of
 from interlock._core.model import names
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
-from interlock.inspection.service import text_of
+from interlock.inspection.service import GONE, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from interlock._core.kinds import Sight
+    from interlock._links.endpoint import Endpoint
+    from interlock.inspection.service import Service
 
 OURS = ("redisson_", "interlock_")
 """How keys begin that are no names of locks."""
 READ_ENTRY = ":rwlock_timeout:"
 """What is within the keys of readers' entries."""
+DEEPEST = 100
+"""Entries of one reader that are looked at, at most."""
 
 
 def lock_info_of(key: str, reply: list[Any]) -> LockInfo:
@@ -65,6 +70,39 @@ def _holder(part: Sequence[Any], sight: Sight, mode: str) -> HolderInfo:
     if mode:
         mode = "write" if holder.endswith(":write") else "read"
     return HolderInfo(holder, _client(holder.partition(":")[0]), mode, int(depth), _seconds(left))
+
+
+def time_readers(
+    service: Service, node: Endpoint, keys: Sequence[str], replies: Sequence[object]
+) -> None:
+    """Replace what *replies* tell of readers by what is left of them; the dead are left out."""
+    readers = [
+        (key, reply, place)
+        for key, reply in zip(keys, cast("Sequence[Any]", replies), strict=True)
+        if isinstance(reply, list) and reply[0] in (b"read", b"write")
+        for place in range(0, len(reply[3]), 3)
+        if not reply[3][place].endswith(b":write")
+    ]
+    entries = [
+        (
+            names.read_entry(names.read_entries(key), text_of(reply[3][place]), n + 1)
+            for n in range(min(reply[3][place + 1], DEEPEST))
+        )
+        for key, reply, place in readers
+    ]
+    asked = [[("PTTL", entry) for entry in each] for each in entries]
+    told = iter(service.ask(node, list(chain.from_iterable(asked))) if asked else ())
+    # From behind: a dead one is removed.
+    left = [list(islice(told, len(each))) for each in asked]
+    for (_, reply, place), each in zip(reversed(readers), reversed(left), strict=True):
+        # What is refused, or is moving just now, counts as alive as long as the lock.
+        times = [one if isinstance(one, int) else cast("int", reply[1]) for one in each]
+        longest = max(times, default=GONE)
+        if longest == GONE:
+            del reply[3][place : place + 3]
+            reply[2] -= 1
+        else:
+            reply[3][place + 2] = longest
 
 
 @lru_cache(maxsize=1024)

@@ -14,12 +14,9 @@ Rules:
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._core.insight.card import ASK
 from interlock._core.insight.deadlock import Shown
 from interlock._core.kinds import KINDS, channel_of, seen, sight_of
 from interlock._core.model import names
@@ -48,11 +45,13 @@ from interlock.inspection.lock_reply import (
     may_be,
     numbers,
     numbers_of,
+    time_readers,
     token_of,
 )
 from interlock.inspection.search import scans
 from interlock.inspection.server_facts import read_facts
-from interlock.inspection.service import GONE, Service, code_of, load, text_of
+from interlock.inspection.service import Service, code_of, load, text_of
+from interlock.inspection.stacks import stacks_of
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
@@ -65,16 +64,6 @@ if TYPE_CHECKING:
     from interlock.inspection.service import Call
     from interlock.options import Options
 
-ASKED = 16
-"""Holders that are asked for their stacks, at most."""
-ANSWER_WITHIN = 4.0
-"""Seconds in which a client answers; it may have answered another question just before."""
-ASK_AGAIN = 0.5
-"""Seconds until an unanswered question is asked again."""
-DEEPEST = 100
-"""Entries of one reader that are looked at, at most."""
-LOOK_AGAIN = 0.05
-"""Seconds between two looks for the answer."""
 _PASSED_OVER = {"NOPERM", "MOVED", "ASK", "TRYAGAIN", "WRONGTYPE"}
 LOCK_INFO = load("lock_info")
 
@@ -272,48 +261,9 @@ class Reader:
         """Ask the clients of the holders of *info* for their stacks; yield what each answers.
 
         Cost:
-            About four round trips for each holder, and at most `ANSWER_WITHIN` seconds for all.
+            About four round trips for each holder, and a few seconds at most for all.
         """
-        until = time.monotonic() + ANSWER_WITHIN
-        for holder in info.holders[ASKED:]:
-            yield StackInfo(holder.holder, missing=f"only the first {ASKED} holders are asked")
-        for holder in info.holders[:ASKED]:
-            client_id, _ = place = place_of(holder)
-            if not client_id:
-                yield StackInfo(holder.holder, missing="no card tells whose it is")
-                continue
-            yield StackInfo(holder.holder, *self._stack(client_id, place[1], key_of(info), until))
-
-    def _stack(
-        self, client_id: str, holder: str, key: str, until: float
-    ) -> tuple[tuple[str, ...], str]:
-        """Return the calls of *holder*, and why there are none."""
-        before = self.card(client_id)
-        if before is None:
-            return (), "its client wrote no card: Redisson, card=False, or a hold that is new"
-        ask_at = 0.0
-        node = self._service.owner(cards.card_key(client_id))
-        while (now := time.monotonic()) < until:
-            if now >= ask_at:
-                ask_at = now + ASK_AGAIN
-                [heard] = self._service.ask(node, [("PUBLISH", ASK.format(client_id), holder)])
-                if isinstance(heard, ReplyError):
-                    return (), f"the question was refused: {heard}"
-                # In a cluster a node counts its own listeners only.
-                if heard == 0 and not isinstance(self._service.servers, Cluster):
-                    return (), "its client does not listen: it never waited for a lock, or may not"
-            time.sleep(LOOK_AGAIN)
-            card = self.card(client_id)
-            if card is None:
-                return (), "the hold is over"
-            # What stood there before the question may be old.
-            if (
-                card.number > before.number
-                and (calls := card.stacks.get((holder, key))) is not None
-            ):
-                return calls, "" if calls else "its thread or task is not known, or has ended"
-        doubt = f"; {before.client.doubt}" if before.client.doubt else ""
-        return (), f"no answer within {ANSWER_WITHIN:g} s{doubt}"
+        return stacks_of(self._service, self.card, info)
 
     def ends(self, key: str) -> list[EndInfo]:
         """Return how holds of the lock *key* ended in the last minute, the newest first.
@@ -385,7 +335,7 @@ class Reader:
             queue, places = names.fair_queue(name), names.fair_timeouts(name)
             calls.append(((key, queue, places, token_of(key), name), ()))
         replies = self._service.run(node, LOCK_INFO, limit, calls)
-        self._time_readers(node, keys, replies)
+        time_readers(self._service, node, keys, replies)
         found: list[LockInfo] = []
         for key, reply in zip(keys, replies, strict=True):
             if isinstance(reply, ReplyError):
@@ -395,36 +345,6 @@ class Reader:
                 if not is_forsaken(info):
                     found.append(info)
         return found
-
-    def _time_readers(self, node: Endpoint, keys: Sequence[str], replies: Sequence[object]) -> None:
-        """Replace what *replies* tell of readers by what is left of them; the dead are left out."""
-        readers = [
-            (key, reply, place)
-            for key, reply in zip(keys, cast("Sequence[Any]", replies), strict=True)
-            if isinstance(reply, list) and reply[0] in (b"read", b"write")
-            for place in range(0, len(reply[3]), 3)
-            if not reply[3][place].endswith(b":write")
-        ]
-        entries = [
-            (
-                names.read_entry(names.read_entries(key), text_of(reply[3][place]), n + 1)
-                for n in range(min(reply[3][place + 1], DEEPEST))
-            )
-            for key, reply, place in readers
-        ]
-        asked = [[("PTTL", entry) for entry in each] for each in entries]
-        told = iter(self._service.ask(node, list(chain.from_iterable(asked))) if asked else ())
-        # From behind: a dead one is removed.
-        left = [list(islice(told, len(each))) for each in asked]
-        for (_, reply, place), each in zip(reversed(readers), reversed(left), strict=True):
-            # What is refused, or is moving just now, counts as alive as long as the lock.
-            times = [one if isinstance(one, int) else cast("int", reply[1]) for one in each]
-            longest = max(times, default=GONE)
-            if longest == GONE:
-                del reply[3][place : place + 3]
-                reply[2] -= 1
-            else:
-                reply[3][place + 2] = longest
 
     def _note(self, node: Endpoint, reply: Exception) -> None:
         """Count what may not be read; pass over what has moved.

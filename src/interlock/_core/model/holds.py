@@ -29,7 +29,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from interlock._core.model.effects import NEVER, Client
 from interlock.errors import ClosedError
@@ -238,25 +238,238 @@ class Possession(Protocol):
     def release(self) -> Step[None]: ...
 
 
-class Hold:
-    """One owner's possession of one name.
+class HoldUsers:
+    """Who uses a hold: its owner, the objects that the user got, and who is told of its loss.
+
+    Attributes:
+        owner: returns the owner, or None when it is gone.
+        handles: weak references to the objects that the user got for single entries: blocks,
+            holds. While one of these objects lives, the hold is renewed.
+        owned: whether its owner may release it without any of these objects.
+    """
+
+    __slots__ = ("_listeners", "handles", "label", "owned", "owner")
+    depth: int
+    state: str
+    owner: Callable[[], Owner | None]
+    label: str
+    handles: tuple[Callable[[], object], ...]
+    owned: bool
+    _listeners: list[Callable[[], object]] | None
+
+    def own(self) -> None:
+        """Allow the owner to release it, even if all that the user was given is gone."""
+        self.owned = True
+
+    def disown(self) -> None:
+        """Forget it if all that the user was given is gone, even if its owner lives."""
+        self.owned = False
+
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
+        """Keep it while the object of *handle* lives, which the user got for the newest entry.
+
+        Args:
+            handle: a weak reference to the object that releases that entry, in any thread or task.
+            alone: whether nothing else releases that entry. Then a hold without other entries is
+                abandoned when the object of *handle* is gone, even if its owner lives.
+        """
+        if alone and self.depth == 1:
+            self.handles, self.owned = (handle,), False
+        else:
+            living = [former for former in self.handles if former() is not None]
+            self.handles = (*living, handle)
+
+    def belong_to(self, owner: Owner) -> None:
+        """Renew it while *owner* lives, too; its key in the table stays."""
+        self.owner, self.label = owner.reference, owner.label
+
+    def abandoned(self) -> bool:
+        """Return whether nobody is left to release it."""
+        for handle in self.handles:
+            if handle() is not None:
+                return False
+        owner = self.owner()
+        return not self.owned or owner is None or owner.gone()
+
+    def listen(self, callback: Callable[[], object]) -> bool:
+        """Tell *callback* of a loss.
+
+        Return False if it is lost already. Then the caller must tell *callback*.
+        """
+        if self._listeners is None:
+            self._listeners = []
+        listeners = self._listeners
+        listeners.append(callback)
+        if self.state is not LOST:
+            return True
+        # The loss may have come in between. The thread that takes the callback out calls it.
+        try:
+            listeners.remove(callback)
+        except ValueError:
+            return True
+        return False
+
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Stop telling *callback* of a loss."""
+        with suppress(ValueError, AttributeError):  # it was told, or is being told just now
+            self._listeners.remove(callback)  # type: ignore[union-attr]
+
+    def share(self, other: Hold, listeners: Iterable[Callable[[], object]]) -> None:
+        """Give its handles to *other*, too, and tell *listeners* of a loss of *other*."""
+        other.handles, other.owned = self.handles, self.owned
+        for listener in listeners:
+            if not other.listen(listener):
+                listener()
+
+    def listeners(self) -> tuple[Callable[[], object], ...]:
+        """Return the listeners that are told of a loss."""
+        return tuple(self._listeners or ())
+
+
+class HoldLease(HoldUsers):
+    """Until when a hold is valid, and how it is kept alive.
 
     Attributes:
         core: the lock.
-        holder: the hash field, ``"<client id>:<number>"``.
-        owner: returns the owner, or None when it is gone.
-        depth: how often it was entered.
         lease: seconds of one renewal, or of the whole hold.
         renewal: how it is kept alive; None when it ends with its lease.
         renew_at: when the watchdog renews it next; only the watchdog sets this.
         valid_until: see the rules above.
-        heard: when the last refused try was sent, and the server's time of the refusal in
-            microseconds; None if it is not known.
         asked_by: 0 for most holds. A hold that began with a claim is not lost before this time:
             `NEVER` until somebody has asked whether the server keeps it.
         cut_at: when the server was last asked to end it sooner; `NEVER` while a command that ends
             it sooner may still be executed. Then nothing makes it valid for longer.
         recall: the script after which such a command does nothing. Unset for most holds.
+        ends_at: when it ends although it is renewed. Unset for most holds.
+    """
+
+    __slots__ = (
+        *("asked_by", "core", "cut_at", "ends_at", "lease", "recall"),
+        *("renew_at", "renewal", "valid_until"),
+    )
+    core: CoreLock
+    lease: float
+    renewal: Renewal | None
+    renew_at: float
+    valid_until: float
+    asked_by: float
+    cut_at: float
+    ends_at: float
+    recall: Eval[object]
+
+    def keep_renewed(self, renewal: Renewal) -> None:
+        """Renew it by *renewal* from now on."""
+        self.renewal = renewal
+
+    def end_renewal(self) -> None:
+        """Stop its renewal: it ends with its lease."""
+        self.renewal = None
+        self.core.session.holds.leave_to_watchdog(cast("Hold", self))
+
+    def end_by(self, time: float) -> None:
+        """End it at *time* although it is renewed; its present lease must not last longer."""
+        self.ends_at = time
+        self.core.session.holds.leave_to_watchdog(cast("Hold", self))
+
+    def ends_alone(self) -> bool:
+        """Return whether it ends at a certain time, renewed or not."""
+        return self.renewal is None or hasattr(self, "ends_at")
+
+    def may_end(self) -> bool:
+        """Return whether it may end although its owner waits for something.
+
+        Its lease may end, or another thread that uses the same ``owner=`` may release it.
+        """
+        owner = self.owner()
+        return self.ends_alone() or (owner is not None and owner.shared)
+
+    def next_lease(self, lease: float, now: float) -> float:
+        """Return the seconds of a renewal that is sent at *now*: *lease*, or less near its end."""
+        ends_at = getattr(self, "ends_at", NEVER)
+        return lease if ends_at - now >= lease else max(ends_at - now, MIN_LEASE)
+
+    def extend_validity(self, sent_at: float, lease: float) -> None:
+        """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*.
+
+        A command that was sent before the lease was cut short does not count. The server may have
+        executed it first. A hold that began with a claim is like any other from then on.
+        """
+        self.asked_by = 0.0
+        if sent_at >= self.cut_at:
+            self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
+
+    def set_lease(self, sent_at: float, lease: float) -> None:
+        """Note that it ends *lease* seconds after *sent_at*."""
+        self.lease = lease
+        self.extend_validity(sent_at, lease)
+
+    def ask_lease(self, sent_at: float, lease: float) -> None:
+        """Note that at *sent_at* the server is asked to end it after *lease* seconds.
+
+        Until the server answers, the earlier end counts.
+        """
+        self.cut_at = sent_at
+        self.valid_until = min(self.valid_until, valid_until(sent_at, lease))
+
+    def doubt_lease(self, recall: Eval[object]) -> None:
+        """Note that a command that ends it sooner may be executed until *recall* is answered."""
+        self.cut_at, self.recall = NEVER, recall
+
+    def end_doubt(self, now: float) -> None:
+        """Note that no such command has an effect any more."""
+        if self.cut_at == NEVER:
+            self.cut_at = now
+
+    def ask_until(self, until: float) -> None:
+        """Note that the server is asked whether it keeps this hold, and should answer by *until*.
+
+        Only the first call counts.
+        """
+        if self.asked_by == NEVER:
+            self.asked_by = until
+
+    def over_by(self, now: float) -> float:
+        """Return when the server has ended it at the latest, if nothing renews it after *now*."""
+        return now + self.lease if self.asked_by else self.valid_until
+
+    def valid(self, now: float) -> bool:
+        """Return whether nobody else can hold the lock at *now*."""
+        return self.state is HELD and (now < self.valid_until or self._renewed_meanwhile(now))
+
+    def lost(self, now: float) -> bool:
+        """Return whether the hold ended without being released."""
+        if self.state is LOST:
+            return True
+        over = self.state in (HELD, ENDING) and now >= self.valid_until
+        return over and now >= self.asked_by and not self._renewed_meanwhile(now)
+
+    def _renewed_meanwhile(self, now: float) -> bool:
+        """Return whether another than the watchdog has renewed it, so that it is valid at *now*."""
+        self.core.session.holds.catch_up(cast("Hold", self))
+        return now < self.valid_until
+
+    def expiry_reason(self) -> LossReason:
+        """Return why the hold is lost, if its validity has run out.
+
+        A renewal without an answer is tried again soon, until the end. If no try was due near the
+        end, none was made: the process was paused, or too busy.
+        """
+        tried = self.renew_at > self.valid_until - self.lease / 3
+        return "unreachable past validity" if self.renewal is not None and tried else "expired"
+
+    def gone_reason(self, now: float) -> LossReason:
+        """Return why the hold is lost, if the server does not have it at *now*."""
+        return self.expiry_reason() if now >= self.valid_until else "server lost it"
+
+
+class Hold(HoldLease):
+    """One owner's possession of one name.
+
+    Attributes:
+        holder: the hash field, ``"<client id>:<number>"``.
+        depth: how often it was entered.
+        heard: when the last refused try was sent, and the server's time of the refusal in
+            microseconds; None if it is not known.
         token: the fencing token, or None.
         replication: what replicas were asked about it; None if they were not asked.
         since: when it was granted, on the session's clock.
@@ -267,49 +480,29 @@ class Hold:
         queued: whether it may have a place in the server's queue (fair locks).
         placed: whether its client may stand in the queue in its name, so that a release may make it
             the holder.
-        handles: weak references to the objects that the user got for single entries: blocks,
-            holds. While one of these objects lives, the hold is renewed.
-        owned: whether its owner may release it without any of these objects.
         line: a list that holds of one owner share when each has replaced the one before. It has
             the newest of them. Unset for most holds.
-        ends_at: when it ends although it is renewed. Unset for most holds.
     """
 
     __slots__ = (
         "_detail",
-        "_listeners",
         "_token_source",
-        "asked_by",
-        "core",
-        "cut_at",
         "depth",
-        "ends_at",
-        "handles",
         "heard",
         "holder",
-        "label",
-        "lease",
         "line",
         "offered",
-        "owned",
-        "owner",
         "placed",
         "queued",
         "reason",
-        "recall",
-        "renew_at",
-        "renewal",
         "replication",
         "since",
         "state",
         "table_key",
         "token",
         "unanswered",
-        "valid_until",
     )  # fmt: skip
-    ends_at: float
     line: list[Hold]
-    recall: Eval[object]
 
     def __init__(
         self,
@@ -332,15 +525,15 @@ class Hold:
         self.valid_until = 0.0
         self.cut_at = self.asked_by = 0.0
         self.heard: tuple[float, int] | None = None
-        self.state: str = PENDING
+        self.state = PENDING
         self.reason: LossReason | None = None
         self.token: int | None = None
         self.replication: Replication | None = None
         self.unanswered = 0
         self.offered = self.queued = self.placed = False
-        self.handles: tuple[Callable[[], object], ...] = ()
+        self.handles = ()
         self.owned = True
-        self._listeners: list[Callable[[], object]] | None = None
+        self._listeners = None
 
     def __repr__(self) -> str:
         return f"<Hold {self.name!r} {self.state} depth={self.depth} holder={self.holder}>"
@@ -452,18 +645,6 @@ class Hold:
         self.since = now
         return True
 
-    def ask_until(self, until: float) -> None:
-        """Note that the server is asked whether it keeps this hold, and should answer by *until*.
-
-        Only the first call counts.
-        """
-        if self.asked_by == NEVER:
-            self.asked_by = until
-
-    def over_by(self, now: float) -> float:
-        """Return when the server has ended it at the latest, if nothing renews it after *now*."""
-        return now + self.lease if self.asked_by else self.valid_until
-
     def refuse_grant(self) -> None:
         """Note that the server made it the holder, but that the grant cannot be used."""
         self.depth = 1
@@ -506,77 +687,6 @@ class Hold:
         """Go down by one depth while it stays held; return its new depth."""
         depth = self.depth = self.depth - 1
         return depth
-
-    def end_renewal(self) -> None:
-        """Stop its renewal: it ends with its lease."""
-        self.renewal = None
-        self.core.session.holds.leave_to_watchdog(self)
-
-    def end_by(self, time: float) -> None:
-        """End it at *time* although it is renewed; its present lease must not last longer."""
-        self.ends_at = time
-        self.core.session.holds.leave_to_watchdog(self)
-
-    def ends_alone(self) -> bool:
-        """Return whether it ends at a certain time, renewed or not."""
-        return self.renewal is None or hasattr(self, "ends_at")
-
-    def may_end(self) -> bool:
-        """Return whether it may end although its owner waits for something.
-
-        Its lease may end, or another thread that uses the same ``owner=`` may release it.
-        """
-        owner = self.owner()
-        return self.ends_alone() or (owner is not None and owner.shared)
-
-    def next_lease(self, lease: float, now: float) -> float:
-        """Return the seconds of a renewal that is sent at *now*: *lease*, or less near its end."""
-        ends_at = getattr(self, "ends_at", NEVER)
-        return lease if ends_at - now >= lease else max(ends_at - now, MIN_LEASE)
-
-    def keep_renewed(self, renewal: Renewal) -> None:
-        """Renew it by *renewal* from now on."""
-        self.renewal = renewal
-
-    def own(self) -> None:
-        """Allow the owner to release it, even if all that the user was given is gone."""
-        self.owned = True
-
-    def disown(self) -> None:
-        """Forget it if all that the user was given is gone, even if its owner lives."""
-        self.owned = False
-
-    def extend_validity(self, sent_at: float, lease: float) -> None:
-        """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*.
-
-        A command that was sent before the lease was cut short does not count. The server may have
-        executed it first. A hold that began with a claim is like any other from then on.
-        """
-        self.asked_by = 0.0
-        if sent_at >= self.cut_at:
-            self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
-
-    def ask_lease(self, sent_at: float, lease: float) -> None:
-        """Note that at *sent_at* the server is asked to end it after *lease* seconds.
-
-        Until the server answers, the earlier end counts.
-        """
-        self.cut_at = sent_at
-        self.valid_until = min(self.valid_until, valid_until(sent_at, lease))
-
-    def doubt_lease(self, recall: Eval[object]) -> None:
-        """Note that a command that ends it sooner may be executed until *recall* is answered."""
-        self.cut_at, self.recall = NEVER, recall
-
-    def end_doubt(self, now: float) -> None:
-        """Note that no such command has an effect any more."""
-        if self.cut_at == NEVER:
-            self.cut_at = now
-
-    def set_lease(self, sent_at: float, lease: float) -> None:
-        """Note that it ends *lease* seconds after *sent_at*."""
-        self.lease = lease
-        self.extend_validity(sent_at, lease)
 
     # Its end.
 
@@ -677,29 +787,6 @@ class Hold:
         # The server tells whole seconds.
         return "" if runs is None or runs + 1 > held else f"the server was restarted {runs} s ago"
 
-    def listen(self, callback: Callable[[], object]) -> bool:
-        """Tell *callback* of a loss.
-
-        Return False if it is lost already. Then the caller must tell *callback*.
-        """
-        if self._listeners is None:
-            self._listeners = []
-        listeners = self._listeners
-        listeners.append(callback)
-        if self.state is not LOST:
-            return True
-        # The loss may have come in between. The thread that takes the callback out calls it.
-        try:
-            listeners.remove(callback)
-        except ValueError:
-            return True
-        return False
-
-    def unlisten(self, callback: Callable[[], object]) -> None:
-        """Stop telling *callback* of a loss."""
-        with suppress(ValueError, AttributeError):  # it was told, or is being told just now
-            self._listeners.remove(callback)  # type: ignore[union-attr]
-
     def hand_on(self, successor: Hold) -> None:
         """Hand its handles and its listeners on to the next hold of its owner."""
         if successor is self:
@@ -708,17 +795,6 @@ class Hold:
         self.line = successor.line = getattr(self, "line", None) or []
         self.line[:] = (successor,)
         self.share(successor, self.listeners())
-
-    def share(self, other: Hold, listeners: Iterable[Callable[[], object]]) -> None:
-        """Give its handles to *other*, too, and tell *listeners* of a loss of *other*."""
-        other.handles, other.owned = self.handles, self.owned
-        for listener in listeners:
-            if not other.listen(listener):
-                listener()
-
-    def listeners(self) -> tuple[Callable[[], object], ...]:
-        """Return the listeners that are told of a loss."""
-        return tuple(self._listeners or ())
 
     def latest(self) -> Hold:
         """Return the hold that has taken its place, or itself."""
@@ -753,61 +829,6 @@ class Hold:
     def replicas(self) -> int | None:
         """Return how many replicas had it when it was acquired; None if they were not asked."""
         return None if self.replication is None else self.replication.acknowledged
-
-    def valid(self, now: float) -> bool:
-        """Return whether nobody else can hold the lock at *now*."""
-        return self.state is HELD and (now < self.valid_until or self._renewed_meanwhile(now))
-
-    def lost(self, now: float) -> bool:
-        """Return whether the hold ended without being released."""
-        if self.state is LOST:
-            return True
-        over = self.state in (HELD, ENDING) and now >= self.valid_until
-        return over and now >= self.asked_by and not self._renewed_meanwhile(now)
-
-    def _renewed_meanwhile(self, now: float) -> bool:
-        """Return whether another than the watchdog has renewed it, so that it is valid at *now*."""
-        self.core.session.holds.catch_up(self)
-        return now < self.valid_until
-
-    def expiry_reason(self) -> LossReason:
-        """Return why the hold is lost, if its validity has run out.
-
-        A renewal without an answer is tried again soon, until the end. If no try was due near the
-        end, none was made: the process was paused, or too busy.
-        """
-        tried = self.renew_at > self.valid_until - self.lease / 3
-        return "unreachable past validity" if self.renewal is not None and tried else "expired"
-
-    def gone_reason(self, now: float) -> LossReason:
-        """Return why the hold is lost, if the server does not have it at *now*."""
-        return self.expiry_reason() if now >= self.valid_until else "server lost it"
-
-    def abandoned(self) -> bool:
-        """Return whether nobody is left to release it."""
-        for handle in self.handles:
-            if handle() is not None:
-                return False
-        owner = self.owner()
-        return not self.owned or owner is None or owner.gone()
-
-    def belong_to(self, owner: Owner) -> None:
-        """Renew it while *owner* lives, too; its key in the table stays."""
-        self.owner, self.label = owner.reference, owner.label
-
-    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
-        """Keep it while the object of *handle* lives, which the user got for the newest entry.
-
-        Args:
-            handle: a weak reference to the object that releases that entry, in any thread or task.
-            alone: whether nothing else releases that entry. Then a hold without other entries is
-                abandoned when the object of *handle* is gone, even if its owner lives.
-        """
-        if alone and self.depth == 1:
-            self.handles, self.owned = (handle,), False
-        else:
-            living = [former for former in self.handles if former() is not None]
-            self.handles = (*living, handle)
 
     def inside(self) -> bool:
         """Return whether somebody may still rely on it.
