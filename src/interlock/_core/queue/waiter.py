@@ -2,10 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class Stand(Enum):
+    """What a waiter does; each value is told by its flags."""
+
+    BEHIND = "behind"
+    FRONT = "front"
+    ASKING = "asking"
+    OFFERED = "offered"
+    GONE = "gone"
+
+
+TRANSITIONS: Final = {
+    # from, what is done        to
+    (Stand.BEHIND, "leave"): {Stand.FRONT, Stand.GONE},
+    (Stand.BEHIND, "give_up"): {Stand.FRONT, Stand.GONE},
+    (Stand.FRONT, "begin_asking"): {Stand.ASKING},
+    (Stand.FRONT, "offer"): {Stand.OFFERED},
+    (Stand.FRONT, "leave"): {Stand.GONE},
+    (Stand.FRONT, "give_up"): {Stand.GONE},
+    (Stand.ASKING, "asked"): {Stand.FRONT},
+    (Stand.ASKING, "leave"): {Stand.GONE},
+    (Stand.ASKING, "give_up"): {Stand.GONE},
+    (Stand.OFFERED, "begin_asking"): {Stand.ASKING},
+    (Stand.OFFERED, "conclude"): {Stand.FRONT, Stand.GONE},
+    (Stand.OFFERED, "leave"): {Stand.GONE},
+    (Stand.OFFERED, "give_up"): {Stand.GONE},
+}
+"""Every change of a waiter: before, the method of `Waiters` (or the reply, "asked"), and after.
+
+The method may be called for another waiter: the next one is the front when the front leaves.
+Whoever is gone stays so.
+"""
 
 
 class Candidate(Protocol):
@@ -68,6 +102,17 @@ class Waiter:
         self.candidate: Candidate | None = None
         self.busy = self.offered = self.gone = self.shares = False
         self.offered_until = 0.0
+
+    @property
+    def stand(self) -> Stand:
+        """Return what it does."""
+        if self.gone:
+            return Stand.GONE
+        if self.offered:
+            return Stand.OFFERED
+        if self.busy:
+            return Stand.ASKING
+        return Stand.FRONT if self.front else Stand.BEHIND
 
     def take(self) -> bool:
         """Return whether to ask the server now; reset `asking`."""
