@@ -1,7 +1,8 @@
 """What mkdocs does to each page: programs for threads get tabs with the same for asyncio and trio.
 
 A program qualifies if it stands alone, opens one client in a ``with`` statement, and defines
-nothing. Its other faces are made from it, so no page can forget one. The tests run them all.
+functions at most. They become coroutine functions. Its other faces are made from it, so no page can
+forget one. The tests run them all.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 FACES = Path(__file__).resolve().parent.parent / "src" / "interlock" / "asyncio"
 FENCE = re.compile(r"^```python\n(import .*?|from .*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_SIMPLE = re.compile(
-    r"^\s*(?:async |def |class |@)|thread|asyncio|subprocess|next\(", re.MULTILINE
+    r"^\s*(?:async |class |@(?!client\.))|thread|asyncio[^:]|subprocess|next\(", re.MULTILINE
 )
 CHANGELOG_MARK = "<!-- CHANGELOG.md -->"
 OPENS = "with interlock.connect("
@@ -43,6 +44,8 @@ def face(block: str, library: str) -> str:
     imports, lines = _parted(_awaiting(block))
     body = "\n".join(lines)
     body = body.replace("interlock.connect(", f"interlock.{library}.connect(")
+    body = body.replace("\n\n\n", "\n\n")
+    body = re.sub(r"\binterlock\.Hold\b", "interlock.asyncio.Hold", body)
     body = body.replace("time.sleep(", f"await {library}.sleep(")
     body = body.replace("contextlib.ExitStack(", "contextlib.AsyncExitStack(")
     body = body.replace("stack.enter_context(", "await stack.enter_async_context(")
@@ -71,9 +74,13 @@ def _awaiting(block: str) -> str:
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     items = [node for node in ast.walk(tree) if isinstance(node, ast.withitem)]
     entered = {ast.unparse(item.optional_vars) for item in items if item.optional_vars}
-    inserted: list[tuple[int, int, str]] = []
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    own = {node.name for node in functions}
+    inserted = [(node.lineno, node.col_offset, "async ") for node in functions]
     for node in ast.walk(tree):
         parent = parents.get(node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own:
+            inserted.append((node.lineno, node.col_offset, "await "))
         if isinstance(node, ast.With) and not ast.unparse(node.items[0]).startswith("open("):
             inserted.append((node.lineno, node.col_offset, "async "))
         if isinstance(node, ast.For) and ast.unparse(node.iter) in entered:

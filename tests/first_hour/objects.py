@@ -81,9 +81,7 @@ OBJECTS: list[Mistake] = [
         "TypeError",
         "with semaphore.acquire() as permit:",
     ),
-    sync(
-        "a latch with a count by a habit", 'client.count_down_latch("x", n=3)', "try_set_count(n)"
-    ),
+    sync("a latch with a count by a habit", 'client.count_down_latch("x", n=3)', "use count=n"),
     sync(
         "set_count of a latch", 'client.count_down_latch("x").set_count(3)', "try_set_count(count)"
     ),

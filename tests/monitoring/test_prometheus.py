@@ -118,7 +118,17 @@ def test_the_dashboard_shows_metrics_that_exist() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in dashboard["panels"]]
     assert len(set(places)) == len(places) >= 8
+    # What Grafana wants of a dashboard that it imports: ids of its own, a place in 24 columns, and
+    # the data source that the user chooses.
+    assert dashboard["schemaVersion"] >= 36
+    assert [each["name"] for each in dashboard["templating"]["list"]] == ["datasource"]
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(places)
     for panel in dashboard["panels"]:
+        assert panel["type"] in {"timeseries", "stat", "table", "gauge"}
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        refs = [target["refId"] for target in panel["targets"]]
+        assert len(set(refs)) == len(refs) > 0
         for target in panel["targets"]:
             assert used_names(target["expr"])
             assert used_names(target["expr"]) <= exposed_names(), panel["title"]
