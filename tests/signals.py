@@ -47,7 +47,9 @@ SOON = 2.0
 """Seconds for what the background puts right."""
 SHORT = 40
 """Strikes of the short form."""
-WITH = ("with",)
+WITH = ("with", "trying")
+PERMIT_LEASE = 6.0
+"""Seconds. A third of it is the longest time until a permit of a struck block is given back."""
 
 
 class StruckError(KeyboardInterrupt):
@@ -166,17 +168,28 @@ async def _block(lock: Any) -> None:
         pass
 
 
+async def _trying(lock: Any) -> None:
+    async with lock.trying(timeout=5):
+        pass
+
+
 CASES = {
     "acquire": (_nothing, _acquire),
     "release": (_acquire, _release),
     "re-enter": (_acquire, _acquire),
     "extend": (_acquire, _extend),
     "with": (_nothing, _block),
+    "trying": (_nothing, _trying),
 }
 
 
 def _sync_block(lock: Any) -> None:
     with lock:
+        pass
+
+
+def _trying_block(lock: Any) -> None:
+    with lock.trying(timeout=5):
         pass
 
 
@@ -186,6 +199,7 @@ SYNC = {
     "re-enter": (lambda lock: lock.acquire(), lambda lock: lock.acquire()),
     "extend": (lambda lock: lock.acquire(), lambda lock: lock.extend(5)),
     "with": (lambda _: None, _sync_block),
+    "trying": (lambda _: None, _trying_block),
 }
 
 
@@ -399,24 +413,29 @@ SEMAPHORES = ("semaphore", "leased_semaphore")
 LOST = "a permit is lost"
 
 
-def strike_permits(url: str, kind: str, strikes: int, *, twice: bool) -> Count:
-    """Strike the acquire of a semaphore of the sync face."""
-    count = Count(f"sync {kind} acquire")
-    with interlock.connect(url, lease=60) as client, Timer(twice=twice) as timer:
+def strike_permits(url: str, kind: str, operation: str, strikes: int, *, twice: bool) -> Count:
+    """Strike the acquire or a block of a semaphore of the sync face."""
+    count = Count(f"sync {kind} {operation}")
+    with interlock.connect(url, lease=PERMIT_LEASE) as client, Timer(twice=twice) as timer:
         semaphore = getattr(client, kind)("name")
         semaphore.try_set_permits(1)
         permits, durations = Permits(semaphore), list[float]()
+        act = {
+            "acquire": permits.acquire,
+            "with": partial(_sync_block, semaphore),
+            "trying": partial(_trying_block, semaphore),
+        }[operation]
         while count.strikes < strikes and len(count.wrong) < 20:
             before, began = timer.struck, time.perf_counter()
             if len(durations) < 20:
-                permits.acquire()
+                act()
                 durations.append(time.perf_counter() - began)
             else:
-                timer.run(random.uniform(0, typical(durations)), permits.acquire)
+                timer.run(random.uniform(0, typical(durations)), act)
             permits.release()
             if timer.struck > before:
                 count.strikes += 1
-                if not _comes(permits.whole, SOON):
+                if not _comes(permits.whole, PERMIT_LEASE):
                     count.wrong.append(LOST)
                     semaphore.add_permits(1 - semaphore.available_permits())
     return count
@@ -493,14 +512,19 @@ def rows(options: argparse.Namespace) -> Iterator[tuple[str, Kind, str]]:
                     yield face, kind, operation
 
 
-def permit_rows(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Yield both faces and semaphores, or those that were asked for."""
-    for face in ("sync", "asyncio"):
-        for name in SEMAPHORES:
-            wanted = (options.face, options.kind, options.operation)
-            given = (face, name, "acquire")
-            if all(want in (None, have) for want, have in zip(wanted, given, strict=True)):
-                yield face, name
+PERMIT_ROWS = [
+    *(("sync", "semaphore", operation) for operation in ("acquire", "with", "trying")),
+    *(("sync", "leased_semaphore", operation) for operation in ("acquire", "trying")),
+    *(("asyncio", name, "acquire") for name in SEMAPHORES),
+]
+
+
+def permit_rows(options: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+    """Yield every face, semaphore and operation that was asked for."""
+    for given in PERMIT_ROWS:
+        wanted = (options.face, options.kind, options.operation)
+        if all(want in (None, have) for want, have in zip(wanted, given, strict=True)):
+            yield given
 
 
 def tell(
@@ -542,15 +566,15 @@ def main(arguments: list[str] | None = None) -> int:
                 )
             print(count, flush=True)
             wrong += tell(options, strikes, count, face, kind.name, operation)
-        for face, name in permit_rows(options):
+        for face, name, operation in permit_rows(options):
             if face == "sync":
-                count = strike_permits(bed.urls[0], name, strikes, twice=options.twice)
+                count = strike_permits(bed.urls[0], name, operation, strikes, twice=options.twice)
             else:
                 count = asyncio.run(
                     strike_permit_tasks(bed.urls[0], name, strikes, twice=options.twice)
                 )
             print(count, flush=True)
-            wrong += tell(options, strikes, count, face, name, "acquire")
+            wrong += tell(options, strikes, count, face, name, operation)
             bed.flush()
     return 1 if wrong else 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from celery import Celery
-from celery.exceptions import SoftTimeLimitExceeded
+from celery.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
 from kombu.exceptions import EncodeError
 from tests.hosts.host_process import Hosts
 from tests.hosts.pages import write_programs
@@ -82,6 +82,10 @@ def late():
 
 @app.task(base=Single, lock="limited", soft_time_limit=1)
 def limited():
+    until_open("never")
+
+@app.task(base=Single, lock="hard", time_limit=1)
+def hard():
     until_open("never")
 
 @app.task(base=Single, lock="only:{name}", otherwise="skipped")
@@ -212,6 +216,15 @@ def test_a_soft_time_limit(tasks: Celery, store: redis.Redis) -> None:
     with pytest.raises(SoftTimeLimitExceeded):
         result.get(timeout=SOON)
     assert not store.exists("limited")
+
+
+def test_a_hard_time_limit(tasks: Celery, store: redis.Redis) -> None:
+    """The lock of a task whose process was killed by its hard time limit ends with its lease."""
+    result = send(tasks, "hard")
+    inside(store)
+    with pytest.raises(TimeLimitExceeded):
+        result.get(timeout=SOON)
+    wait_until(lambda: not store.exists("hard"), SOON, "the lock is free")
 
 
 @pytest.fixture
