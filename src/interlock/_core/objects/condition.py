@@ -28,7 +28,7 @@ from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, RunOn, undoing
 from interlock._core.model.holds import Hold, Owner, State
-from interlock._core.objects.meeting import Meeting
+from interlock._core.objects.meeting import LeasedWaiters
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import condition as scripts
 from interlock.errors import ClosedError, ConfigError, HoldLostError, InterlockError
@@ -49,7 +49,7 @@ class _Before(NamedTuple):
     lease: float | None
 
 
-class Condition(Meeting):
+class Condition(LeasedWaiters):
     """The operations of one condition for one client.
 
     Args:

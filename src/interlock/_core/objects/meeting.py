@@ -28,7 +28,7 @@ KEPT = 3600.0
 """Seconds that an idle condition or barrier is kept, besides a lease and two poll caps."""
 
 
-class Meeting(ABC):
+class LeasedWaiters(ABC):
     """The common part of condition and barrier, for one client.
 
     Args:
