@@ -85,9 +85,13 @@ def _semaphore(client: Client, other: Client) -> None:
     assert not theirs.acquire(2, timeout=SHORT)
     semaphore.release(2)
     assert semaphore.available_permits() == 3
-    assert semaphore.drain_permits() == 3
+    semaphore.set_permits(2)
+    assert semaphore.drain_permits() == 2
     assert semaphore.release_if_exists()
     assert semaphore.delete()
+    numbered = client.semaphore("locks:numbered", 1)
+    assert numbered.acquire()
+    assert numbered.delete()
 
 
 def _leased_semaphore(client: Client, other: Client) -> None:
@@ -121,6 +125,9 @@ def _count_down_latch(client: Client, other: Client) -> None:
     assert latch.wait(5)
     assert latch.try_set_count(1)
     assert latch.delete()
+    numbered = client.count_down_latch("locks:numbered latch", 1)
+    numbered.count_down()
+    assert numbered.delete()
 
 
 def _event(client: Client, other: Client) -> None:
