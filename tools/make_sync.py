@@ -14,7 +14,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "src" / "interlock"
 SOURCE, TARGET = ROOT / "asyncio", ROOT / "sync"
-HEADER = "# Generated from interlock/asyncio/{name} by tools/make_sync.py; change that file.\n"
+BELOW = {ROOT / "_drivers" / "awaited.py": ROOT / "_drivers" / "blocking.py"}
+"""What is made in the same way and stands below the faces."""
+HEADER = "# Generated from interlock/{name} by tools/make_sync.py; change that file.\n"
+
+
+def targets() -> dict[Path, Path]:
+    """Return each file that is made, by the file that it is made from."""
+    return {path: TARGET / path.name for path in sorted(SOURCE.glob("*.py"))} | BELOW
+
 
 WORDS = [
     (r"[ ]*# asyncio only\n(?:.*\n)*?[ ]*# end\n", ""),
@@ -28,12 +36,15 @@ WORDS = [
     (r"\bawait ", ""),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\basync with\b", "with"),
+    (r"interlock\._drivers\.awaited\b", "interlock._drivers.blocking"),
     (r"interlock\._drivers\.aio\b", "interlock._drivers.threads"),
     (r"\baio_change_watchers\b", "change_watchers"),
     (r"interlock\._drivers\.tasks\b", "interlock._drivers.threads"),
     (r"interlock\.asyncio\b", "interlock.sync"),
     (r"\bAsyncDriver\b", "ThreadDriver"),
     (r"\bAwaitedDriver\b", "BlockingDriver"),
+    (r"any driver that is awaited\.", "any driver that blocks."),
+    (r"\ntools/make_sync\.py makes `blocking` from this file\.\n", ""),
     (r"\bT \| Awaitable\[T\]", "T"),
     (r"\bAwaitable\[(.*?)\]", r"\1"),
     (r"It runs in the event loop\.", "It runs in a thread of the client's."),
@@ -54,22 +65,23 @@ WORDS = [
 
 def sync_text(path: Path) -> str:
     """Return the sync counterpart of the file at *path*."""
+    target = str(targets()[path])
     text = path.read_text(encoding="utf-8")
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement, text)
-    text = HEADER.format(name=path.name) + text
+    text = HEADER.format(name=path.relative_to(ROOT).as_posix()) + text
     format_ = [
         sys.executable,
         "-m",
         "ruff",
         "format",
         "--stdin-filename",
-        str(TARGET / path.name),
+        target,
         "-",
     ]
     fix = [
         sys.executable, "-m", "ruff", "check", "--fix", "--select", "I,F401", "--quiet",
-        "--exit-zero", "--stdin-filename", str(TARGET / path.name), "-",
+        "--exit-zero", "--stdin-filename", target, "-",
     ]  # fmt: skip
     for command in (fix, format_):
         text = subprocess.run(
@@ -123,10 +135,10 @@ def main() -> int:
     stale = []
     wrong = []
     wanted = {path.name for path in SOURCE.glob("*.py")}
-    for path in sorted(SOURCE.glob("*.py")):
-        target, text = TARGET / path.name, sync_text(path)
-        for face, code in (("asyncio", path.read_text(encoding="utf-8")), ("sync", text)):
-            wrong += [f"{face}/{path.name}: {name}" for name in undocumented(code)]
+    for path, target in targets().items():
+        text = sync_text(path)
+        for file, code in ((path, path.read_text(encoding="utf-8")), (target, text)):
+            wrong += [f"{file.parent.name}/{file.name}: {name}" for name in undocumented(code)]
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             stale.append(path.name)
             if not check:

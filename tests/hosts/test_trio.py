@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 import trio.testing
+from tests.drivers.test_protocol import lacking
 from tests.support.faults import command, delay_reply, drop_reply
 
 import interlock
 import interlock.trio
+from interlock._drivers.protocol import AwaitedDriver
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -54,6 +56,16 @@ def test_tasks_take_turns(redis_url: str) -> None:
             for _ in range(10):
                 nursery.start_soon(work)
         assert [t.name for t in threading.enumerate() if t.name.startswith("interlock")] == []
+
+    run(main)
+
+
+def test_the_driver_has_every_name() -> None:
+    """The driver for trio has all that an awaited driver must have."""
+
+    async def main() -> None:
+        async with interlock.trio.connect("redis://localhost:1") as client:
+            assert lacking(client._driver, AwaitedDriver) == set()
 
     run(main)
 

@@ -26,6 +26,7 @@ from interlock._core.objects import limited as core_limited
 from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.limits import Limits
 from interlock._drivers.aio import AsyncDriver
+from interlock._drivers.awaited import go_on, release_unclaimed
 from interlock._drivers.background.log import log_gone, log_limit
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.tasks import current_owner
@@ -45,7 +46,7 @@ from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
 from interlock.asyncio.election import Election
 from interlock.asyncio.event import Event
-from interlock.asyncio.hold import Hold, attempt, kept, release_unclaimed
+from interlock.asyncio.hold import Hold, attempt, kept
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.limited import Limited
 from interlock.asyncio.lock import Lock
@@ -173,10 +174,7 @@ class Client:
         try:
             await self.close()
         except InterlockError as trouble:
-            if error is None:
-                raise
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
+            go_on(error, trouble)
 
     async def close(self) -> None:
         """Release what is still held, and end every connection and thread.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from interlock._drivers.awaited import go_on
 from interlock._misuse import wants_async_with
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock.asyncio.lock import Lock
@@ -144,8 +145,7 @@ class Once(Generic[T]):
                 try:
                     await self._end(lock, hold, began)
                 except InterlockError as trouble:
-                    # The function's own exception goes on; it is told what else went wrong.
-                    error.add_note(f"interlock: {trouble}")
+                    go_on(error, trouble)
                 raise
             await self._end(lock, hold, began)
             return result

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks import transfer
-from interlock._core.locks.lock_base import DelayingRelease
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
+from interlock._drivers.awaited import go_on
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import LostEvent
 from interlock._hints import LOCK_NAMES, hints
@@ -19,13 +19,11 @@ from interlock._misuse import (
     check_long_lease,
     publish,
     wants_async_with,
-    warn,
 )
 from interlock.asyncio.block import Exit, entered, give_away
 from interlock.errors import (
     HoldLostError,
     InterlockError,
-    MisuseWarning,
     NotHeldError,
 )
 from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
@@ -34,10 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from types import TracebackType
 
-    from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.holds import Hold as OneHold
     from interlock._core.model.holds import Owner, Possession
-    from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.asyncio.block import Block
     from interlock.options import Duration
@@ -308,10 +304,7 @@ class Hold:
         except NotHeldError:
             return  # it was released inside, or not acquired
         except InterlockError as trouble:
-            if error is None or own:
-                raise trouble from error
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
+            go_on(error, trouble, own=own)
 
 
 def kept(driver: AwaitedDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
@@ -324,29 +317,6 @@ def kept(driver: AwaitedDriver, hold: OneHold, caller: Owner, write: str) -> Hol
         write: what a MisuseWarning then recommends.
     """
     return Hold(driver, hold, Claim(driver, hold, caller, write))
-
-
-async def release_unclaimed(
-    driver: AwaitedDriver, core: LockBase | LeasedSemaphore, owner: Owner, limit: float
-) -> None:
-    """Release what *owner* acquired of *core*, did not keep, and cannot rely on any more.
-
-    A warning tells of each. If the server does not answer within *limit* seconds, or the time of
-    one round trip, the background goes on.
-    """
-    deadline = driver.session.clock() + limit
-    for entry in driver.unclaimed.take(core.hold_key, owner):
-        rest = "it is released now"
-        try:
-            step = DelayingRelease(driver.session, entry.hold, entry.count, deadline)
-            await driver.perform(step)
-        except InterlockError as error:
-            rest = f"it cannot be released: {error}"
-        warn(
-            f"{core.kind} {core.name!r} was never released by {owner.label}, which asks for it "
-            f"again: {rest}. Write `{entry.write}`",
-            MisuseWarning,
-        )
 
 
 # asyncio only

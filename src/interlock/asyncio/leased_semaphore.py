@@ -10,10 +10,11 @@ from interlock._core.model.holds import Owner
 from interlock._core.model.no_hold import NoHold
 from interlock._core.objects import permit as core_permit
 from interlock._core.objects.leased_semaphore import Request
+from interlock._drivers.awaited import release_unclaimed
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints
-from interlock.asyncio.hold import Hold, attempt, awaited, release_unclaimed
+from interlock.asyncio.hold import Hold, attempt, awaited
 from interlock.asyncio.trying import Trying
 from interlock.errors import InterlockError
 from interlock.options import check_timeout, lease_of

@@ -7,9 +7,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Never
 
-from interlock._core.locks.known_lock import name_holder
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model.no_hold import NoHold
+from interlock._drivers.awaited import go_on, release_unclaimed, tell_holder, undo
 from interlock._drivers.tasks import current_owner
 from interlock._hints import LOCK_NAMES, hints, unknown_arguments
 from interlock._misuse import (
@@ -17,7 +17,7 @@ from interlock._misuse import (
     wants_async_with,
 )
 from interlock.asyncio.block import Block, Exit, entered
-from interlock.asyncio.hold import Hold, awaited, release_unclaimed
+from interlock.asyncio.hold import Hold, awaited
 from interlock.asyncio.trying import Trying
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import (
@@ -31,10 +31,8 @@ from interlock.options import (
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any
 
     from interlock._core.locks.composite import CompositeLock
-    from interlock._core.model.effects import Step
     from interlock._core.model.holds import Owner, Possession
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
@@ -161,7 +159,7 @@ class Lock:
         try:
             await self.driver.perform(self.core.release(owner))
         except NotHeldError as error:
-            await self._name_holder(error)
+            await tell_holder(self.driver, self.core, error)
             raise
 
     async def __aenter__(self) -> Hold:
@@ -189,26 +187,9 @@ class Lock:
                 # end
                 return Hold(driver, hold)
         except BaseException as error:
-            await self._undo(step, hold, error)
+            await undo(driver, step, hold, error)
             raise
         raise await driver.run(self.core.refusal(limit))
-
-    async def _undo(self, step: Step[Any], hold: Possession | None, error: BaseException) -> None:
-        """Give back what *step* acquired for a block that *error* keeps from beginning.
-
-        If a Ctrl-C struck between two steps, *hold* is not known: the step alone knows.
-        """
-        try:
-            if hold is not None:
-                await self._give_back(hold.release())
-            elif not isinstance(error, Exception):
-                try:
-                    await self.driver.undo(step, error)
-                except BaseException as another:
-                    await self.driver.undo(step, another)  # and a second one in this
-                    raise
-        finally:
-            del error  # it refers to this frame
 
     def trying(self, timeout: Duration = 0, *, lease: Duration | None = None) -> Trying[Hold]:
         """Return a block that is entered whether or not the lock is acquired.
@@ -252,7 +233,7 @@ class Lock:
                 # end
                 return face
         except BaseException as error:
-            await self._undo(step, hold, error)
+            await undo(driver, step, hold, error)
             raise
         refusal = await driver.run(self.core.refusal(limit))
         return Hold(driver, NoHold(self.core.kind, self.name, owner.label, refusal.holder))
@@ -261,14 +242,6 @@ class Lock:
         """Release what *owner* acquired of this lock and did not keep."""
         if isinstance(self.core, LockBase):
             await release_unclaimed(self.driver, self.core, owner, limit)
-
-    async def _give_back(self, release: Step[None]) -> None:
-        """Perform *release*, whatever strikes meanwhile."""
-        try:
-            await self.driver.perform(release)
-        except BaseException as error:
-            await self.driver.undo(release, error)
-            raise
 
     if TYPE_CHECKING:
 
@@ -290,16 +263,7 @@ class Lock:
         try:
             await self.driver.perform(self.core.release(owner))
         except InterlockError as trouble:
-            if error is None or own:
-                raise trouble from error
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
-
-    async def _name_holder(self, error: NotHeldError) -> None:
-        """Name in *error* who holds it, if the server tells at once."""
-        with suppress(InterlockError):
-            holder = (await self.driver.run(self.core.refusal(0))).holder
-            name_holder(error, holder, self.driver.session)
+            go_on(error, trouble, own=own)
 
     def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
         """Note that *owner* entered by hand, and may leave by ``__aexit__`` or `release`."""
@@ -377,7 +341,7 @@ class Lock:
         try:
             await driver.run(self.core.extend(self._fixed_owner or current_owner(), seconds))
         except NotHeldError as error:
-            await self._name_holder(error)
+            await tell_holder(self.driver, self.core, error)
             raise
 
     async def force_release(self, *, holder: str | None = None, reason: str = "") -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from interlock._drivers.awaited import go_on
 from interlock._drivers.tasks import finished_if_dropped
 from interlock._hints import SEMAPHORE_NAMES, hints
 from interlock._misuse import (
@@ -82,10 +83,7 @@ class Permits:
         try:
             await self.release()
         except InterlockError as trouble:
-            if error is None:
-                raise
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
+            go_on(error, trouble)
         if block is not None:
             block.watch = None
 
@@ -253,10 +251,7 @@ class Semaphore:
         try:
             await self.release()
         except InterlockError as trouble:
-            if error is None:
-                raise
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
+            go_on(error, trouble)
 
     async def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless it exists; one round trip.

@@ -27,6 +27,7 @@ from interlock._core.objects import limited as core_limited
 from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.limits import Limits
 from interlock._drivers.background.log import log_gone, log_limit
+from interlock._drivers.blocking import go_on, release_unclaimed
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._hints import CLIENT_NAMES, hints, told
@@ -58,7 +59,7 @@ from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
 from interlock.sync.election import Election
 from interlock.sync.event import Event
-from interlock.sync.hold import Hold, kept, release_unclaimed
+from interlock.sync.hold import Hold, kept
 from interlock.sync.leased_semaphore import LeasedSemaphore
 from interlock.sync.limited import Limited
 from interlock.sync.lock import Lock
@@ -173,10 +174,7 @@ class Client:
         try:
             self.close()
         except InterlockError as trouble:
-            if error is None:
-                raise
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
+            go_on(error, trouble)
 
     def close(self) -> None:
         """Release what is still held, and end every connection and thread.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from interlock._drivers.blocking import go_on
 from interlock._misuse import wants_with
 from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock.errors import InterlockError
@@ -141,8 +142,7 @@ class Once(Generic[T]):
                 try:
                     self._end(lock, hold, began)
                 except InterlockError as trouble:
-                    # The function's own exception goes on; it is told what else went wrong.
-                    error.add_note(f"interlock: {trouble}")
+                    go_on(error, trouble)
                 raise
             self._end(lock, hold, began)
             return result

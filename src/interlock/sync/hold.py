@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Self
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks import transfer
-from interlock._core.locks.lock_base import DelayingRelease
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
+from interlock._drivers.blocking import go_on
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.threads import LostEvent
 from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import (
     check_long_lease,
     wants_with,
-    warn,
 )
 from interlock.errors import (
     HoldLostError,
     InterlockError,
-    MisuseWarning,
     NotHeldError,
 )
 from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
@@ -32,10 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.holds import Hold as OneHold
     from interlock._core.model.holds import Owner, Possession
-    from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
     from interlock.sync.block import Block
@@ -295,10 +291,7 @@ class Hold:
         except NotHeldError:
             return  # it was released inside, or not acquired
         except InterlockError as trouble:
-            if error is None or own:
-                raise trouble from error
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
+            go_on(error, trouble, own=own)
 
 
 def kept(driver: BlockingDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
@@ -311,26 +304,3 @@ def kept(driver: BlockingDriver, hold: OneHold, caller: Owner, write: str) -> Ho
         write: what a MisuseWarning then recommends.
     """
     return Hold(driver, hold, Claim(driver, hold, caller, write))
-
-
-def release_unclaimed(
-    driver: BlockingDriver, core: LockBase | LeasedSemaphore, owner: Owner, limit: float
-) -> None:
-    """Release what *owner* acquired of *core*, did not keep, and cannot rely on any more.
-
-    A warning tells of each. If the server does not answer within *limit* seconds, or the time of
-    one round trip, the background goes on.
-    """
-    deadline = driver.session.clock() + limit
-    for entry in driver.unclaimed.take(core.hold_key, owner):
-        rest = "it is released now"
-        try:
-            step = DelayingRelease(driver.session, entry.hold, entry.count, deadline)
-            driver.perform(step)
-        except InterlockError as error:
-            rest = f"it cannot be released: {error}"
-        warn(
-            f"{core.kind} {core.name!r} was never released by {owner.label}, which asks for it "
-            f"again: {rest}. Write `{entry.write}`",
-            MisuseWarning,
-        )

@@ -11,12 +11,13 @@ from interlock._core.model.holds import Owner
 from interlock._core.model.no_hold import NoHold
 from interlock._core.objects import permit as core_permit
 from interlock._core.objects.leased_semaphore import Request
+from interlock._drivers.blocking import release_unclaimed
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.threads import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints
 from interlock.errors import InterlockError
 from interlock.options import check_timeout, lease_of
-from interlock.sync.hold import Hold, release_unclaimed
+from interlock.sync.hold import Hold
 from interlock.sync.trying import Trying
 
 if TYPE_CHECKING:

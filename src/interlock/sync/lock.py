@@ -8,9 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Never
 
-from interlock._core.locks.known_lock import name_holder
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model.no_hold import NoHold
+from interlock._drivers.blocking import go_on, release_unclaimed, tell_holder, undo
 from interlock._drivers.threads import current_owner
 from interlock._hints import LOCK_NAMES, hints, unknown_arguments
 from interlock._misuse import (
@@ -27,15 +27,13 @@ from interlock.options import (
     lease_of,
 )
 from interlock.sync.block import Block, Exit, entered
-from interlock.sync.hold import Hold, release_unclaimed
+from interlock.sync.hold import Hold
 from interlock.sync.trying import Trying
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any
 
     from interlock._core.locks.composite import CompositeLock
-    from interlock._core.model.effects import Step
     from interlock._core.model.holds import Owner, Possession
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
@@ -155,7 +153,7 @@ class Lock:
         try:
             self.driver.perform(self.core.release(owner))
         except NotHeldError as error:
-            self._name_holder(error)
+            tell_holder(self.driver, self.core, error)
             raise
 
     def __enter__(self) -> Hold:
@@ -179,26 +177,9 @@ class Lock:
                     hold.hand(block.handle)
                 return Hold(driver, hold)
         except BaseException as error:
-            self._undo(step, hold, error)
+            undo(driver, step, hold, error)
             raise
         raise driver.run(self.core.refusal(limit))
-
-    def _undo(self, step: Step[Any], hold: Possession | None, error: BaseException) -> None:
-        """Give back what *step* acquired for a block that *error* keeps from beginning.
-
-        If a Ctrl-C struck between two steps, *hold* is not known: the step alone knows.
-        """
-        try:
-            if hold is not None:
-                self._give_back(hold.release())
-            elif not isinstance(error, Exception):
-                try:
-                    self.driver.undo(step, error)
-                except BaseException as another:
-                    self.driver.undo(step, another)  # and a second one in this
-                    raise
-        finally:
-            del error  # it refers to this frame
 
     def trying(self, timeout: Duration = 0, *, lease: Duration | None = None) -> Trying[Hold]:
         """Return a block that is entered whether or not the lock is acquired.
@@ -238,7 +219,7 @@ class Lock:
                 hold.hand(weakref.ref(face) if block is None else block.handle)
                 return face
         except BaseException as error:
-            self._undo(step, hold, error)
+            undo(driver, step, hold, error)
             raise
         refusal = driver.run(self.core.refusal(limit))
         return Hold(driver, NoHold(self.core.kind, self.name, owner.label, refusal.holder))
@@ -247,14 +228,6 @@ class Lock:
         """Release what *owner* acquired of this lock and did not keep."""
         if isinstance(self.core, LockBase):
             release_unclaimed(self.driver, self.core, owner, limit)
-
-    def _give_back(self, release: Step[None]) -> None:
-        """Perform *release*, whatever strikes meanwhile."""
-        try:
-            self.driver.perform(release)
-        except BaseException as error:
-            self.driver.undo(release, error)
-            raise
 
     if TYPE_CHECKING:
 
@@ -276,16 +249,7 @@ class Lock:
         try:
             self.driver.perform(self.core.release(owner))
         except InterlockError as trouble:
-            if error is None or own:
-                raise trouble from error
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
-
-    def _name_holder(self, error: NotHeldError) -> None:
-        """Name in *error* who holds it, if the server tells at once."""
-        with suppress(InterlockError):
-            holder = (self.driver.run(self.core.refusal(0))).holder
-            name_holder(error, holder, self.driver.session)
+            go_on(error, trouble, own=own)
 
     def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
         """Note that *owner* entered by hand, and may leave by ``__exit__`` or `release`."""
@@ -357,7 +321,7 @@ class Lock:
         try:
             driver.run(self.core.extend(self._fixed_owner or current_owner(), seconds))
         except NotHeldError as error:
-            self._name_holder(error)
+            tell_holder(self.driver, self.core, error)
             raise
 
     def force_release(self, *, holder: str | None = None, reason: str = "") -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from interlock._drivers.blocking import go_on
 from interlock._drivers.threads import finished_if_dropped
 from interlock._hints import SEMAPHORE_NAMES, hints
 from interlock._misuse import (
@@ -82,10 +83,7 @@ class Permits:
         try:
             self.release()
         except InterlockError as trouble:
-            if error is None:
-                raise
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
+            go_on(error, trouble)
         if block is not None:
             block.watch = None
 
@@ -248,10 +246,7 @@ class Semaphore:
         try:
             self.release()
         except InterlockError as trouble:
-            if error is None:
-                raise
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
+            go_on(error, trouble)
 
     def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless it exists; one round trip.

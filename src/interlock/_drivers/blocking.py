@@ -1,0 +1,100 @@
+# Generated from interlock/_drivers/awaited.py by tools/make_sync.py; change that file.
+"""The steps of a face after an operation has failed, over any driver that blocks.
+
+A block that cannot begin gives back what was acquired for it. If the release at its end fails, the
+body's own exception goes on, and is told. A release that is refused names the holder. Each rule
+stands here once; the faces only call it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.locks.known_lock import name_holder
+from interlock._core.locks.lock_base import DelayingRelease
+from interlock._misuse import warn
+from interlock.errors import InterlockError, MisuseWarning
+
+if TYPE_CHECKING:
+    from interlock._core.locks.composite import CompositeLock
+    from interlock._core.locks.lock_base import LockBase
+    from interlock._core.model.effects import Step
+    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.objects.leased_semaphore import LeasedSemaphore
+    from interlock._drivers.protocol import BlockingDriver
+    from interlock.errors import NotHeldError
+
+
+def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
+    """Raise *trouble*; if the body of the block has raised *error*, only note *trouble* in that.
+
+    Args:
+        error: ends the block; None if nothing does.
+        trouble: what went wrong when the block was left.
+        own: whether *error* is a cancellation of our own, in place of which *trouble* is raised.
+    """
+    if error is None or own:
+        raise trouble from error
+    error.add_note(f"interlock: {trouble}")
+
+
+def undo(
+    driver: BlockingDriver, step: Step[Any], hold: Possession | None, error: BaseException
+) -> None:
+    """Give back what *step* acquired for a block that *error* keeps from beginning.
+
+    If a Ctrl-C struck between two steps, *hold* is not known: the step alone knows.
+    """
+    try:
+        if hold is not None:
+            _give_back(driver, hold.release())
+        elif not isinstance(error, Exception):
+            try:
+                driver.undo(step, error)
+            except BaseException as another:
+                driver.undo(step, another)  # and a second one in this
+                raise
+    finally:
+        del error  # it refers to this frame
+
+
+def _give_back(driver: BlockingDriver, release: Step[None]) -> None:
+    """Perform *release*, whatever strikes meanwhile."""
+    try:
+        driver.perform(release)
+    except BaseException as error:
+        driver.undo(release, error)
+        raise
+
+
+def tell_holder(
+    driver: BlockingDriver, core: LockBase | CompositeLock, error: NotHeldError
+) -> None:
+    """Name in *error* who holds *core*, if the server tells at once."""
+    with suppress(InterlockError):
+        holder = (driver.run(core.refusal(0))).holder
+        name_holder(error, holder, driver.session)
+
+
+def release_unclaimed(
+    driver: BlockingDriver, core: LockBase | LeasedSemaphore, owner: Owner, limit: float
+) -> None:
+    """Release what *owner* acquired of *core*, did not keep, and cannot rely on any more.
+
+    A warning tells of each. If the server does not answer within *limit* seconds, or the time of
+    one round trip, the background goes on.
+    """
+    deadline = driver.session.clock() + limit
+    for entry in driver.unclaimed.take(core.hold_key, owner):
+        rest = "it is released now"
+        try:
+            step = DelayingRelease(driver.session, entry.hold, entry.count, deadline)
+            driver.perform(step)
+        except InterlockError as error:
+            rest = f"it cannot be released: {error}"
+        warn(
+            f"{core.kind} {core.name!r} was never released by {owner.label}, which asks for it "
+            f"again: {rest}. Write `{entry.write}`",
+            MisuseWarning,
+        )
