@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from tests.support.servers import RedisServer
 
@@ -37,7 +37,8 @@ class Rotation:
 
     def connections(self) -> set[str]:
         """Return the numbers of the connections that the user has now."""
-        found: Any = self.server.client().client_list()
+        client: Any = self.server.client()
+        found = client.client_list()
         return {each["id"] for each in found if each["user"] == "app"}
 
     def get_credentials(self) -> tuple[str, str, float]:
@@ -46,7 +47,7 @@ class Rotation:
         return "app", self.password, self.every
 
     @contextmanager
-    def turning(self) -> Iterator[None]:
+    def turning(self) -> Generator[None]:
         """Change the password again and again."""
         over = threading.Event()
 
