@@ -76,10 +76,10 @@ def time_readers(
     service: Service, node: Endpoint, keys: Sequence[str], replies: Sequence[object]
 ) -> None:
     """Replace what *replies* tell of readers by what is left of them; the dead are left out."""
-    readers = [
+    readers: list[tuple[str, Any, int]] = [
         (key, reply, place)
         for key, reply in zip(keys, cast("Sequence[Any]", replies), strict=True)
-        if isinstance(reply, list) and reply[0] in (b"read", b"write")
+        if reply.__class__ is list and reply[0] in (b"read", b"write")
         for place in range(0, len(reply[3]), 3)
         if not reply[3][place].endswith(b":write")
     ]
