@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 # What outlives a release: the counter of tokens, the counter of permits, a latch for a second.
 _TOKEN = ("redisson_lock_token:",)
-_SEMAPHORE = ("semaphore", "leased semaphore", "contended", "redisson_unlock_latch:")
+_SEMAPHORE = (
+    *("semaphore", "leased semaphore", "contended", "redisson_unlock_latch:"),
+    "interlock_semaphore_total:",
+)
 _PACKAGES = ("interlock", "redis", "hiredis")
 _LEASE = 30.0  # seconds
 _THREE = ("", ":second", ":third")

@@ -113,7 +113,7 @@ def test_a_change_of_a_function(change: Change, right: str, wrong: str) -> None:
         Mistake("lock_acquire", Call("lpush", "nil")),
         Mistake("lock_acquire", Call("pexpire", "nil", which=7)),
         Mistake("lock_acquire", Condition("nobody", "true")),
-        Mistake("lock_acquire", Condition("client", "true")),
+        Mistake("lock_acquire", Condition("claimed", "true")),
         Mistake("upkeep.watchdog:Watchdog.nothing", Call("f", "0")),
         Mistake("upkeep.watchdog:Watchdog._note", Call("nothing", "0")),
         Mistake("upkeep.watchdog:Watchdog.__init__", Result("0")),

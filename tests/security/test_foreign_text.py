@@ -128,6 +128,8 @@ READ_EXACTLY = {
     "_core/insight/card.py": "a question is compared, and not shown",
     "_core/insight/connection_name.py": "a pattern lets only ids through",
     "_core/model/highway_hash.py": "base64",
+    "_core/model/messages.py": "channels and messages of our scripts, which are sent",
+    "_core/queue/waiters.py": "digits, which are compared",
     "_core/scripts/script.py": "the package's own scripts",
     "_drivers/background/sentinel_monitor.py": "an address, which is compared",
     "_drivers/background/subscriber.py": "channels, which are compared",
