@@ -21,6 +21,8 @@ LONG = 600.0
 
 _PASSED_THROUGH = frozenset({"interlock", "dataclasses"})
 """Packages whose lines a user did not write; `Options.replace` calls ours through the second."""
+_passed = set[str]()
+"""Modules of these packages that were found on a stack."""
 _told: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictionary()
 
 
@@ -142,8 +144,14 @@ def warn_no_permits(kind: str, name: str) -> None:
 def caller_frame() -> FrameType:
     """Return the frame of the user's that called into this package."""
     frame = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    while frame.f_back and _module_of(frame).partition(".")[0] in _PASSED_THROUGH:
-        frame = frame.f_back
+    module = _module_of(frame)
+    while module in _passed or module.partition(".")[0] in _PASSED_THROUGH:
+        _passed.add(module)
+        before = frame.f_back
+        if before is None:
+            break
+        frame = before
+        module = _module_of(frame)
     return frame
 
 

@@ -16,7 +16,7 @@ from interlock._core.objects.permit import Permit, update_lease
 from interlock._core.objects.semaphore import Semaphore
 from interlock._core.queue.waiters import Waiters, section
 from interlock._core.upkeep import idempotency
-from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
+from interlock._core.upkeep.idempotency import NO_ID, IdempotentCalls, new_id
 from interlock._core.upkeep.session import Session
 from interlock.errors import HoldLostError, NotHeldError
 from interlock.options import MAX_LEASE, Options
@@ -57,7 +57,7 @@ def test_ids_are_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     drawn = list[str]()
     for client_id in ("a", "b"):
-        monkeypatch.setattr(idempotency, "_numbers", itertools.count(1))
+        monkeypatch.setattr(idempotency, "_numbers", itertools.count(idempotency.FIRST_NUMBER))
         session = _session(client_id)
         drawn += [new_id(session) for _ in range(3)]
     assert len(set(drawn)) == 6
@@ -98,7 +98,7 @@ def test_only_the_latch_of_an_answered_call_is_removed() -> None:
     stray.unanswered = True
     requests.end(answered)
     requests.end(stray)
-    nothing = "redisson_unlock_latch:{name}:none"
+    nothing = f"redisson_unlock_latch:{{name}}:{NO_ID}"
     assert [requests.begin().old_latch for _ in range(2)] == [answered.key, nothing]
 
 

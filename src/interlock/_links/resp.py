@@ -267,7 +267,7 @@ class Attempt:
             else:
                 self._call = without_spare(call)
             self._sent = self._call
-            if refused["right"] and not call.script.varies:
+            if refused["right"]:
                 # The call may be kept for the next time.
                 call.packed = pack_evalsha(self._call)
         else:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Never, Self
 
 from interlock._drivers.awaited import go_on
 from interlock._drivers.tasks import finished_if_dropped
-from interlock._hints import SEMAPHORE_NAMES, hints
+from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     publish,
     wants_async_with,
@@ -16,7 +16,7 @@ from interlock.asyncio.block import Exit, entered
 from interlock.asyncio.hold import awaited
 from interlock.asyncio.trying import Trying
 from interlock.errors import InterlockError
-from interlock.options import check_timeout
+from interlock.options import FOREVER, check_timeout
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -120,8 +120,13 @@ class Semaphore:
     # asyncio only
     @awaited
     # end
-    async def acquire(
-        self, n: int = 1, blocking: bool = True, timeout: Duration | None = None
+    async def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
+        self,
+        n: int = 1,
+        blocking: bool = True,
+        timeout: Duration | None = None,
+        *more: Never,
+        **unknown: Never,
     ) -> bool:
         """Take *n* permits together, waiting as long as allowed.
 
@@ -146,8 +151,14 @@ class Semaphore:
         Cost:
             One round trip when they are free.
         """
-        limit, driver = check_timeout(blocking, timeout), self._driver
-        return await driver.perform(self._recipe.acquire(n, driver.session.clock() + limit))
+        if more or unknown:
+            raise unknown_arguments(self.acquire, unknown)
+        driver = self._driver
+        if timeout is None and blocking is True:
+            deadline = FOREVER
+        else:
+            deadline = driver.session.clock() + check_timeout(blocking, timeout)
+        return await driver.perform(self._recipe.acquire(n, deadline))
 
     def trying(self, n: int = 1, timeout: Duration = 0) -> Trying[Permits]:
         """Return a block that is entered whether or not *n* permits are taken.

@@ -48,6 +48,8 @@ from typing import (
     cast,
 )
 
+from interlock.errors import InterlockError
+
 if TYPE_CHECKING:
     from interlock._core.model.replication import Replication
     from interlock._core.queue.waiter import Waiter
@@ -334,6 +336,11 @@ class Step(Generic[R_co]):
             raise
         except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
             failure = error
+        rest, failure = self.after_first(failure), None  # as in `after_first`
+        return (yield from rest)
+
+    def after_first(self, failure: BaseException | None) -> Op[R_co]:
+        """Go on as `rest` does; clean up if that is interrupted."""
         try:
             try:
                 return (yield from self.rest(failure))
@@ -349,6 +356,51 @@ class Step(Generic[R_co]):
 
     def abandon(self) -> None:
         """Note that nobody is left to perform the rest."""
+
+
+class Opened(Step[R]):
+    """A step with a first command, and an operation that goes on from there.
+
+    The operation undoes what it did if it is interrupted. A Ctrl-C may come during that undo, or
+    before the caller has the result. Then `undo` does what is left.
+
+    Attributes:
+        begun: whether there is something to undo; `begin` sets it before the first command.
+        goes_on: whether the operation was begun.
+    """
+
+    __slots__ = ("begun", "goes_on")
+    begun: bool
+    goes_on: bool
+
+    def go_on(self, failure: InterlockError | None) -> Op[R]:
+        """Return the operation that goes on after the first command, or after its *failure*.
+
+        If there was no first command, the operation does all.
+        """
+        raise NotImplementedError
+
+    def settled(self) -> bool:
+        """Return whether nothing is left to undo."""
+        raise NotImplementedError
+
+    def undo(self, failure: BaseException) -> Op[object]:
+        """Return the operation that undoes what is left; it may be called any number of times."""
+        raise NotImplementedError
+
+    def rest(self, failure: BaseException | None) -> Op[R]:
+        """Return the operation, or what is left to do after *failure*."""
+        if failure is not None and not self.begun:
+            return failing(failure)
+        if self.goes_on or not (failure is None or isinstance(failure, InterlockError)):
+            assert failure is not None
+            return failing(failure, self.undo(failure))
+        self.goes_on = True
+        return self.go_on(failure)
+
+    def over(self) -> bool:
+        """Return whether nothing is left to undo."""
+        return not self.begun or self.settled()
 
 
 class Whole(Step[R]):

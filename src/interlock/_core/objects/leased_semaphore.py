@@ -20,8 +20,7 @@ Source: RPermitExpirableSemaphore, Redisson 4.7.0.
 from __future__ import annotations
 
 import re
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock_base import (
@@ -31,7 +30,8 @@ from interlock._core.locks.lock_base import (
     undo_acquire,
 )
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Eval, Whole, undoing
+from interlock._core.model.effects import NEVER, Eval, Opened, undoing
+from interlock._core.model.form import note_form
 from interlock._core.model.holds import State
 from interlock._core.objects.permit import Permit, update_lease
 from interlock._core.objects.semaphore import (
@@ -42,7 +42,7 @@ from interlock._core.objects.semaphore import (
     try_set_permits,
 )
 from interlock._core.queue.waiters import line_of, section
-from interlock._core.queue.waiting import wait_for
+from interlock._core.queue.waiting import wait_for, wait_in_queue
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.script import Grant
 from interlock._core.scripts.semaphore import semaphore_release, semaphore_undo
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Op, Step
+    from interlock._core.model.form import Forms
     from interlock._core.model.holds import Hold, Owner, Renewal
     from interlock._core.objects.limits import Limits
     from interlock._core.upkeep.idempotency import IdempotentCall
@@ -102,7 +103,10 @@ class LeasedSemaphore:
         self.hold_key: object = self.key
         self.channel = names.semaphore_channel(self.key)
         self.session = session
+        self._line = section(line_of(self.channel, self.key), "")
         self._requests = IdempotentCalls(session, self.key)
+        self._acquires: Forms[Grant | float] = {}
+        self._releases: Forms[bool] = {}
 
     @property
     def unset(self) -> bool:
@@ -160,13 +164,7 @@ class LeasedSemaphore:
         Source:
             RPermitExpirableSemaphore.acquire and tryAcquire.
         """
-        permit = self._permit(request)
-
-        def acquire() -> Op[R | None]:
-            taken = yield from self._acquire(permit, request)
-            return made(permit) if taken else None
-
-        return Whole(acquire(), permit.settled, partial(undo_acquire, self.session, permit, None))
+        return _Taking(self, self._permit(request), request, made)
 
     def acquire_or_raise(
         self, request: Request, timeout: float, made: Callable[[Permit], R]
@@ -176,14 +174,8 @@ class LeasedSemaphore:
         Raises:
             AcquireTimeoutError: the deadline came first.
         """
-        permit = self._permit(request)
-
-        def acquire() -> Op[R]:
-            if not (yield from self._acquire(permit, request)):
-                raise out_of_time(self.kind, self.name, request.permits, timeout)
-            return made(permit)
-
-        return Whole(acquire(), permit.settled, partial(undo_acquire, self.session, permit, None))
+        step: Step[Any] = _Taking(self, self._permit(request), request, made, timeout)
+        return step
 
     def _permit(self, request: Request) -> Permit:
         """Create the permit for *request*. It is not in the table yet."""
@@ -194,14 +186,39 @@ class LeasedSemaphore:
         renewal = self.renewal if lease is None else None
         return Permit(self, request.owner, self._new_ids(request.permits), wanted, renewal)
 
-    def _acquire(self, permit: Permit, request: Request) -> Op[bool]:
-        session, deadline = self.session, request.deadline
-        # Apart from the waiters for a plain semaphore, which stand in a queue on the server.
-        channel = section(line_of(self.channel, self.key), f"{request.permits} leased")
+    def begin(self, permit: Permit, request: Request) -> Eval[Grant | float] | None:
+        """Return the first try for *permit*, unless others wait here.
+
+        There is no first try either if the number must be set before.
+        """
+        if self._channel(request.permits) in self.session.waiters.queues or self.unset:
+            return None
+        permit.sent()
+        return self._acquire_script(permit, request.deadline)
+
+    def _channel(self, permits: int) -> str:
+        """Return the local queue of those who want *permits*.
+
+        It is apart from that for a plain semaphore, whose waiters stand in a queue on the server.
+        """
+        return f"{self._line}{permits} leased"
+
+    def go_on(
+        self,
+        permit: Permit,
+        request: Request,
+        sent_at: float,
+        first: Eval[Grant | float] | None,
+        outcome: Grant | float | InterlockError | None,
+    ) -> Op[bool]:
+        """Acquire *permit*, after a *first* try that was sent at *sent_at* and had this *outcome*.
+
+        Return whether it is held.
+        """
+        session = self.session
         try:
-            session.holds.begin(permit)
             taken = yield from undoing(
-                wait_for(session, channel, deadline, None, self._try, permit, deadline),
+                self._wait(permit, request, sent_at, first, outcome),
                 undo_acquire,
                 session,
                 permit,
@@ -214,6 +231,32 @@ class LeasedSemaphore:
             # A signal may come between two steps, but a PENDING permit must not stay in the table.
             if permit.state is State.PENDING:
                 session.holds.end(permit)
+
+    def _wait(
+        self,
+        permit: Permit,
+        request: Request,
+        sent_at: float,
+        first: Eval[Grant | float] | None,
+        outcome: Grant | float | InterlockError | None,
+    ) -> Op[bool]:
+        session, deadline = self.session, request.deadline
+        channel = self._channel(request.permits)
+        if first is None or outcome is None:
+            return (
+                yield from wait_for(session, channel, deadline, None, self._try, permit, deadline)
+            )
+        if isinstance(outcome, InterlockError):
+            permit.failed(outcome)
+            outcome = yield from session.again(first, outcome, permit)
+            if self.accept(permit, sent_at, outcome):
+                return True
+        left = yield from self._refused(permit, outcome)
+        if (yield from self._look_for_loss(permit, deadline, left)) is None:
+            return True
+        return (
+            yield from wait_in_queue(session, channel, deadline, None, self._try, permit, deadline)
+        )
 
     def release_hold(self, hold: Hold) -> Release:
         """Give *hold* back, no matter who asks."""
@@ -358,6 +401,8 @@ class LeasedSemaphore:
         )
 
     def _new_ids(self, permits: int) -> tuple[str, ...]:
+        if permits == 1:
+            return (new_id(self.session),)  # a generator costs three times as much
         return tuple(new_id(self.session) for _ in range(permits))
 
     def _not_held(self, what: str) -> InterlockError:
@@ -384,13 +429,45 @@ class LeasedSemaphore:
 
     def _release_script(self, ids: str) -> Eval[bool]:
         publish = self.session.publish
-        return scripts.leased_semaphore_release(self.key, ids, publish, self.channel)
+        common = publish, len(ids)
+        form = self._releases.get(common)
+        if form is not None:
+            return form.anew((ids,))
+        call = scripts.leased_semaphore_release(self.key, ids, publish, self.channel)
+        note_form(self._releases, common, call, (ids,))
+        return call
+
+    def _acquire_script(self, permit: Permit, deadline: float) -> Eval[Grant | float]:
+        session, lease, ids = self.session, permit.lease, permit.holder
+        publish = session.publish
+        common = publish, lease, len(ids)
+        form = self._acquires.get(common)
+        if form is not None:
+            call = form.anew((ids,), deadline)
+        else:
+            call = scripts.leased_semaphore_acquire(
+                self.key, lease, ids, publish, self.channel, deadline=deadline
+            )
+            call.patient = True
+            note_form(self._acquires, common, call, (ids,))
+        if session.replicas is not None:
+            require_replicas(call, permit, session.replicas)
+        return call
 
     def _try(self, permit: Permit, deadline: float) -> Op[float | None]:
         """Ask as `_ask` does, with the number set before, and again if it was missing."""
         if self.unset:
             _ = yield from self.set_up(deadline)
         left = yield from self._ask(permit, deadline)
+        return (yield from self._look_for_loss(permit, deadline, left))
+
+    def _look_for_loss(
+        self, permit: Permit, deadline: float, left: float | None
+    ) -> Op[float | None]:
+        """Set the number of permits if it was missing, and ask again; *left* as `_ask` returns it.
+
+        Without a number, tell that it is missing.
+        """
         # A refusal that names no end of a lease: nobody holds a permit.
         if left is None or left < NEVER or self._limits is None:
             return left
@@ -409,21 +486,34 @@ class LeasedSemaphore:
         """Ask the server once; return the seconds until the next look, None if *permit* is held."""
         session = self.session
         sent_at = session.clock()
-        call = scripts.leased_semaphore_acquire(
-            self.key, permit.lease, permit.holder, session.publish, self.channel, deadline=deadline
-        )
-        call.patient = True
-        if session.replicas is not None:
-            require_replicas(call, permit, session.replicas)
+        call = self._acquire_script(permit, deadline)
         answer = yield from session.persist(call, permit)
-        if not isinstance(answer, Grant):
-            permit.uncount_try()
-            return answer
-        if permit.grant(None, sent_at, session.clock()):
-            session.watchdog.watch(permit)
-            if session.holds.observer is not None:
-                session.holds.observer.acquired(permit, sent_at)
+        if self.accept(permit, sent_at, answer):
             return None
+        return (yield from self._refused(permit, answer))
+
+    def accept(self, permit: Permit, sent_at: float, answer: Grant | float) -> bool:
+        """Take *answer* to the try sent at *sent_at*; return whether *permit* is held now."""
+        if type(answer) is not Grant:  # `isinstance` is a call
+            permit.uncount_try()
+            return False
+        session = self.session
+        clock = session.clock  # bound first: else Python 3.11 looks for a method
+        if not permit.grant(None, sent_at, clock()):
+            return False
+        session.watchdog.watch(permit)
+        if session.holds.observer is not None:
+            session.holds.observer.acquired(permit, sent_at)
+        return True
+
+    def _refused(self, permit: Permit, answer: Grant | float) -> Op[float]:
+        """Return the seconds until the next look after *answer*, which did not make *permit* held.
+
+        A grant that cannot be used is given back.
+        """
+        session = self.session
+        if not isinstance(answer, Grant):
+            return answer
         if permit.state is State.ENDED:
             permit.refuse_grant()
             raise ClosedError("the client was closed, and what it was just acquiring given back")
@@ -437,3 +527,80 @@ class LeasedSemaphore:
             permit.identify(self._new_ids(len(permit.ids)))
         permit.released()
         return 0.0
+
+
+class _Taking(Opened["R | None"]):
+    """An acquire of *permit*, as `LeasedSemaphore.acquire` describes it.
+
+    With a *timeout*, it raises AcquireTimeoutError in place of returning None.
+    """
+
+    __slots__ = (
+        "_first", "_made", "_outcome", "_permit", "_request", "_semaphore", "_sent_at", "_timeout",
+        "result",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        semaphore: LeasedSemaphore,
+        permit: Permit,
+        request: Request,
+        made: Callable[[Permit], R],
+        timeout: float | None = None,
+    ) -> None:
+        self._semaphore = semaphore
+        self._permit = permit
+        self._request = request
+        self._made = made
+        self._timeout = timeout
+        self._sent_at = 0.0
+        self._first: Eval[Grant | float] | None = None
+        self._outcome: Grant | float | None = None
+        self.result: R | None = None
+        self.begun = self.goes_on = False
+
+    def begin(self) -> Eval[Grant | float] | None:
+        """Enter the permit into the table; return the first try, if there may be one."""
+        permit, semaphore = self._permit, self._semaphore
+        session = semaphore.session
+        self.begun = True
+        session.holds.begin(permit)
+        clock = session.clock
+        self._sent_at = clock()
+        call = self._first = semaphore.begin(permit, self._request)
+        return call
+
+    def done(self, answer: Grant | float) -> bool:
+        """Take the server's answer; return whether the permit is held now."""
+        if self._semaphore.accept(self._permit, self._sent_at, answer):
+            self.result = self._made(self._permit)
+            return True
+        self._outcome = answer
+        return False
+
+    def go_on(self, failure: InterlockError | None) -> Op[R | None]:
+        """Ask again, or wait."""
+        semaphore, permit, request, made = self._semaphore, self._permit, self._request, self._made
+        # The traceback of a failure refers to this step. It must not keep the owner alive.
+        del self._request, self._made
+        outcome = self._outcome if failure is None else failure
+        op = semaphore.go_on(permit, request, self._sent_at, self._first, outcome)
+        del failure, outcome
+        if (yield from op):
+            return made(permit)
+        if self._timeout is not None:
+            raise out_of_time(semaphore.kind, semaphore.name, request.permits, self._timeout)
+        return None
+
+    def settled(self) -> bool:
+        """Return whether no permit is held, and none can be."""
+        return self._permit.settled()
+
+    def undo(self, failure: BaseException) -> Op[object]:
+        """Give back what was taken."""
+        return undo_acquire(self._semaphore.session, self._permit, None, failure)
+
+    def abandon(self) -> None:
+        """Remove the permit from the table if it is still PENDING."""
+        if self._permit.state is State.PENDING:
+            self._semaphore.session.holds.end(self._permit)

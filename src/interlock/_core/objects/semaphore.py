@@ -39,7 +39,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Eval, Whole, undoing
+from interlock._core.model.effects import NEVER, Opened, undoing
 from interlock._core.model.replication import Replication
 from interlock._core.queue.waiters import SHARED, line_of, section
 from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
@@ -50,13 +50,12 @@ from interlock.errors import AcquireTimeoutError, ConfigError
 from interlock.options import check_name, check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from interlock._core.model.effects import Op, Step
+    from interlock._core.model.effects import Eval, Op, Step
     from interlock._core.objects.limits import Limits
     from interlock._core.queue.waiters import Place
     from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock._core.upkeep.session import Session
+    from interlock.errors import InterlockError
 
 OVERTOOK = 2
 """The reply to an acquire that took permits without a place, while others stood in the queue."""
@@ -71,6 +70,8 @@ def check_permits(permits: object, least: int = 1) -> int:
         TypeError: unless it is an int.
         ConfigError: unless it is *least* to `MAX_PERMITS`.
     """
+    if type(permits) is int and least <= permits <= MAX_PERMITS:
+        return permits  # at once: most calls end here
     return check_number(permits, "permits", least, MAX_PERMITS)
 
 
@@ -148,7 +149,7 @@ class Semaphore:
         query = scripts.semaphore_total(self.key, deadline=deadline)
         return (yield from self._session.persist(query))
 
-    def acquire(self, permits: int, deadline: float) -> Step[bool]:
+    def acquire(self, permits: int, deadline: float) -> Taking:
         """Take *permits* together, waiting until *deadline*; return whether they were taken.
 
         Raises:
@@ -164,44 +165,82 @@ class Semaphore:
         Source:
             RSemaphore.acquire and tryAcquire.
         """
-        request, undo = self._begin(permits, deadline)
-        return Whole(self._acquire(request, undo, permits, deadline), request.settled, undo)
+        # Made without `__init__`, as in `LockBase.acquire`.
+        step = Taking()
+        step.semaphore, step.permits, step.deadline = self, check_permits(permits), deadline
+        step.begun = step.goes_on = step.result = False
+        step.call = step.timeout = None
+        return step
 
-    def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Step[None]:
+    def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Step[bool]:
         """Acquire as `acquire` does, or raise what a ``with`` statement needs.
 
         Raises:
             AcquireTimeoutError: *deadline* came first.
         """
-        request, undo = self._begin(permits, deadline)
+        step = self.acquire(permits, deadline)
+        step.timeout = timeout
+        return step
 
-        def acquire() -> Op[None]:
-            if not (yield from self._acquire(request, undo, permits, deadline)):
-                raise out_of_time(self.kind, self.name, permits, timeout)
+    def begin(self, permits: int, deadline: float) -> tuple[IdempotentCall, Eval[int] | None]:
+        """Return a new request for *permits*, and the first try, unless others wait here.
 
-        return Whole(acquire(), request.settled, undo)
-
-    def _begin(
-        self, permits: int, deadline: float
-    ) -> tuple[IdempotentCall, Callable[[BaseException], Op[None]]]:
-        """Return a request for *permits*, and the function that undoes it."""
-        part = section(self._line, check_permits(permits))
+        There is no first try either if the number must be set before.
+        """
+        waiters = self._session.waiters
         request = self._requests.begin(deadline)
-        return request, partial(self._retract, part, request, permits)
+        if waiters.queues or waiters.places:
+            part = self._part(permits)
+            if part in waiters.queues or part in waiters.places:
+                return request, None
+        if self._permits is not None and self.unset:
+            return request, None
+        return request, self._acquire_script(request, permits, deadline)
 
-    def _acquire(
+    def taken(self, request: IdempotentCall, permits: int, answer: int, deadline: float) -> None:
+        """Take the *answer* to the first try of *request*, which got its *permits*."""
+        session = self._session
+        if answer == OVERTOOK and session.clock() < deadline:
+            self._overtook(permits)
+        if session.waiters.places:
+            self._tell_waiter(permits)
+        self._end(request)
+
+    def _overtook(self, permits: int) -> None:
+        """Note that others stand in the queue: from its next acquire on, the client does so too."""
+        if self._session.queues_for(self.key):
+            self._make_place(self._part(permits), permits, waits=False)
+
+    def _tell_waiter(self, permits: int) -> None:
+        """Wake a waiter that came during the first try, and relies on a place in the queue."""
+        waiters, part = self._session.waiters, self._part(permits)
+        place = waiters.places.get(part)
+        if place is not None and not place.taken:
+            waiters.freed(part, ours=True)
+
+    def _end(self, request: IdempotentCall) -> None:
+        if self._limits is not None:
+            self._limits.note_taken(self.key)
+        self._requests.end(request)  # last: an interruption after it undoes nothing
+
+    def _part(self, permits: int) -> str:
+        """Return the local queue of those who want *permits*."""
+        return section(self._line, permits)
+
+    def go_on(
         self,
         request: IdempotentCall,
-        undo: Callable[[BaseException], Op[None]],
         permits: int,
         deadline: float,
+        first: Eval[int] | None,
+        failure: InterlockError | None,
     ) -> Op[bool]:
-        part = section(self._line, permits)
-        taken = yield from undoing(self._wait(part, request, permits, deadline), undo)
+        """Acquire *permits*, after a *first* try that was refused or ended with *failure*."""
+        taken = yield from undoing(
+            self._wait(request, permits, deadline, first, failure), self.retract, request, permits
+        )
         if taken:
-            if self._limits is not None:
-                self._limits.note_taken(self.key)
-            self._requests.end(request)  # last: an interruption after it undoes nothing
+            self._end(request)
         elif request.unanswered:
             yield from self._session.clean_up_later(
                 self._undo_script(request),
@@ -226,7 +265,8 @@ class Semaphore:
         Source:
             RSemaphore.release.
         """
-        lost = self._limits is not None and self._limits.was_there(self.key)
+        limits = self._limits
+        lost = limits is not None and limits.was_there(self.key)
         create = 0 if self._permits or lost else 1
         return self._release(check_permits(permits), create)
 
@@ -350,16 +390,22 @@ class Semaphore:
         """Return how many permits are free; one round trip."""
         return (yield from self._session.persist(scripts.semaphore_query(self.key))) or 0
 
-    def _wait(self, part: str, request: IdempotentCall, permits: int, deadline: float) -> Op[bool]:
-        session = self._session
-        if may_overtake(session, part, deadline):
+    def _wait(
+        self,
+        request: IdempotentCall,
+        permits: int,
+        deadline: float,
+        first: Eval[int] | None,
+        failure: InterlockError | None,
+    ) -> Op[bool]:
+        session, part = self._session, self._part(permits)
+        if first is not None or may_overtake(session, part, deadline):
             waits = session.clock() < deadline
-            left = yield from self._try(part, request, permits, deadline, waits=waits)
+            left = yield from self._try(
+                *(part, request, permits, deadline), waits=waits, first=first, failure=failure
+            )
             if left is None:
-                place = session.waiters.places.get(part)
-                if place is not None and not place.taken:
-                    # A waiter that came meanwhile relies on a place in the queue: it must ask.
-                    session.waiters.freed(part, ours=True)
+                self._tell_waiter(permits)
                 return True
         if session.queues_for(self.key) and session.clock() < deadline:
             self._make_place(part, permits)
@@ -377,11 +423,22 @@ class Semaphore:
         deadline: float,
         *,
         waits: bool = True,
+        first: Eval[int] | None = None,
+        failure: InterlockError | None = None,
     ) -> Op[float | None]:
-        """Ask as `_ask` does, with the number set before, and again if it was missing."""
-        if self.unset:
-            _ = yield from self.set_up(deadline)
-        left = yield from self._ask(part, request, permits, deadline, waits=waits)
+        """Ask as `_ask` does, with the number set before, and again if it was missing.
+
+        If a *first* try was made, it was refused or ended with *failure*.
+        """
+        if first is None:
+            if self.unset:
+                _ = yield from self.set_up(deadline)
+            left = yield from self._ask(part, request, permits, deadline, waits=waits)
+        elif failure is None:
+            left = NEVER
+        else:
+            taken = yield from self._requests.send(request, first, failure)
+            left = self._answered(permits, taken, waits=waits)
         if left is None or self._limits is None:
             return left
         if self._permits is not None:
@@ -416,30 +473,51 @@ class Semaphore:
         claim that the client may have been woken for.
         """
         session = self._session
+        place = session.waiters.places.get(part)
+        if place is None or not waits:
+            call = self._acquire_script(request, permits, deadline)
+        else:
+            # If others wait here, the client stays in the queue after this one gets its permits.
+            more = not session.waiters.alone(part)
+            place.stand(more)
+            place.left = NEVER
+            call = self._standing_script(request, permits, deadline, place)
+        taken = yield from self._requests.send(request, call)
+        if taken and place is not None and call.queued:
+            place.taken = place.more
+        return self._answered(permits, taken, waits=waits)
+
+    def _answered(self, permits: int, taken: int, *, waits: bool) -> float | None:
+        """Return what `_ask` returns for the answer *taken*."""
+        if taken == OVERTOOK and waits:
+            self._overtook(permits)
+        return None if taken else NEVER
+
+    def _acquire_script(self, request: IdempotentCall, permits: int, deadline: float) -> Eval[int]:
+        """Return the script that takes *permits*, without a place in the queue."""
+        call = self._requests.script(
+            request, scripts.semaphore_acquire, (permits,), self.channel, deadline
+        )
+        call.patient = True
+        if self._session.replicas is not None:
+            self._confirm(call)
+        return call
+
+    def _standing_script(
+        self, request: IdempotentCall, permits: int, deadline: float, place: Place
+    ) -> Eval[int]:
+        """Return the script that takes *permits*, or makes the client stand at its *place*."""
+        session = self._session
         call = scripts.semaphore_acquire(
             *(self.key, request.key, request.old_latch, permits, request.ttl),
             *(session.publish, self.channel),
             deadline=deadline,
         )
         call.patient = True
-        place = session.waiters.places.get(part)
-        if place is not None and waits:
-            # If others wait here, the client stays in the queue after this one gets its permits.
-            more = not session.waiters.alone(part)
-            place.stand(more)
-            place.left = NEVER
-            keep = QUEUE_KEPT * session.options.poll_cap
-            scripts.stand_in_queue(call, place.client, self.channel, more=more, keep=keep)
+        keep = QUEUE_KEPT * session.options.poll_cap
+        scripts.stand_in_queue(call, place.client, self.channel, more=place.more, keep=keep)
         self._confirm(call)
-        taken = yield from self._requests.send(request, call)
-        if not taken:
-            return NEVER
-        if taken == OVERTOOK and waits and session.queues_for(self.key):
-            # From its next acquire on, the client stands in the queue.
-            self._make_place(part, permits, waits=False)
-        if place is not None and call.queued:
-            place.taken = place.more
-        return None
+        return call
 
     def _make_place(self, part: str, permits: int, *, waits: bool = True) -> None:
         client = self._session.client_id
@@ -450,11 +528,9 @@ class Semaphore:
         """Return the script that gives up *place*, and passes on the permits it was woken for."""
         return scripts.semaphore_leave(self.key, place.client, self._session.publish, self.channel)
 
-    def _retract(
-        self, part: str, request: IdempotentCall, permits: int, error: BaseException
-    ) -> Op[None]:
+    def retract(self, request: IdempotentCall, permits: int, error: BaseException) -> Op[None]:
         """Undo an acquire that ended by *error*, and give up an unused place."""
-        session = self._session
+        session, part = self._session, self._part(permits)
         prompt_until = session.clock() + GRACE / 2
         yield from self._requests.retract(
             request,
@@ -472,20 +548,14 @@ class Semaphore:
             call.replication = Replication(self._session.replicas, what, bool, NEVER)
 
     def _release(self, permits: int, create: int) -> Step[bool]:
-        return self._requests.carried_through(
-            lambda request: self._release_script(request, permits, create)
+        requests, channel, numbers = self._requests, self.channel, (permits, create)
+        return requests.carried_through(
+            lambda request: requests.script(request, scripts.semaphore_release, numbers, channel)
         )
 
     def _release_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
-        return scripts.semaphore_release(
-            self.key,
-            request.key,
-            request.old_latch,
-            permits,
-            create,
-            request.ttl,
-            self._session.publish,
-            self.channel,
+        return self._requests.script(
+            request, scripts.semaphore_release, (permits, create), self.channel
         )
 
     def _drain_script(self, request: IdempotentCall) -> Eval[int]:
@@ -504,6 +574,56 @@ class Semaphore:
             *(self.key, request.key, request.ttl, self._session.publish, self.channel),
             total=total,
         )
+
+
+class Taking(Opened["bool"]):
+    """An acquire of *permits* of *semaphore*, as `Semaphore.acquire` describes it.
+
+    With a *timeout*, it raises AcquireTimeoutError in place of returning False.
+    """
+
+    __slots__ = ("call", "deadline", "permits", "request", "result", "semaphore", "timeout")
+    semaphore: Semaphore
+    permits: int
+    deadline: float
+    timeout: float | None
+    request: IdempotentCall
+    call: Eval[int] | None
+
+    def begin(self) -> Eval[int] | None:
+        """Return the first try, if there may be one."""
+        request, call = self.semaphore.begin(self.permits, self.deadline)
+        request.unanswered = call is not None
+        self.request, self.call = request, call
+        self.begun = True
+        return call
+
+    def done(self, answer: int) -> bool:
+        """Take the server's answer; return whether the permits were taken."""
+        request, call = self.request, self.call
+        assert call is not None
+        request.take(answer, unanswered=call.unknown > 0)
+        if not answer:
+            return False
+        self.semaphore.taken(request, self.permits, answer, self.deadline)
+        self.result = True
+        return True
+
+    def go_on(self, failure: InterlockError | None) -> Op[bool]:
+        """Ask again, or wait."""
+        semaphore, permits, deadline = self.semaphore, self.permits, self.deadline
+        taken = yield from semaphore.go_on(self.request, permits, deadline, self.call, failure)
+        if not taken and self.timeout is not None:
+            raise out_of_time(semaphore.kind, semaphore.name, permits, self.timeout)
+        return taken
+
+    def settled(self) -> bool:
+        """Return whether no permit is taken, and none can be."""
+        return self.request.settled()
+
+    def undo(self, failure: BaseException) -> Op[object]:
+        """Give back what was taken."""
+        return self.semaphore.retract(self.request, self.permits, failure)
 
 
 def try_set_permits(

@@ -14,6 +14,7 @@ Rules:
   is left is for copies that are still on their way.
 * An id is made of the client's own id and a counter, besides randomness. A program may seed its
   generator. Two processes with the same seed must not take each other's answers for their own.
+  `Session.id_prefix` has all of that but the counter: it is drawn once.
 * The next call through the same object removes the latch of an answered call; that costs nothing.
   If a copy was not answered and may still arrive, the latch stays until it expires.
 * A later call may have removed a latch, so that it can no longer undo its own call. But then all
@@ -24,14 +25,14 @@ Source: the unlock latch of Redisson 4.7.0.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Step, Whole, failing, undoing
+from interlock._core.model.form import note_form
 from interlock._core.scripts.script import milliseconds
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import MAX_LEASE
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Eval, Op, R
+    from interlock._core.model.form import Forms
     from interlock._core.upkeep.session import Session
 
     Make: TypeAlias = Callable[["IdempotentCall"], Eval[R]]
@@ -49,10 +51,14 @@ if TYPE_CHECKING:
     to publish.
     """
 
+NO_ID = "0" * 32
+"""Stands for the id of a call that there never was."""
 MAX_OLD_LATCHES = 64
 """Latches that an object remembers to remove, at most; all others expire by themselves."""
 
-_numbers = itertools.count(1)
+FIRST_NUMBER = 10**11
+"""The number of the first id; all numbers have twelve digits, which can be read as hex digits."""
+_numbers = itertools.count(FIRST_NUMBER)
 
 
 def once(session: Session, key: str, call: Eval[R]) -> Eval[R]:
@@ -79,8 +85,7 @@ def copies_of(call: Eval[object], other: Eval[R]) -> Eval[R]:
 
 def new_id(session: Session) -> str:
     """Return 32 hex digits that nobody else has."""
-    seed = f"{session.client_id} {next(_numbers)} {session.random()} {session.clock()}"
-    return hashlib.blake2b(seed.encode(), digest_size=16).hexdigest()
+    return (session.id_prefix or session.draw_prefix()) + str(next(_numbers))
 
 
 class IdempotentCall:
@@ -120,6 +125,13 @@ class IdempotentCall:
         self.answer: object = None
         self.opposite: Eval[bool] | None = None
 
+    def take(self, answer: object, *, unanswered: bool = False) -> None:
+        """Note the *answer* to it, and whether another copy is still *unanswered*."""
+        # In this order: a Ctrl-C may come in between, or before the caller has the answer.
+        self.answer = answer
+        self.done = bool(answer)
+        self.unanswered = unanswered
+
     def settled(self) -> bool:
         """Return whether there is nothing to undo."""
         return not (self.unanswered or self.done)
@@ -131,7 +143,7 @@ class IdempotentCalls:
     Args:
         session: the client's state.
         key: the object's key.
-        latch: returns the latch of a call, for *key* and the id of the call.
+        latch: returns the latch of a call, for *key* and the id of the call, with which it ends.
     """
 
     def __init__(
@@ -139,18 +151,23 @@ class IdempotentCalls:
     ) -> None:
         self.session = session
         self._key = key
-        self._latch = latch
+        self._latches = latch(key, "")
+        # No id is 0. All latches of an object are equally long (`Form`).
+        self._no_latch = self._latches + NO_ID
+        self._usual_ttl = self.ttl()
+        self._forms: Forms[Any] = {}
         self._old_latches: deque[str] = deque(maxlen=MAX_OLD_LATCHES)
 
     def begin(self, deadline: float = NEVER) -> IdempotentCall:
         """Return a new call that may be sent until *deadline*."""
-        session = self.session
+        old_latches = self._old_latches
         try:
-            old_latch = self._old_latches.popleft()
-        except IndexError:
-            old_latch = self._latch(self._key, "none")
-        id_ = new_id(session)
-        return IdempotentCall(self._latch(self._key, id_), self.ttl(deadline), old_latch, id_)
+            old_latch = old_latches.popleft() if old_latches else self._no_latch
+        except IndexError:  # another thread was faster
+            old_latch = self._no_latch
+        id_ = new_id(self.session)
+        ttl = self._usual_ttl if deadline == NEVER else self.ttl(deadline)
+        return IdempotentCall(self._latches + id_, ttl, old_latch, id_)
 
     def ttl(self, deadline: float = NEVER) -> float:
         """Return how many seconds to keep the latch of a call that is sent until *deadline*."""
@@ -159,24 +176,59 @@ class IdempotentCalls:
         last = late if deadline == NEVER else max(late, deadline - session.clock())
         return min(last + late, MAX_LEASE)
 
-    def send(self, request: IdempotentCall, call: Eval[R]) -> Op[R]:
+    def script(
+        self,
+        request: IdempotentCall,
+        make: Callable[..., Eval[R]],
+        numbers: tuple[int, ...],
+        channel: str,
+        deadline: float = NEVER,
+    ) -> Eval[R]:
+        """Return the script that *make* makes with the latches of *request* and with *numbers*.
+
+        Scripts that are made again and again differ only in their latches (`Form`). So do not
+        change the keys and arguments of the script.
+        """
+        publish = self.session.publish
+        ids, common = (request.key, request.old_latch), (make, publish, numbers)
+        form = self._forms.get(common)
+        usual = request.ttl == self._usual_ttl
+        if form is not None and usual:
+            return form.anew(ids, deadline)
+        call = make(
+            *(self._key, request.key, request.old_latch, *numbers),
+            *(request.ttl, publish, channel),
+            deadline=deadline,
+        )
+        if usual:
+            note_form(self._forms, common, call, ids)
+        return call
+
+    def send(
+        self, request: IdempotentCall, call: Eval[R], failure: InterlockError | None = None
+    ) -> Op[R]:
         """Send *call*, a script with the latch of *request*, until a reply is read.
 
         Keeps track of unanswered copies.
 
+        Args:
+            request: its latch.
+            call: the script.
+            failure: how the first try, which was made before, has ended; None if there was none.
+
         Raises:
             ServerUnavailableError: as for `Session.persist`.
         """
-        unanswered, request.unanswered = request.unanswered, True
+        session = self.session
+        unanswered, request.unanswered = request.unanswered and failure is None, True
         try:
-            answer = yield from self.session.persist(call)
+            answer = yield from (
+                session.persist(call) if failure is None else session.again(call, failure)
+            )
         except InterlockError as error:
             self.failed(request, error, before=unanswered)
             raise
-        # In this order: a Ctrl-C may come in between, or before the caller has the answer.
-        request.answer = answer
-        request.done = bool(answer)
-        request.unanswered = unanswered or call.unknown > 0
+        request.take(answer, unanswered=unanswered or call.unknown > 0)
         return answer
 
     def end(self, request: IdempotentCall) -> None:
@@ -265,15 +317,17 @@ class CarriedThrough(Step[bool]):
     def begin(self) -> Eval[bool]:
         """Return the script to send."""
         request = self._request = self._requests.begin()
-        call = self._call = self._make(request)
+        make = self._make  # bound first: else Python 3.11 looks for a method
+        call = self._call = make(request)
         request.unanswered = True
         return call
 
     def done(self, answer: bool) -> bool:
         """Take the answer; return True."""
-        assert self._request is not None
-        self._request.unanswered = False
-        self._requests.end(self._request)
+        request = self._request
+        assert request is not None
+        request.unanswered = False
+        self._requests.end(request)
         self._over, self.result = True, answer
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -43,6 +44,7 @@ class Session:
     Attributes:
         clock: monotonic seconds, which go on while the machine is suspended; never the wall clock.
         client_id: the first half of every holder id.
+        id_prefix: 20 hex digits, with which the ids of its calls begin; empty before the first.
         where: the server's address, which identifies it.
         database: identifies the server's database.
         home: returns the driver of this client while that lives, and does not keep it alive.
@@ -89,6 +91,7 @@ class Session:
         self.client_id = client_id
         self.clock = clock
         self.random = random
+        self.id_prefix = ""
         self.waiters = waiters
         self.publish = "PUBLISH"
         policy = options.replicas
@@ -114,6 +117,13 @@ class Session:
             # moving must not hold up others.
             apart=(lambda key: key) if clustered else (lambda _: None),
         )
+
+    def draw_prefix(self) -> str:
+        """Return a prefix for ids that no other client has, and keep it."""
+        seed = f"{self.client_id} {self.random()} {self.clock()}"
+        prefix = hashlib.blake2b(seed.encode(), digest_size=10).hexdigest()
+        self.id_prefix = prefix
+        return prefix
 
     @property
     def has_queues(self) -> bool:
@@ -194,6 +204,7 @@ class Session:
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Become another client, which holds nothing, in a forked child."""
         self.client_id = self.events.client_id = client_id
+        self.id_prefix = ""
         self.waiters = waiters
         self._releases_on_close = None
         self.events.after_fork()
