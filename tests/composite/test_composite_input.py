@@ -18,8 +18,7 @@ from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
-from interlock._core.locks.composite import Demand
-from interlock._core.model.holds import Hold
+from interlock._core.locks.lock_base import Acquire
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -93,12 +92,11 @@ def test_a_signal_just_after_a_member_was_entered(
     servers: Sequence[RedisServer], made: str
 ) -> None:
     """A Ctrl-C just after a shared owner has entered a member gives it back."""
-    enter = Demand.enter
     struck: list[int] = []
 
     def strike(frame: Any, event: str, entered: object) -> Any:
-        ending = frame.f_code is enter.__code__ and event == "return"
-        if ending and isinstance(entered, Hold) and not struck:
+        ending = frame.f_code is Acquire.done.__code__ and event == "return"
+        if ending and entered is True and not struck:
             struck.append(frame.f_lineno)
             raise KeyboardInterrupt
         return strike

@@ -18,11 +18,12 @@ from interlock._core.locks.red_lock import RedLock
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
     from tests.support.simulator import Process, SimulatedClient
 
     from interlock._core.locks.composite import CompositeHold, CompositeLock
+    from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Op
 
 SERVERS = 3
@@ -30,6 +31,13 @@ REST = 60.0
 """Seconds: longer than any lease, and what the background may still have to bring."""
 RATES = {**dict.fromkeys(EFFECT_KINDS, 0.02), "abandon": 0.0, "outage": 0.03, "lose messages": 0.05}
 TROUBLE = (InterlockError, Interrupted)
+
+
+class OneServer(MultiLock):
+    """A multi lock whose members are on one server, so that one script takes them."""
+
+    def __init__(self, members: Sequence[LockBase]) -> None:
+        super().__init__([Lock(members[0].session, name) for name in ("a", "b", "c")])
 
 
 class World:
@@ -122,7 +130,7 @@ def _world(
 
 
 @pytest.mark.parametrize("lease", [None, 5.0], ids=["renewed", "leased"])
-@pytest.mark.parametrize("kind", [MultiLock, RedLock])
+@pytest.mark.parametrize("kind", [MultiLock, OneServer, RedLock])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_one_fault_at_every_effect(
     kind: type[CompositeLock], fault: str, lease: float | None
@@ -140,7 +148,7 @@ def test_one_fault_at_every_effect(
             _ = _world(kind, 1, Schedule({(process.name, place): FAULTS[fault]}), lease)
 
 
-@pytest.mark.parametrize("kind", [MultiLock, RedLock])
+@pytest.mark.parametrize("kind", [MultiLock, OneServer, RedLock])
 @pytest.mark.parametrize("seed", range(12))
 def test_many_faults_at_random(kind: type[CompositeLock], seed: int) -> None:
     """Under random faults two never hold it, and nothing is left of it when all is at rest."""
@@ -150,7 +158,7 @@ def test_many_faults_at_random(kind: type[CompositeLock], seed: int) -> None:
     world.play()
 
 
-@pytest.mark.parametrize("kind", [MultiLock, RedLock])
+@pytest.mark.parametrize("kind", [MultiLock, OneServer, RedLock])
 @pytest.mark.parametrize("seed", range(10))
 def test_the_dead_leave_nothing(kind: type[CompositeLock], seed: int) -> None:
     """When a machine dies, its holds end with their lease on every server; others go on."""

@@ -49,6 +49,7 @@ TESTED_BY = {
     "_core/locks/composite.py": "composite/test_composite_simulated.py",
     "_core/locks/multi_lock.py": "composite/test_multi_lock.py",
     "_core/locks/red_lock.py": "composite/test_red_lock.py",
+    "_core/locks/together.py": "composite/test_together.py",
     "_core/objects/barrier.py": "barrier/test_barrier.py",
     "_core/objects/meeting.py": "barrier/test_barrier_simulated.py",
     "_core/objects/condition.py": "condition/test_condition_simulated.py",

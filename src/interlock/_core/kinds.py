@@ -243,6 +243,7 @@ def _room(channel: Named) -> tuple[Place, tuple[Place, ...]]:
 _PLAIN = (
     *("lock_acquire", "lock_release", "lock_renew", "lock_hand_over"),
     *("lock_force_release", "lock_query", "lock_set_lease", "lock_give"),
+    *("locks_acquire", "locks_release"),
 )
 _QUEUE, _HEARD = _room(names.lock_channel)
 _PERMITS_QUEUE, _PERMITS_HEARD = _room(names.semaphore_channel)

@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import not_acquired, not_held
-from interlock._core.model.effects import Eval, Gather, RunOn, Wait, Whole, ended, undoing
+from interlock._core.model.effects import Eval, Gather, RunOn, Step, Wait, Whole, ended, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, State
 from interlock._core.scripts.lock import LockStatus
 from interlock._core.upkeep.session import GRACE
@@ -46,9 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.locks.lock_base import LockBase
-    from interlock._core.model.effects import Client, Effect, Op, R, Step
+    from interlock._core.model.effects import Client, Effect, Op, R
     from interlock._core.model.holds import CoreLock, Hold, Owner
     from interlock.errors import AcquireTimeoutError, LossReason
+
+    Outcomes: TypeAlias = Sequence[InterlockError | None]
 
 LONGEST_BACKOFF = 0.1
 """The longest pause, in seconds, between two tries of owners that blocked each other."""
@@ -81,11 +83,11 @@ class Demand:
     parts: Parts
     former: list[int]
 
-    def enter(self, member: LockBase, deadline: float) -> Op[Hold | None]:
-        """Acquire *member* until *deadline*."""
+    def enter(self, member: LockBase, deadline: float) -> Step[Hold | None]:
+        """Return the step that acquires *member* until *deadline*."""
         step = member.acquire(self.owner, deadline, self.lease)
         self.parts.add(member, step)
-        return (yield from step)
+        return step
 
 
 class Parts:
@@ -202,12 +204,13 @@ class CompositeLock(ABC):
             QuorumError: for a red lock: too few servers can be reached for a quorum.
         """
         parts = Parts()
-        acquiring = self._acquire(owner, deadline, lease, parts)
+        acquiring = self.acquire_in_turn(owner, deadline, lease, parts)
         return Whole(acquiring, parts.over, parts.settle)
 
-    def _acquire(
+    def acquire_in_turn(
         self, owner: Owner, deadline: float, lease: float | None, parts: Parts
     ) -> Op[CompositeHold | None]:
+        """Acquire as `acquire` does, with a script for each member; note the steps in *parts*."""
         lease = None if lease is None else check_lease(lease)
         holds = self._holds(owner)
         hold = self._made_of(holds)
@@ -239,7 +242,7 @@ class CompositeLock(ABC):
         return self._carried_through(lambda parts: self._release_own(owner, parts))
 
     def _release_own(self, owner: Owner, parts: Parts) -> Op[None]:
-        yield from self._release(self._mine(owner), parts)
+        yield from self.release_in_turn(self.mine(owner), parts)
 
     def release_hold(self, hold: CompositeHold) -> Step[None]:
         """Go down by one depth in every member of *hold*, for any caller.
@@ -253,7 +256,7 @@ class CompositeLock(ABC):
         Cost:
             One round trip to all servers at once.
         """
-        return self._carried_through(lambda parts: self._release(hold, parts))
+        return self._carried_through(lambda parts: self.release_in_turn(hold, parts))
 
     @staticmethod
     def _carried_through(release: Callable[[Parts], Op[None]]) -> Step[None]:
@@ -271,14 +274,20 @@ class CompositeLock(ABC):
 
         return Whole(release(parts), over, go_on, carried_through=True)
 
-    def _release(self, hold: CompositeHold, parts: Parts) -> Op[None]:
+    def release_in_turn(self, hold: CompositeHold, parts: Parts) -> Op[None]:
+        """Release as `release_hold` does, with a script for each member."""
         present = [member for member in hold.members if member.state is not ENDED]
         # A release that was begun before is carried through.
         if len(present) < self.needed and all(member.state is not ENDING for member in present):
             raise not_held(self.kind, self.name, hold.label)
         outcomes = yield from self._release_all(present, parts)
-        if outcomes.count(None) == len(outcomes):
-            return  # the common case; the rest handles failures
+        if outcomes.count(None) < len(outcomes):
+            yield from self.judge_release(hold, present, outcomes, parts)
+
+    def judge_release(
+        self, hold: CompositeHold, present: Sequence[Hold], outcomes: Outcomes, parts: Parts
+    ) -> Op[None]:
+        """Complete a release of *hold* after the *outcomes* at the members that were *present*."""
         lost = [outcome for outcome in outcomes if isinstance(outcome, HoldLostError)]
         if lost and len(outcomes) - len(lost) < self.needed:
             yield from self._end(hold, parts)
@@ -303,7 +312,7 @@ class CompositeLock(ABC):
         Cost:
             One round trip to all servers at once.
         """
-        hold = self._mine(owner)
+        hold = self.mine(owner)
         if hold.state is State.ENDED:
             raise not_held(self.kind, self.name, owner.label)
         failure = yield from self._extend(owner, check_lease(lease))
@@ -390,7 +399,8 @@ class CompositeLock(ABC):
             return CompositeHold(self, held)
         return None
 
-    def _mine(self, owner: Owner) -> CompositeHold:
+    def mine(self, owner: Owner) -> CompositeHold:
+        """Return the hold of *owner*, or raise NotHeldError."""
         hold = self.hold_of(owner)
         if hold is None:
             raise not_held(self.kind, self.name, owner.label)
@@ -738,10 +748,12 @@ class _Run:
     """One operation in lockstep: where it stands, and its outcome."""
 
     __slots__ = (
+        "_begun",
         "_call",
         "_deadline",
         "_op",
         "_patient",
+        "_step",
         "_tries",
         "effect",
         "interruption",
@@ -756,14 +768,57 @@ class _Run:
         self.effect: Effect | None = None
         self.result: Any = None
         self.interruption = interruption
-        self._op: Op[object] = iter(op)
+        # A step needs no generator for its first command.
+        self._step = op if isinstance(op, Step) else None
+        self._op = None if isinstance(op, Step) else op
+        self._begun = False
         self._call: Eval[object] | None = None
         self._deadline, self._patient = 0.0, False
         self._tries = 0
 
+    def begin(self) -> None:
+        """Go on until the first effect or the end."""
+        self._begun = True
+        if self._step is None:
+            self.step()
+            return
+        try:
+            self.effect = self._step.begin()
+        except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
+            self.step(error=error)
+        else:
+            if self.effect is None:
+                self._rest(self._step, None)
+
+    def answered(self, reply: object) -> None:
+        """Go on with the *reply* to the script that was sent."""
+        step, call = self._step, self.effect
+        if step is None or self._op is not None:
+            self.step(reply)
+            return
+        failure: BaseException | None = None
+        try:
+            assert type(call) is Eval
+            if step.done(call.script.decode(reply)):
+                self.result, self.effect, self._step = step.result, None, None
+                self._return_call()
+                return
+        except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
+            failure = error
+        self._rest(step, failure)
+
+    def _rest(self, step: Step[Any], failure: BaseException | None) -> None:
+        """Go on with the rest of *step*, which is an operation."""
+        self._op, self._step = step.after_first(failure), None
+        self.step()
+
     def step(self, reply: object = None, error: BaseException | None = None) -> None:
         """Go on with *reply* or *error* until the next effect or the end."""
         self.effect = None
+        if self._op is None:
+            assert self._step is not None
+            self._rest(self._step, error)
+            return
         try:
             self.effect = self._op.send(reply) if error is None else self._op.throw(error)
         except StopIteration as stop:
@@ -775,9 +830,16 @@ class _Run:
             self.result = raised
         finally:
             if self._call is not None and self.effect is not self._call:
-                # A lock keeps its scripts, and sends them again with their own deadlines.
-                self._call.deadline, self._call.patient = self._deadline, self._patient
-                self._call = None
+                self._return_call()
+
+    def _return_call(self) -> None:
+        """Give the script that was sent its own deadline back: a lock keeps it, and sends it again.
+
+        The deadline was changed by `question`.
+        """
+        if self._call is not None:
+            self._call.deadline, self._call.patient = self._deadline, self._patient
+            self._call = None
 
     def interrupt(self, error: BaseException) -> None:
         """Throw *error* into the operation, wherever it stands.
@@ -785,8 +847,15 @@ class _Run:
         Its effect may not be noted here, because a Ctrl-C came before that.
         """
         self.interruption = error
-        if not ended(self._op):
+        if not self._begun:
+            self.result, self._step, self._op, self._begun = error, None, None, True
+        elif self._step is not None or (self._op is not None and not ended(self._op)):
             self.step(error=error)
+
+    def abandon(self) -> None:
+        """Note that nobody is left to perform the rest."""
+        if self._begun and self._step is not None:
+            self._step.abandon()
 
     def perform(self) -> Op[None]:
         """Perform the effect that the operation asks for."""
@@ -839,13 +908,18 @@ def lockstep(
         The longest of their round trips, step by step.
     """
     runs = [_Run(session, op, interruption) for session, op in ops]
-    yield from undoing(_run(runs, patience), _interrupt, runs)
+    try:
+        yield from undoing(_run(runs, patience), _interrupt, runs)
+    except GeneratorExit:
+        for run in runs:
+            run.abandon()
+        raise
     return [run.result for run in runs]
 
 
 def _run(runs: Sequence[_Run], patience: float | None) -> Op[None]:
     for run in runs:
-        run.step()
+        run.begin()
     yield from _go_on(runs, patience)
 
 
@@ -863,7 +937,7 @@ def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
             if isinstance(reply, Exception):
                 run.failed(reply, patience)
             else:
-                run.step(reply)
+                run.answered(reply)
 
 
 def _interrupt(runs: Sequence[_Run], error: BaseException) -> Op[None]:

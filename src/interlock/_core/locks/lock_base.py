@@ -613,12 +613,21 @@ class LockBase(KnownLock):
             return kept.acquire
         call = self._request(hold, deadline, now)
         if self.repeats and deadline == NEVER and call.replication is None:
-            # Most locks are taken once. This is worth its memory only for an owner that comes
-            # again.
-            if self._last_holder == hold.holder and not (kept and kept.serves(hold)):
-                self._keep(hold, call)
-            self._last_holder = hold.holder
+            self.keep_commands(hold, call)
         return call
+
+    def keep_commands(self, hold: Hold, call: Eval[Grant | float] | None = None) -> None:
+        """Keep the commands of the owner of *hold*, if it has come before.
+
+        Most locks are taken once. This is worth its memory only for an owner that comes again.
+        *call* is the first try for *hold*.
+        """
+        kept = self._kept
+        if kept is not None and kept.serves(hold):
+            return
+        if self._last_holder == hold.holder:
+            self._keep(hold, call or self.acquire_script(hold, hold.lease, 1, NEVER))
+        self._last_holder = hold.holder
 
     def _keep(self, hold: Hold, call: Eval[Grant | float]) -> None:
         """Keep the commands of the owner of *hold*, unless it has drawn a new number meanwhile."""

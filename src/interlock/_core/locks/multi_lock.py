@@ -1,6 +1,7 @@
 """The multi lock: all members or none.
 
-Theory. Members are taken one after the other in one canonical order. So two multi locks that share
+Theory. If all members are free, and on one server, one script takes them (`together`). Otherwise
+members are taken one after the other in one canonical order. So two multi locks that share
 members cannot wait for each other in a ring. A multi lock holds nothing while it waits for its
 first member, so that wait may be long. Other programs may take the same locks in another order:
 Redisson takes them in the order of the call. So after the first member each try has a time budget,
@@ -18,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.locks.composite import CompositeHold, CompositeLock
+from interlock._core.locks.together import AcquireTogether, ReleaseTogether, together
 from interlock._core.model.effects import RunOn
 from interlock.errors import HoldLostError, ServerUnavailableError
 
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
     from interlock._core.locks.composite import Demand
     from interlock._core.locks.lock_base import LockBase
-    from interlock._core.model.effects import Op
-    from interlock._core.model.holds import Hold
+    from interlock._core.model.effects import Op, Step
+    from interlock._core.model.holds import Hold, Owner
     from interlock.errors import InterlockError
 
 MEMBER_BUDGET = 1.5
@@ -41,13 +43,34 @@ class MultiLock(CompositeLock):
 
     def __init__(self, members: Sequence[LockBase]) -> None:
         super().__init__(members, len(members))
+        self._way = together(self.members)
 
-    def _obtain(self, demand: Demand) -> Op[CompositeHold | None]:
-        """Acquire as `acquire` does.
+    def acquire(
+        self, owner: Owner, deadline: float, lease: float | None
+    ) -> Step[CompositeHold | None]:
+        """Acquire as `CompositeLock.acquire` does, by one script if all members are free.
 
         Cost:
-            One round trip per member. With a *lease*, one more to all members at once.
+            One round trip if one script may take all members (`together`). Else one for each, and
+            with a *lease* one more to all at once.
         """
+        way = self._way
+        if way is None:
+            return super().acquire(owner, deadline, lease)
+        return AcquireTogether(self, way, owner, deadline, lease)
+
+    def release(self, owner: Owner) -> Step[None]:
+        """Go down by one depth in every member; errors as for `release_hold`."""
+        way = self._way
+        return super().release(owner) if way is None else ReleaseTogether(self, way, owner)
+
+    def release_hold(self, hold: CompositeHold) -> Step[None]:
+        """Go down by one depth in every member of *hold*, as `CompositeLock.release_hold` does."""
+        way = self._way
+        return super().release_hold(hold) if way is None else ReleaseTogether(self, way, None, hold)
+
+    def _obtain(self, demand: Demand) -> Op[CompositeHold | None]:
+        """Acquire as `acquire` does, one member after the other."""
         clock, outage = self._session.clock, self._session.options.outage_timeout
         give_up = demand.deadline
         while True:
@@ -78,7 +101,7 @@ class MultiLock(CompositeLock):
             budget = min(budget, lease)
         held: list[Hold] = []
         for member in self.members:
-            taken = yield from RunOn(member.session, demand.enter(member, until))
+            taken = yield from RunOn(member.session, iter(demand.enter(member, until)))
             if taken is None:
                 return None
             held.append(taken)

@@ -15,6 +15,7 @@ from interlock._core.scripts.script import (
     load_variants,
     many,
     milliseconds,
+    numbers,
     released,
     seconds,
     text,
@@ -76,6 +77,8 @@ _LOCK_GIVE = load("lock_give", released)
 _LOCK_SET_LEASE = load("lock_set_lease", done)
 _LOCK_FORCE_RELEASE = load_variants("lock_force_release", done)
 _LOCK_QUERY = load("lock_query", status)
+_LOCKS_ACQUIRE = load("locks_acquire", grant_or_left)
+_LOCKS_RELEASE = load_variants("locks_release", numbers)
 
 
 def lock_acquire(
@@ -198,6 +201,29 @@ def lock_force_release(
     *news* has the channel of an election's observers.
     """
     return Eval(_LOCK_FORCE_RELEASE[publish], (lock,), (channel, news), deadline)
+
+
+def locks_acquire(
+    locks: Sequence[str], lease: float, holder: str, *, deadline: float = NEVER
+) -> Eval[Grant | float]:
+    """Take all of *locks*, or none; a grant, or the seconds left of another's lease."""
+    return Eval(_LOCKS_ACQUIRE, tuple(locks), (milliseconds(lease), holder), deadline)
+
+
+def locks_release(
+    locks: Sequence[str],
+    queues: Sequence[str],
+    holder: str,
+    publish: str,
+    channels: Sequence[str],
+    *,
+    deadline: float = NEVER,
+) -> Eval[list[int]]:
+    """Free *locks*, of which each has a queue and a channel.
+
+    Return for each 1 if it was freed, 0 if *holder* does not hold it, and 2 if others wait for it.
+    """
+    return Eval(_LOCKS_RELEASE[publish], (*locks, *queues), (holder, *channels), deadline)
 
 
 def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:

@@ -195,6 +195,11 @@ def number(reply: object) -> int:
     raise ReplyShapeError(f"expected a number, got {reply!r}")
 
 
+def numbers(reply: object) -> list[int]:
+    """Read a list of whole numbers."""
+    return [number(item) for item in many(reply)]
+
+
 def text(reply: object) -> str:
     """Read a string, which is safe to show."""
     if isinstance(reply, bytes):

@@ -1,0 +1,352 @@
+"""Several plain locks of one client, taken by one script and freed by one script.
+
+Theory. A multi lock takes its members one after the other. If all of them are free, and on one
+server, that costs a round trip for each. So it first tries to take all at once. The script takes
+all or none. Each member has a hold of its own, as if it had been taken alone. So all that happens
+to it later is the same: it is renewed, extended, lost and undone alone.
+
+The members are also freed at once, but for those that others wait for. Each of these goes to its
+first waiter, so it is released alone.
+
+Rules:
+
+* It is done only if no member is held by the owner already, nobody of this client waits for one,
+  and replicas are not asked. In a cluster each key needs a script of its own.
+* If one member is not free, nothing was taken. Then the members are taken one after the other.
+* If no reply to the script comes, each member is undone like a try of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeGuard
+
+from interlock._core.locks.composite import CompositeHold, CompositeLock, Parts, lockstep
+from interlock._core.locks.lock import Lock
+from interlock._core.locks.lock_base import Release, undo_acquire
+from interlock._core.model.effects import NEVER, Opened, Step, failing, undoing
+from interlock._core.model.holds import PENDING
+from interlock._core.model.names import shares_channels, waiting_queue
+from interlock._core.scripts.lock import locks_acquire, locks_release
+from interlock._core.scripts.script import Grant, ReplyShapeError
+from interlock.errors import InterlockError, ServerUnavailableError
+from interlock.options import check_lease
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock._core.locks.lock_base import LockBase
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.holds import Hold, Owner
+
+
+FREED, LEFT_ALONE = 1, 2
+"""The answers for a lock that was freed, and for one that others wait for."""
+
+
+class Together:
+    """What *members* have in common, and the scripts for all of them."""
+
+    def __init__(self, members: Sequence[Lock]) -> None:
+        self.members = members
+        self.session = members[0].session
+        self._keys = [member.key for member in members]
+        self._queues = [waiting_queue(member.channel) for member in members]
+        self._channels = [member.channel for member in members]
+        self._acquire: tuple[str, float, Eval[Grant | float]] | None = None
+        self._release: tuple[str, str, Eval[list[int]]] | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Return whether the scripts may be used for a client that is connected as now."""
+        session = self.session
+        return session.replicas is None and session.has_queues
+
+    def awaited(self) -> bool:
+        """Return whether this client waits for one of them, or has a place in its queue."""
+        waiters = self.session.waiters
+        queues, places = waiters.queues, waiters.places
+        if not queues and not places:
+            return False
+        return any(each.queue in queues or each.queue in places for each in self.members)
+
+    def acquire_script(self, holder: str, lease: float, deadline: float) -> Eval[Grant | float]:
+        """Return the script that takes all; the one without a deadline is kept for *holder*."""
+        kept = self._acquire
+        if kept is not None and kept[0] == holder and kept[1] == lease and deadline == NEVER:
+            return kept[2]
+        call = locks_acquire(self._keys, lease, holder, deadline=deadline)
+        call.patient = True
+        if deadline == NEVER:
+            self._acquire = holder, lease, call
+        return call
+
+    def release_script(self, holder: str) -> Eval[list[int]]:
+        """Return the script that frees all, which is kept for *holder*."""
+        kept, publish = self._release, self.session.publish
+        if kept is not None and kept[0] == holder and kept[1] == publish:
+            return kept[2]
+        call = locks_release(self._keys, self._queues, holder, publish, self._channels)
+        self._release = holder, publish, call
+        return call
+
+
+def together(members: Sequence[LockBase]) -> Together | None:
+    """Return what takes *members* by one script; None if they need one each."""
+    session = members[0].session
+    if session.clustered or not all(
+        type(member) is Lock and member.session is session and not shares_channels(member.key)
+        for member in members
+    ):
+        return None
+    return Together([member for member in members if _is_plain(member)])
+
+
+def _is_plain(member: LockBase) -> TypeGuard[Lock]:
+    return type(member) is Lock
+
+
+class AcquireTogether(Opened["CompositeHold | None"]):
+    """An acquire of *lock*, whose members are taken by *way*; as `CompositeLock.acquire`."""
+
+    __slots__ = (
+        "_deadline", "_holds", "_lease", "_lock", "_owner", "_parts", "_refused", "_sent_at",
+        "_way", "result",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        lock: CompositeLock,
+        way: Together,
+        owner: Owner,
+        deadline: float,
+        lease: float | None,
+    ) -> None:
+        self._lock = lock
+        self._way = way
+        self._owner = owner
+        self._deadline = deadline
+        self._lease = lease
+        self._parts = Parts()
+        self._holds: list[Hold] = []
+        self._sent_at = 0.0
+        self._refused = self.begun = self.goes_on = False
+        self.result: CompositeHold | None = None
+
+    def begin(self) -> Eval[Grant | float] | None:
+        """Reserve a hold of each member; return the script, unless they are taken one by one."""
+        way, owner = self._way, self._owner
+        session, members = way.session, way.members
+        table, identity = session.holds.table, owner.identity
+        self.begun = True
+        if not way.usable or way.awaited():
+            return None
+        for member in members:
+            if (member.hold_key, identity) in table:
+                return None
+        lease = None if self._lease is None else check_lease(self._lease)
+        holds = self._holds
+        for member in members:
+            hold = member.new_hold(owner, lease)
+            holds.append(hold)  # first: what is in the table must be found here
+            member.keep_commands(hold)
+            if session.holds.reserve(hold) is not hold:
+                # Another thread of the same owner was faster.
+                hold.end()
+                self._give_up()
+                return None
+        clock = session.clock  # bound first: else Python 3.11 looks for a method
+        now = self._sent_at = clock()
+        deadline = self._deadline
+        if deadline != NEVER:
+            deadline = members[0].answer_by(deadline, now)
+        return way.acquire_script(hold.holder, hold.lease, deadline)
+
+    def _give_up(self) -> None:
+        """Note that nothing was sent for the holds, or that nothing was taken."""
+        holds = self._way.session.holds
+        for hold in self._holds:
+            if hold.unanswered:
+                hold.uncount_try()
+            holds.end(hold)
+
+    def done(self, answer: Grant | float) -> bool:
+        """Take the server's answer; return whether all are held now."""
+        if type(answer) is not Grant:
+            self._give_up()
+            self._refused = True
+            return False
+        held = True
+        for hold, member in zip(self._holds, self._way.members, strict=True):
+            held &= member.accept(hold, self._sent_at, answer)
+        if not held:
+            return False
+        self.result = CompositeHold(self._lock, self._holds)
+        return True
+
+    def go_on(self, failure: InterlockError | None) -> Op[CompositeHold | None]:
+        """Take the members one after the other."""
+        session = self._way.session
+        for hold in self._holds:
+            if failure is not None and hold.unanswered:
+                hold.failed(failure)
+        yield from self._undo(failure)
+        over = session.clock() >= self._deadline
+        if self._refused and over:
+            return None
+        if failure is not None and (
+            not isinstance(failure, ServerUnavailableError)
+            or not failure.transient
+            or (over and failure.sent)
+        ):
+            raise failure
+        return (
+            yield from self._lock.acquire_in_turn(
+                self._owner, self._deadline, self._lease, self._parts
+            )
+        )
+
+    def settled(self) -> bool:
+        """Return whether no member is held, and none can be."""
+        return all(hold.settled() for hold in self._holds) and self._parts.over()
+
+    def undo(self, failure: BaseException) -> Op[None]:
+        """Give back what was taken."""
+        yield from self._undo(failure)
+        yield from self._parts.settle(failure)
+
+    def _undo(self, failure: BaseException | None) -> Op[None]:
+        session = self._way.session
+        left = [hold for hold in self._holds if not hold.settled()]
+        undone = [(session, undo_acquire(session, hold, self._owner, failure)) for hold in left]
+        _ = yield from lockstep(undone, interruption=failure)
+
+    def abandon(self) -> None:
+        """Remove the holds that are still PENDING."""
+        for hold in self._holds:
+            if hold.state is PENDING:
+                self._way.session.holds.end(hold)
+
+
+class ReleaseTogether(Step[None]):
+    """A release of *lock*, whose members were taken by *way*; as `CompositeLock.release_hold`.
+
+    Args:
+        lock: the multi lock.
+        way: how its members are freed.
+        owner: who releases; not needed if *hold* is given.
+        hold: what to release; None for the hold of *owner*.
+    """
+
+    __slots__ = (
+        "_answers", "_calls", "_hold", "_lock", "_owner", "_parts", "_refused", "_steps", "_way",
+    )  # fmt: skip
+    result = None
+
+    def __init__(
+        self,
+        lock: CompositeLock,
+        way: Together,
+        owner: Owner | None,
+        hold: CompositeHold | None = None,
+    ) -> None:
+        self._lock = lock
+        self._way = way
+        self._hold = hold
+        self._owner = owner
+        self._parts = Parts()
+        self._steps: list[Release] = []
+        self._calls: list[Eval[int]] = []
+        self._answers: list[int] = []
+        self._refused = False
+
+    def begin(self) -> Eval[list[int]] | None:
+        """Begin to release each member; return the script, unless they are released one by one."""
+        way = self._way
+        hold = self._hold
+        if hold is None:
+            assert self._owner is not None
+            hold = self._hold = self._lock.mine(self._owner)
+        members, session = hold.members, way.session
+        if len(members) != len(way.members) or not way.usable or way.awaited():
+            return None
+        holder, now = members[0].holder, session.clock()
+        for each in members:
+            if each.depth != 1 or each.holder != holder or each.unanswered or not each.valid(now):
+                return None
+        steps = [Release().of(session, each) for each in members]
+        self._parts.add_all([(each.core, step) for each, step in zip(members, steps, strict=True)])
+        for step in steps:
+            call = step.begin()
+            if call is None:
+                return None
+            self._calls.append(call)
+        self._steps = steps
+        return way.release_script(holder)
+
+    def done(self, answer: list[int]) -> bool:
+        """Take the server's answer; return whether all were released."""
+        if len(answer) != len(self._steps):
+            raise ReplyShapeError(f"expected {len(self._steps)} numbers, got {answer!r}")
+        self._answers = answer
+        over = True
+        for step, one in zip(self._steps, answer, strict=True):
+            over &= one == FREED and step.done(one)
+        return over
+
+    def rest(self, failure: BaseException | None) -> Op[None]:
+        """Release the members one by one, or complete what *failure* has interrupted."""
+        if failure is None or (isinstance(failure, InterlockError) and self._steps):
+            steps, self._steps = self._steps, []
+            return self._one_by_one(steps, failure) if steps else self._in_turn()
+        if self._parts:
+            return failing(failure, self._parts.settle(failure))
+        if isinstance(failure, Exception):
+            self._refused = True
+            return failing(failure)
+        return failing(failure, self._in_turn())
+
+    def _in_turn(self) -> Op[None]:
+        """Release the members without the script."""
+        hold = self._hold
+        if hold is None:
+            assert self._owner is not None
+            try:
+                hold = self._lock.mine(self._owner)
+            except InterlockError:
+                self._refused = True
+                raise
+        yield from self._lock.release_in_turn(hold, self._parts)
+
+    def over(self) -> bool:
+        """Return whether it was refused, or no member has anything left to do."""
+        return self._refused or (bool(self._parts) and self._parts.over())
+
+    def _one_by_one(self, steps: Sequence[Release], failure: InterlockError | None) -> Op[None]:
+        """Go on with each of *steps* after the script was answered, or ended with *failure*."""
+        answers = self._answers if failure is None else [LEFT_ALONE] * len(steps)
+        session, hold = self._way.session, self._hold
+        assert hold is not None
+        ops = [
+            (session, _go_on(step, call, answer, failure))
+            for step, call, answer in zip(steps, self._calls, answers, strict=True)
+        ]
+        outcomes = yield from undoing(lockstep(ops), self._parts.settle)
+        yield from self._lock.judge_release(hold, hold.members, outcomes, self._parts)
+
+
+def _go_on(step: Release, call: Eval[int], answer: int, failure: InterlockError | None) -> Op[None]:
+    """Go on with *step*, whose own script is *call*, after the *answer* or *failure* for all."""
+    ended_by: BaseException | None = failure
+    if failure is None and answer != LEFT_ALONE:
+        if step.done(answer):
+            return
+    elif failure is None or not failure.sent:
+        try:
+            if step.done(call.script.decode((yield call))):
+                return
+            ended_by = None
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
+            ended_by = error
+    yield from step.after_first(ended_by)
