@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SETS = 6
 """How many sets of parameters of each test the first part has."""
 
-WORKERS = 2
+WORKERS = 3
 """How many processes run tests for each core: most of the time, a test waits."""
 
 
