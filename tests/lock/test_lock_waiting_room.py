@@ -201,7 +201,7 @@ def test_the_queue_ends_by_itself(holder: Any, child: Child, redis_client: redis
 
 
 class Old:
-    """A client of Redisson or of an earlier release: it hears one channel, and then asks."""
+    """A client like Redisson: it hears one channel, and then asks."""
 
     def __init__(self, redis_client: redis.Redis, kind: str) -> None:
         self._redis = redis_client
@@ -306,7 +306,7 @@ def test_who_only_looks_has_a_chance(redis_url: str, kind: str, holder: Any) -> 
 
 
 def test_who_may_not_hear_of_its_turn_hears_of_all(fresh_server: RedisServer, kind: str) -> None:
-    """A user with the rights of earlier releases waits without a queue, and is told."""
+    """A user without the rights to the queue waits without one, and is told."""
     fresh_server.execute("ACL", "SETUSER", "app", "reset", *EARLIER.split())
     url = fresh_server.url(0, "app", "secret")
     with (

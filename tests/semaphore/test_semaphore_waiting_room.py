@@ -204,7 +204,7 @@ OLD_RELEASE = "redis.call('publish', ARGV[1], redis.call('incr', KEYS[1]))"
 
 
 def old(redis_client: redis.Redis, until: float) -> list[float]:
-    """Take turns as Redisson and earlier releases do: hear one channel, and then ask."""
+    """Take turns as Redisson does: hear one channel, and then ask."""
     waits: list[float] = []
     with redis_client.pubsub(ignore_subscribe_messages=True) as ears:
         ears.subscribe(CHANNEL)
@@ -246,7 +246,7 @@ def test_old_and_new_have_their_turns(
 
 
 def test_who_may_not_hear_of_its_turn_hears_of_all(fresh_server: RedisServer) -> None:
-    """A user with the rights of earlier releases waits without a queue, and is told."""
+    """A user without the rights to the queue waits without one, and is told."""
     fresh_server.execute("ACL", "SETUSER", "app", "reset", *EARLIER.split())
     url = fresh_server.url(0, "app", "secret")
     with (

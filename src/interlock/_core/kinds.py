@@ -66,7 +66,8 @@ class Place(NamedTuple):
     def pattern(self, name_pattern: str) -> str:
         """Return what an ACL calls those of the objects *name_pattern*.
 
-        A name, or the beginning of names and ``*``.
+        Args:
+            name_pattern: a name, or the beginning of names and ``*``.
         """
         if self.fixed:
             return self.fixed

@@ -696,8 +696,10 @@ class Client:
 
         Args:
             name: the key in Redis, unless a name mapper says otherwise.
-            permits: how many there are if the semaphore does not exist yet. The client sets that
-                before its first call, and again if the server has lost the semaphore.
+            permits: how many there are if the semaphore does not exist yet. The client looks for
+                that before its first call, in one round trip more, and sets it in another one. It
+                sets it again if the server has lost the semaphore. If the server has another
+                number, that one counts, and a `MisuseWarning` tells of it.
             timeout: seconds that a ``with`` statement waits; None for ever.
 
         Raises:

@@ -18,7 +18,7 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from interlock._core.locks.composite import CompositeHold, CompositeLock, Parts, lockstep
 from interlock._core.locks.lock import Lock
@@ -93,16 +93,12 @@ class Together:
 def together(members: Sequence[LockBase]) -> Together | None:
     """Return what takes *members* by one script; None if they need one each."""
     session = members[0].session
-    if session.clustered or not all(
-        type(member) is Lock and member.session is session and not shares_channels(member.key)
+    plain = [
+        member
         for member in members
-    ):
-        return None
-    return Together([member for member in members if _is_plain(member)])
-
-
-def _is_plain(member: LockBase) -> TypeGuard[Lock]:
-    return type(member) is Lock
+        if type(member) is Lock and member.session is session and not shares_channels(member.key)
+    ]
+    return None if session.clustered or len(plain) < len(members) else Together(plain)
 
 
 class AcquireTogether(Opened["CompositeHold | None"]):
@@ -159,7 +155,7 @@ class AcquireTogether(Opened["CompositeHold | None"]):
         deadline = self._deadline
         if deadline != NEVER:
             deadline = members[0].answer_by(deadline, now)
-        return way.acquire_script(hold.holder, hold.lease, deadline)
+        return way.acquire_script(holds[0].holder, holds[0].lease, deadline)
 
     def _give_up(self) -> None:
         """Note that nothing was sent for the holds, or that nothing was taken."""

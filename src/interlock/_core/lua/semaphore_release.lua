@@ -48,7 +48,7 @@ local name = string.match(channel, ':.*')
 local queued = queue and free > 0 and redis.pcall('exists', queue) == 1
 if queued then
   local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
-  -- If others listen, as Java and earlier releases do, all are told.
+  -- If others listen, as Java does, all are told.
   queued = not heard.err and heard[2] <= heard[4]
 end
 if not queued then

@@ -1,7 +1,7 @@
 """Calls of one form: an object sends them again and again, each time with other ids.
 
 The first such call is packed as a whole. In the packed bytes of the later ones only the ids differ,
-and these are equally long. So they need not be packed: that took 22,000 instructions for a
+and these are equally long. So they need not be packed: that takes 22,000 instructions for a
 semaphore, and this takes 3,000 (callgrind, Python 3.11).
 """
 

@@ -128,7 +128,7 @@ class Semaphore:
         Return whether it was set.
 
         Cost:
-            One round trip, and another one to set it.
+            One round trip, and another one to set it; a third if another client was faster.
         """
         permits, limits = self._permits, self._limits
         assert permits is not None

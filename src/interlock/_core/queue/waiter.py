@@ -37,8 +37,8 @@ TRANSITIONS: Final = {
 }
 """Every change of a waiter: before, the method of `Waiters` (or the reply, "asked"), and after.
 
-The method may be called for another waiter: the next one is the front when the front leaves.
-Whoever is gone stays so.
+The method may be called for another waiter: the next one is the front when the front leaves. A
+waiter that is gone stays so.
 """
 
 

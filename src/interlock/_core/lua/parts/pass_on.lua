@@ -10,8 +10,8 @@
 -- names of all channels end in *name*.
 
 -- Return whether clients outside the queue may take the lock first, for a moment. If they listen,
--- as Java and earlier releases do, about every second release is left to them. If they only look,
--- it is one in two seconds at most.
+-- as Java does, about every second release is left to them. If they only look, it is one in two
+-- seconds at most.
 local function left_to_others(client, place, they_listen)
   if they_listen and place % 2 == 1 then
     redis.pcall('zadd', queue, place + 0.5, client)
