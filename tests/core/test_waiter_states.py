@@ -54,8 +54,8 @@ class Walk:
         self.all.append(waiter)
 
     def begin_asking(self, waiter: Waiter) -> None:
-        """Ask the server, as the front does."""
-        if waiter.front and not waiter.busy and not waiter.gone:
+        """Ask the server, as the front does, and who heard of a claim but could not start."""
+        if not waiter.busy and not waiter.gone:
             _ = self._waiters.begin_asking(waiter, self._now)
 
     def asked(self, waiter: Waiter) -> None:

@@ -151,10 +151,13 @@ class Lock(LockBase):
         Return whether *hold* is held now. The command that keeps it for the whole lease is on its
         way before the caller goes on. It takes nothing, so it may come late. Without an answer the
         renewal thread asks again.
+
+        If no reply to a try came, a copy of it may still take the lock once the claim is over. Then
+        it would look as if the claim had been kept. So *hold* asks.
         """
         session = self.session
         now = sent_at = session.clock()
-        if now + CLAIM / 2 >= hold.claim_end(at, now):
+        if hold.unanswered or now + CLAIM / 2 >= hold.claim_end(at, now):
             return False
         hold.sent()
         post = Post(self._keeping(hold), partial(_confirm, hold, sent_at))

@@ -23,11 +23,12 @@ TRANSITIONS: Final = {
     # from, what is done        to
     (Stand.BEHIND, "leave"): {Stand.FRONT, Stand.GONE},
     (Stand.BEHIND, "give_up"): {Stand.FRONT, Stand.GONE},
+    (Stand.BEHIND, "begin_asking"): {Stand.ASKING},
     (Stand.FRONT, "begin_asking"): {Stand.ASKING},
     (Stand.FRONT, "offer"): {Stand.OFFERED},
     (Stand.FRONT, "leave"): {Stand.GONE},
     (Stand.FRONT, "give_up"): {Stand.GONE},
-    (Stand.ASKING, "asked"): {Stand.FRONT},
+    (Stand.ASKING, "asked"): {Stand.FRONT, Stand.BEHIND},
     (Stand.ASKING, "leave"): {Stand.GONE},
     (Stand.ASKING, "give_up"): {Stand.GONE},
     (Stand.OFFERED, "begin_asking"): {Stand.ASKING},

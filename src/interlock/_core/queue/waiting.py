@@ -98,7 +98,7 @@ def wait_in_queue(
         candidate: the hold that a release may hand the lock over to.
         interval: returns the seconds between looks; default: `Session.poll_interval`.
         shares: whether others may have it at the same time, as readers do.
-        start: takes the time of a claim; returns whether *candidate* is held now.
+        start: takes the time of a claim; returns whether *candidate* is held now. If not, it asks.
     """
     interval = interval or session.poll_interval
     if session.clock() >= deadline:
@@ -108,7 +108,7 @@ def wait_in_queue(
     try:
         look_at = session.clock() + _first_look(session, channel)
         while True:
-            claim = waiter.take_claim()
+            claim = waiter.take_claim() if start else None
             if waiter.gone or (start and claim and (yield from start(claim))):
                 # It was given what it waits for. The next one need not look.
                 waiter.asking = False
@@ -117,7 +117,7 @@ def wait_in_queue(
             if session.deadlocked:
                 session.raise_deadlock(args)
             look_at = _next_look(waiter, session, interval, look_at)
-            if waiter.front and (waiter.take() or session.clock() >= look_at):
+            if (waiter.front and (waiter.take() or session.clock() >= look_at)) or claim:
                 if session.waiters.begin_asking(waiter, session.clock()):
                     left = yield from attempt(*args)
                     waiter.busy = False

@@ -1,0 +1,75 @@
+"""A waiter that hears that it is the holder starts only if nothing but that claim may be meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core.model.effects import Enqueue, Eval, Post, Wait
+from interlock._core.model.holds import HELD, Hold, Owner
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from tests.core.bench import Bench, Play
+
+REFUSED = [30_000, b"5000000"]
+CLAIMED_AT = 5_100_000
+
+
+def stand(bench: Bench) -> None:
+    """Give the client a place in the server's queue."""
+    bench.waiters.hearing = True
+    bench.waiters.place_for(bench.lock.queue, bench.session.client_id, waits=False)
+
+
+def join(bench: Bench, play: Play) -> None:
+    """Join the local queue."""
+    assert isinstance(play.effect, Enqueue)
+    play.answer(bench.waiters.join(play.effect.channel, lambda: None))
+
+
+def claim(bench: Bench, owner: Owner) -> Hold:
+    """Tell the waiter of *owner*, a tenth of a second after its refusal, that it is the holder."""
+    hold = bench.session.holds.table[bench.lock.hold_key, owner.identity]
+    wake = bench.waiters.channels_of(bench.lock.channel)[-1]
+    number = hold.holder.rpartition(":")[2]
+    bench.now += 0.1
+    bench.waiters.notify(wake, f"={number}:{CLAIMED_AT}".encode())
+    return hold
+
+
+def test_it_starts_without_an_answer(bench: Bench) -> None:
+    """The command that keeps the lock is on its way, and that is enough."""
+    stand(bench)
+    played = bench.acquire().answer(REFUSED)
+    join(bench, played)
+    hold = claim(bench, bench.owner)
+    assert isinstance(played.answer(None).effect, Post)
+    assert played.answer(True).result is hold
+    assert hold.state is HELD
+
+
+def test_it_asks_if_an_earlier_try_may_still_be_executed(bench: Bench) -> None:
+    """That try could take the lock after the claim, and would look like a claim that was kept."""
+    stand(bench)
+    played = bench.acquire().answer(ServerUnavailableError("no answer", sent=True, transient=True))
+    assert isinstance(played.effect, Wait)
+    played.answer(None).answer(REFUSED)
+    join(bench, played)
+    assert claim(bench, bench.owner).unanswered == 1
+    assert isinstance(played.answer(None).effect, Eval)
+
+
+def test_who_cannot_start_asks_even_from_behind(bench: Bench) -> None:
+    """The claim names the second waiter of this client; the first one cannot take it."""
+    stand(bench)
+    other = Owner("thread 'other'")
+    first, second = bench.acquire(), bench.acquire(owner=other)
+    for played in (first, second):
+        join(bench, played.answer(REFUSED))
+    claim(bench, other)
+    assert isinstance(second.answer(None).effect, Post)
+    # With TLS, for example, such a command cannot be sent at once.
+    asking = second.answer(False).effect
+    assert isinstance(asking, Eval)
+    assert asking.script.name == "lock_acquire"
+    assert second.answer(None).result.state is HELD
