@@ -41,7 +41,13 @@ LONGEST = 60
 
 LONGEST_CLASS = 400
 """Lines of a class, with its documentation."""
-LONG_CLASSES = {"Client": 800, "AsyncDriver": 450, "Semaphore": 450, "Waiters": 480}
+LONG_CLASSES = {
+    "AsyncDriver": 450,
+    "Client": 800,
+    "LeasedSemaphore": 450,
+    "Semaphore": 490,
+    "Waiters": 480,
+}
 """Classes that are longer, and their limits. A client has all factories of its users in one place.
 
 The others hold several jobs still.
@@ -203,6 +209,14 @@ def test_no_class_has_several_jobs(name: str) -> None:
         if isinstance(node, ast.ClassDef):
             lines = (node.end_lineno or 0) - node.lineno + 1
             assert lines <= LONG_CLASSES.get(node.name, LONGEST_CLASS), node.name
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_methods_stand_in_their_class(name: str) -> None:
+    """No function outside of a class is a method in disguise, which would hide a long class."""
+    for node in tree_of(name).body:
+        if isinstance(node, ast.FunctionDef):
+            assert [argument.arg for argument in node.args.args][:1] != ["self"], node.name
 
 
 def yields_while_an_exception_flies(tree: ast.Module) -> Iterator[str]:

@@ -15,7 +15,7 @@ import sys
 import warnings
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
 from interlock._version import __version__
 from interlock.cli.options import Parser
@@ -147,7 +147,9 @@ def _unmarked(value: object) -> object:
     """Return *value* of an option without the NUL that marks a name behind ``--``."""
     if isinstance(value, str):
         return value.removeprefix("\0")
-    return [_unmarked(each) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_unmarked(each) for each in cast("list[object]", value)]
+    return value
 
 
 def _refuse_unknown_option(word: str, parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ Source: RPermitExpirableSemaphore, Redisson 4.7.0.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock_base import (
@@ -174,8 +174,8 @@ class LeasedSemaphore:
         Raises:
             AcquireTimeoutError: the deadline came first.
         """
-        step: Step[Any] = _Taking(self, self._permit(request), request, made, timeout)
-        return step
+        step = _Taking(self, self._permit(request), request, made, timeout)
+        return cast("Step[R]", step)  # with *timeout* it never returns None
 
     def _permit(self, request: Request) -> Permit:
         """Create the permit for *request*. It is not in the table yet."""
@@ -218,7 +218,7 @@ class LeasedSemaphore:
         session = self.session
         try:
             taken = yield from undoing(
-                _wait(self, permit, request, sent_at, first, outcome),
+                self._wait(permit, request, sent_at, first, outcome),
                 undo_acquire,
                 session,
                 permit,
@@ -464,7 +464,7 @@ class LeasedSemaphore:
         answer = yield from session.persist(call, permit)
         if self.accept(permit, sent_at, answer):
             return None
-        return (yield from _refused(self, permit, answer))
+        return (yield from self._refused(permit, answer))
 
     def accept(self, permit: Permit, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer* to the try sent at *sent_at*; return whether *permit* is held now."""
@@ -479,6 +479,54 @@ class LeasedSemaphore:
         if session.holds.observer is not None:
             session.holds.observer.acquired(permit, sent_at)
         return True
+
+    def _wait(
+        self,
+        permit: Permit,
+        request: Request,
+        sent_at: float,
+        first: Eval[Grant | float] | None,
+        outcome: Grant | float | InterlockError | None,
+    ) -> Op[bool]:
+        session, deadline = self.session, request.deadline
+        channel = self._channel(request.permits)
+        if first is None or outcome is None:
+            return (
+                yield from wait_for(session, channel, deadline, None, self._try, permit, deadline)
+            )
+        if isinstance(outcome, InterlockError):
+            permit.failed(outcome)
+            outcome = yield from session.again(first, outcome, permit)
+            if self.accept(permit, sent_at, outcome):
+                return True
+        left = yield from self._refused(permit, outcome)
+        if (yield from self._look_for_loss(permit, deadline, left)) is None:
+            return True
+        return (
+            yield from wait_in_queue(session, channel, deadline, None, self._try, permit, deadline)
+        )
+
+    def _refused(self, permit: Permit, answer: Grant | float) -> Op[float]:
+        """Return the seconds until the next look after *answer*, which did not make *permit* held.
+
+        A grant that cannot be used is given back.
+        """
+        session = self.session
+        if not isinstance(answer, Grant):
+            return answer
+        if permit.state is State.ENDED:
+            permit.refuse_grant()
+            raise ClosedError("the client was closed, and what it was just acquiring given back")
+        # The answer took longer than the lease: somebody else may have the permits by now.
+        call = self.release_script(permit, 0)
+        _ = yield from session.persist(call)
+        if call.unknown:
+            # A copy of that release may still be under way. It must not hit the next grant, so that
+            # one gets new ids.
+            yield from end_late_grants(session, permit)
+            permit.identify(self._new_ids(len(permit.ids)))
+        permit.released()
+        return 0.0
 
 
 class _Taking(Opened["R | None"]):
@@ -556,49 +604,3 @@ class _Taking(Opened["R | None"]):
         """Remove the permit from the table if it is still PENDING."""
         if self._permit.state is State.PENDING:
             self._semaphore.session.holds.end(self._permit)
-
-
-def _wait(
-    self: LeasedSemaphore,
-    permit: Permit,
-    request: Request,
-    sent_at: float,
-    first: Eval[Grant | float] | None,
-    outcome: Grant | float | InterlockError | None,
-) -> Op[bool]:
-    session, deadline = self.session, request.deadline
-    channel = self._channel(request.permits)
-    if first is None or outcome is None:
-        return (yield from wait_for(session, channel, deadline, None, self._try, permit, deadline))
-    if isinstance(outcome, InterlockError):
-        permit.failed(outcome)
-        outcome = yield from session.again(first, outcome, permit)
-        if self.accept(permit, sent_at, outcome):
-            return True
-    left = yield from _refused(self, permit, outcome)
-    if (yield from self._look_for_loss(permit, deadline, left)) is None:
-        return True
-    return (yield from wait_in_queue(session, channel, deadline, None, self._try, permit, deadline))
-
-
-def _refused(self: LeasedSemaphore, permit: Permit, answer: Grant | float) -> Op[float]:
-    """Return the seconds until the next look after *answer*, which did not make *permit* held.
-
-    A grant that cannot be used is given back.
-    """
-    session = self.session
-    if not isinstance(answer, Grant):
-        return answer
-    if permit.state is State.ENDED:
-        permit.refuse_grant()
-        raise ClosedError("the client was closed, and what it was just acquiring given back")
-    # The answer took longer than the lease: somebody else may have the permits by now.
-    call = self.release_script(permit, 0)
-    _ = yield from session.persist(call)
-    if call.unknown:
-        # A copy of that release may still be under way. It must not hit the next grant, so that
-        # one gets new ids.
-        yield from end_late_grants(session, permit)
-        permit.identify(self._new_ids(len(permit.ids)))
-    permit.released()
-    return 0.0

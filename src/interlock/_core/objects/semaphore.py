@@ -237,7 +237,7 @@ class Semaphore:
     ) -> Op[bool]:
         """Acquire *permits*, after a *first* try that was refused or ended with *failure*."""
         taken = yield from undoing(
-            _wait(self, request, permits, deadline, first, failure), self.retract, request, permits
+            self._wait(request, permits, deadline, first, failure), self.retract, request, permits
         )
         if taken:
             self._end(request)
@@ -456,7 +456,7 @@ class Semaphore:
             more = not session.waiters.alone(part)
             place.stand(more)
             place.left = NEVER
-            call = _standing_script(self, request, permits, deadline, place)
+            call = self._standing_script(request, permits, deadline, place)
         taken = yield from self._requests.send(request, call)
         if taken and place is not None and call.queued:
             place.taken = place.more
@@ -533,6 +533,47 @@ class Semaphore:
             *(self.key, request.key, request.ttl, self._session.publish, self.channel),
             total=total,
         )
+
+    def _wait(
+        self,
+        request: IdempotentCall,
+        permits: int,
+        deadline: float,
+        first: Eval[int] | None,
+        failure: InterlockError | None,
+    ) -> Op[bool]:
+        session, part = self._session, self._part(permits)
+        if first is not None or may_overtake(session, part, deadline):
+            waits = session.clock() < deadline
+            left = yield from self._try(
+                *(part, request, permits, deadline), waits=waits, first=first, failure=failure
+            )
+            if left is None:
+                self._tell_waiter(permits)
+                return True
+        if session.queues_for(self.key) and session.clock() < deadline:
+            self._make_place(part, permits)
+        taken = yield from wait_in_queue(
+            session, part, deadline, SHARED, self._try, part, request, permits, deadline
+        )
+        yield from leave_queue(session, part, self._leave_script, later=taken)
+        return taken
+
+    def _standing_script(
+        self, request: IdempotentCall, permits: int, deadline: float, place: Place
+    ) -> Eval[int]:
+        """Return the script that takes *permits*, or makes the client stand at its *place*."""
+        session = self._session
+        call = scripts.semaphore_acquire(
+            *(self.key, request.key, request.old_latch, permits, request.ttl),
+            *(session.publish, self.channel),
+            deadline=deadline,
+        )
+        call.patient = True
+        keep = QUEUE_KEPT * session.options.poll_cap
+        scripts.stand_in_queue(call, place.client, self.channel, more=place.more, keep=keep)
+        self._confirm(call)
+        return call
 
 
 class Taking(Opened["bool"]):
@@ -626,46 +667,3 @@ def out_of_time(kind: str, name: str, permits: int, timeout: float) -> AcquireTi
     return AcquireTimeoutError(
         f"{kind} {name!r} did not have {what} to give in {timeout:g} s", name=name, timeout=timeout
     )
-
-
-def _wait(
-    self: Semaphore,
-    request: IdempotentCall,
-    permits: int,
-    deadline: float,
-    first: Eval[int] | None,
-    failure: InterlockError | None,
-) -> Op[bool]:
-    session, part = self._session, self._part(permits)
-    if first is not None or may_overtake(session, part, deadline):
-        waits = session.clock() < deadline
-        left = yield from self._try(
-            *(part, request, permits, deadline), waits=waits, first=first, failure=failure
-        )
-        if left is None:
-            self._tell_waiter(permits)
-            return True
-    if session.queues_for(self.key) and session.clock() < deadline:
-        self._make_place(part, permits)
-    taken = yield from wait_in_queue(
-        session, part, deadline, SHARED, self._try, part, request, permits, deadline
-    )
-    yield from leave_queue(session, part, self._leave_script, later=taken)
-    return taken
-
-
-def _standing_script(
-    self: Semaphore, request: IdempotentCall, permits: int, deadline: float, place: Place
-) -> Eval[int]:
-    """Return the script that takes *permits*, or makes the client stand at its *place*."""
-    session = self._session
-    call = scripts.semaphore_acquire(
-        *(self.key, request.key, request.old_latch, permits, request.ttl),
-        *(session.publish, self.channel),
-        deadline=deadline,
-    )
-    call.patient = True
-    keep = QUEUE_KEPT * session.options.poll_cap
-    scripts.stand_in_queue(call, place.client, self.channel, more=place.more, keep=keep)
-    self._confirm(call)
-    return call
