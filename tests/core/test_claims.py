@@ -27,13 +27,13 @@ def join(bench: Bench, play: Play) -> None:
     play.answer(bench.waiters.join(play.effect.channel, lambda: None))
 
 
-def claim(bench: Bench, owner: Owner) -> Hold:
+def claim(bench: Bench, owner: Owner, at: int = CLAIMED_AT) -> Hold:
     """Tell the waiter of *owner*, a tenth of a second after its refusal, that it is the holder."""
     hold = bench.session.holds.table[bench.lock.hold_key, owner.identity]
     wake = bench.waiters.channels_of(bench.lock.channel)[-1]
     number = hold.holder.rpartition(":")[2]
     bench.now += 0.1
-    bench.waiters.notify(wake, f"={number}:{CLAIMED_AT}".encode())
+    bench.waiters.notify(wake, f"={number}:{at}".encode())
     return hold
 
 
@@ -46,6 +46,15 @@ def test_it_starts_without_an_answer(bench: Bench) -> None:
     assert isinstance(played.answer(None).effect, Post)
     assert played.answer(True).result is hold
     assert hold.state is HELD
+
+
+def test_it_asks_if_the_server_s_clock_was_set(bench: Bench) -> None:
+    """By another clock nobody knows how old the claim is, so its message may be late."""
+    stand(bench)
+    played = bench.acquire().answer(REFUSED)
+    join(bench, played)
+    _ = claim(bench, bench.owner, CLAIMED_AT + 60_000_000)
+    assert isinstance(played.answer(None).effect, Eval)
 
 
 def test_it_asks_if_an_earlier_try_may_still_be_executed(bench: Bench) -> None:

@@ -619,15 +619,17 @@ class Hold(HoldLease):
 
         *at* is in microseconds by the server's clock. A claim from before the last refusal is over:
         then the result is 0. The server refused the try no earlier than it was sent. So the claim
-        ends no earlier than this, however long its message took.
+        ends no earlier than this, however long its message took. A claim from the future shows that
+        the server's clock was set, or that another server has taken over. It is not believed.
         """
         if self.state is not PENDING or self.heard is None:
             return 0.0
         sent_at, refused_at = self.heard
         passed = (at - refused_at) / 1e6
-        if passed <= 0:
+        begun = sent_at + passed * (1 - DRIFT)
+        if passed <= 0 or begun > now:
             return 0.0
-        return valid_until(min(sent_at + passed * (1 - DRIFT), now), CLAIM)
+        return valid_until(begun, CLAIM)
 
     def start(self, at: int, now: float) -> bool:
         """Begin with the claim that a release gave it at *at*; return whether it is held now.
