@@ -136,6 +136,18 @@ def test_waiter_in_the_middle_leaves_without_waking_anybody(bench: Bench, wakes:
     assert third.front
 
 
+def test_who_gives_up_the_place_of_all_makes_the_front_ask(bench: Bench, wakes: Wakes) -> None:
+    """A waiter that stood in the server's queue by name gives up what the front relies on."""
+    waiters = bench.waiters
+    waiters.place_for("c:x", "me")
+    first, second = wakes.join("first", "c:x"), wakes.join("second", "c:x")
+    waiters.places["c:x"].stand(more=True)
+    _ = first.take()
+    assert waiters.vacate("c:x", but=second, holder="me:2", own=True) is not None
+    waiters.leave(second)
+    assert first.take()
+
+
 def test_leaving_twice_changes_nothing(bench: Bench, wakes: Wakes) -> None:
     """A waiter that is taken back again takes nothing from the others."""
     first, _ = wakes.join("first"), wakes.join("second")

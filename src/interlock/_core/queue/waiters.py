@@ -266,12 +266,15 @@ class Waiters:
                 _ = self._policies.pop(waiter.channel, None)
                 _ = self.queues.pop(waiter.channel, None)
                 return
-            if waiter.front:
+            # If the client is not in the server's queue, the next must ask, or nobody wakes it.
+            place = self.places.get(waiter.channel)
+            missing = place is not None and not place.taken
+            if not waiter.front:
+                if missing:
+                    next(iter(queue)).wake()
+            else:
                 successor = next(other for other in queue if other is not waiter)
                 successor.front = True
-                # If the client is not in the server's queue, the next must ask, or nobody wakes it.
-                place = self.places.get(waiter.channel)
-                missing = place is not None and not place.taken
                 taken_for = waiter.taken_for
                 if taken_for == SHARED:
                     taken_for = None if place is None else NEVER  # the server wakes it
