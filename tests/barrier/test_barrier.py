@@ -85,10 +85,10 @@ async def test_a_timeout_breaks_it(stage: Stage) -> None:
     assert isinstance(caught.value, asyncio.BrokenBarrierError) is stage.face.is_async
     again: Any = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), again.name) == (type(caught.value), "name")
-    with pytest.raises(BrokenBarrierError):
+    with pytest.raises(BrokenBarrierError, match=r"broke while this party waited \(a timeout"):
         await asyncio.wait_for(waiting, 20)
     assert await _ask(barrier, "broken") is True
-    with pytest.raises(BrokenBarrierError):
+    with pytest.raises(BrokenBarrierError, match=r"is broken; reset\(\) mends it"):
         await owner.do(barrier.wait)
     await owner.do(barrier.reset)
     assert await _ask(barrier, "broken") is False

@@ -172,8 +172,13 @@ class Barrier(LeasedWaiters):
         # However the wait ended, nothing is left to undo.
         party.gave_back()
         session.holds.end(party)
+        if arrival.place == -1:
+            raise self.error(f"barrier {self.name!r} is broken; reset() mends it", name=self.name)
         if not passed and arrival.place != _ACTING:
-            raise self.error(f"barrier {self.name!r} is broken", name=self.name)
+            cause = "a timeout, a dead party, abort, reset or lost data"
+            raise self.error(
+                f"barrier {self.name!r} broke while this party waited ({cause})", name=self.name
+            )
         return arrival
 
     def _await_end(self, party: Hold, arrival: Arrival, deadline: float) -> Op[bool]:
