@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -166,6 +167,7 @@ def test_who_does_not_listen_pays_nothing(
         assert redis_client.pubsub_channels() == []
         shown = command("show", "orders", "--stacks")
         assert f"{NONE}its client does not listen" in shown.stdout
+        assert f": py-spy dump --pid {os.getpid()}\n" in shown.stdout
         redis_client.hset("java", OTHER, 1)
         assert f"{NONE}its client wrote no card" in command("show", "java", "--stacks").stdout
 

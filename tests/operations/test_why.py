@@ -15,6 +15,7 @@ from interlock.cli.why import _with_url
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.info import EndInfo
 from interlock.inspection.why import explain, skeleton
+from interlock.inspection.words import client_of, silence
 
 ALIVE = ClientInfo("a", host="web-3", pid=812, program="orders", answering=True, silent=3.0)
 DEAD = ClientInfo(
@@ -45,7 +46,12 @@ def lock(
 @pytest.mark.parametrize(
     ("info", "state", "words", "command"),
     [
-        (None, "free", ["Nobody holds or awaits 'orders:42'."], ""),
+        (
+            None,
+            "free",
+            ["Nobody holds or awaits 'orders:42'. Events, conditions and barriers are not looked"],
+            "",
+        ),
         (lock(ALIVE), "held", ["t of orders (pid 812 on web-3)", "is alive", "Nobody waits."], ""),
         (lock(DEAD), "dead", ["is dead", "(11 min 40 s)", "ends in 48 min"], "interlock release"),
         (lock(SLOW), "silent", ["slow, frozen or cut off", "(40 s)"], "py-spy dump --pid 9"),
@@ -108,6 +114,32 @@ def test_each_state_has_its_words(
         assert each in account.text
     assert (account.commands or ("",))[0].startswith(command)
     assert bool(account.commands) == bool(command)
+
+
+def test_a_ticket_has_no_process_that_could_be_alive_or_dead() -> None:
+    """Its process has ended, as it should, so nothing is told of a connection or an answer."""
+    ticket = ClientInfo(
+        "d", host="ann@ci", program="by ticket", answering=True, silent=24.0, connected=False
+    )
+    info = lock(ticket, kind="fenced_lock")
+    holders = (replace(info.holders[0], thread="release 1.7"),)
+    account = explain("orders:42", replace(info, holders=holders))
+    assert account.text.startswith(
+        "The fenced lock 'orders:42' is held by a ticket of ann@ci (release 1.7) for 1 min 0 s. "
+        "No process is needed for that: it is held until the ticket is released. "
+        "Its lease ends in 48 min"
+    )
+    assert not account.commands
+    assert (
+        "by a ticket of ann@ci for"
+        in explain("orders:42", replace(info, holders=(replace(holders[0], thread=""),))).text
+    )
+    assert not silence(ticket)
+    assert client_of(ticket, "") == "ann@ci by ticket"
+    waiters = (WaiterInfo("s:2", SLOW, waited=50.0),)
+    account = explain("orders:42", lock(ticket, waiters=waiters))
+    assert "Ask ann@ci whether the ticket is in use" in account.text
+    assert account.commands == ("interlock release orders:42 --holder d:1 --reason TEXT",)
 
 
 def test_the_dead_are_told_first_among_many_holders() -> None:

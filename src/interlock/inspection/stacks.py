@@ -13,6 +13,7 @@ from interlock.inspection import cards
 from interlock.inspection.card_reader import place_of
 from interlock.inspection.info import StackInfo
 from interlock.inspection.lock_reply import key_of
+from interlock.inspection.words import by_ticket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,9 @@ def stacks_of(service: Service, card_of: CardOf, info: LockInfo) -> Iterator[Sta
     for holder in info.holders[ASKED:]:
         yield StackInfo(holder.holder, missing=f"only the first {ASKED} holders are asked")
     for holder in info.holders[:ASKED]:
+        if by_ticket(holder.client):
+            yield StackInfo(holder.holder, missing="a ticket holds it, and no process")
+            continue
         place = place_of(holder)
         if not place[0]:
             yield StackInfo(holder.holder, missing="no card tells whose it is")
@@ -62,6 +66,8 @@ def _stack(
     before = card_of(client_id)
     if before is None:
         return (), "its client wrote no card: Redisson, card=False, or a hold that is new"
+    client = before.client
+    look = f"; on {client.host}: py-spy dump --pid {client.pid}" if client.host else ""
     ask_at = 0.0
     node = service.owner(cards.card_key(client_id))
     while (now := time.monotonic()) < until:
@@ -72,7 +78,8 @@ def _stack(
                 return (), f"the question was refused: {heard}"
             # In a cluster a node counts its own listeners only.
             if heard == 0 and not isinstance(service.servers, Cluster):
-                return (), "its client does not listen: it never waited for a lock, or may not"
+                why = "its client does not listen: it never waited for a lock, or may not"
+                return (), f"{why}{look}"
         time.sleep(LOOK_AGAIN)
         card = card_of(client_id)
         if card is None:
@@ -80,5 +87,5 @@ def _stack(
         # What stood there before the question may be old.
         if card.number > before.number and (calls := card.stacks.get((holder, key))) is not None:
             return calls, "" if calls else "its thread or task is not known, or has ended"
-    doubt = f"; {before.client.doubt}" if before.client.doubt else ""
-    return (), f"no answer within {ANSWER_WITHIN:g} s{doubt}"
+    doubt = f"; {client.doubt}" if client.doubt else ""
+    return (), f"no answer within {ANSWER_WITHIN:g} s{doubt}{look}"

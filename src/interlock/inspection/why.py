@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.events import tell_loss
-from interlock.inspection.words import clock_at, counted, duration
+from interlock.inspection.words import by_ticket, clock_at, counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -108,6 +108,8 @@ def explain(
     if alike:
         shown = ", ".join(map(repr, alike))
         told.append(f"Another lock looks alike and is in use: {shown}. Is one name a mistake?")
+    elif info is None and not ends:
+        told.append("Events, conditions and barriers are not looked at.")
     state = _state(info, rings)
     advice, commands = _advice(name, info, state)
     return Account(name, state, (*told, *advice), commands)
@@ -129,6 +131,9 @@ def _state(info: LockInfo | None, rings: Sequence[Deadlock]) -> str:
 
 def _person(client: ClientInfo, thread: str, holder: str) -> str:
     """Return who holds or waits."""
+    if by_ticket(client):
+        reason = f" ({thread})" if thread else ""
+        return f"a ticket of {client.host or 'somebody'}{reason}"
     place = f"pid {client.pid} on {client.host}" if client.pid and client.host else ""
     program = f"{client.program} ({place})" if client.program and place else place
     if thread and program:
@@ -186,6 +191,8 @@ def _life(each: HolderInfo) -> str:
             ends = "It is renewed."
             if each.late:
                 ends = f"Its renewal is late, and it ends in {duration(left)} without one."
+    if by_ticket(client):
+        return f"No process is needed for that: it is held until the ticket is released. {ends}"
     silent = 0.0 if client.silent is None else client.silent
     if client.dead:
         since = f"{clock_at(silent)} ({duration(silent)})"
@@ -289,10 +296,15 @@ def _advice(
         told = f"Look at the process on {host or 'its host'}; it may still be at work."
         return (told,), tuple(each for each in (dump, release) if each)
     if info.awaited:
+        commands = [_command("show", "--stacks", name), release]
         told = "Look at what the holder does; break the hold only if it is stuck."
         if info.holder_count > 1:
             told = "Look at what each holder does; break a hold only if it is stuck."
-        return (told,), (_command("show", "--stacks", name), release)
+        elif by_ticket(worst.client):
+            who = worst.client.host or "those who took it"
+            told = f"Ask {who} whether the ticket is in use; break the hold only if it is not."
+            del commands[0]
+        return (told,), tuple(commands)
     return (), ()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from interlock._core.insight.card import BY_TICKET
 from interlock._core.kinds import sight_of
 
 if TYPE_CHECKING:
@@ -39,8 +40,18 @@ def clock_at(ago: float) -> str:
     return time.strftime("%X" if same else "%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
+def by_ticket(client: ClientInfo) -> bool:
+    """Return whether *client* is a ticket: it has no process, and so no connection either."""
+    return client.pid is None and client.program == BY_TICKET
+
+
 def silence(client: ClientInfo) -> str:
-    """Return since when *client* does not answer; an empty text if it does, or without a card."""
+    """Return since when *client* does not answer; an empty text if it does, or without a card.
+
+    It is empty for a ticket, too: nobody is there to answer, and nobody has to be.
+    """
+    if by_ticket(client):
+        return ""
     cut_off = client.answering and client.connected is False
     if client.silent is None or not (client.answering is False or cut_off):
         return ""

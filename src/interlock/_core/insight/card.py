@@ -74,6 +74,8 @@ _HEAD = 3
 """Arguments before the fields of a card."""
 FOREVER = 86400.0
 """Seconds that a card is kept at most, after it was written."""
+BY_TICKET = "by ticket"
+"""The program of a card that tells of a ticket: no process has the hold."""
 
 
 class CardWriter:

@@ -14,7 +14,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock._core.insight.card import CARD, FORMAT, INDEX
+from interlock._core.insight.card import BY_TICKET, CARD, FORMAT, INDEX
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import name_holder
 from interlock._core.model import names
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from interlock._core.locks.transfer import Ticket
     from interlock._core.model.effects import Op
     from interlock._core.upkeep.session import Session
-
-BY_TICKET = "by ticket"
-"""What operators read in place of a program."""
 
 
 def lock_of(session: Session, ticket: Ticket) -> Lock:
