@@ -59,17 +59,16 @@ def test_other_versions_are_seen_on_every_server(any_server: RedisServer, check:
         wait_until(has_card, GIVE_UP, "it has a card")
         own = {line for line in str(check(any_server.url())).splitlines() if "versions" in line}
         assert own == set()
-        card = f"interlock_client:{{{client.client_id}}}"
-        line = any_server.execute("HGET", card, "client")
-        other = line.replace(interlock.__version__.encode(), b"0.0.7")
-        any_server.execute("HSET", card, "client", other)
-        if not _knows_setinfo(any_server):
-            told = str(check(any_server.url()))
-            assert "clients of other versions of interlock share this server: 0.0.7 (1)" in told
-
-
-def _knows_setinfo(server: RedisServer) -> bool:
-    return (*server.version,) >= (7, 2)
+        with any_server.client() as other:
+            if (*any_server.version,) >= (7, 2):
+                other.execute_command("CLIENT SETINFO", "LIB-NAME", "interlock")
+                other.execute_command("CLIENT SETINFO", "LIB-VER", "0.0.7")
+            else:
+                card = f"interlock_client:{{{client.client_id}}}"
+                line = any_server.execute("HGET", card, "client")
+                other.hset(card, "client", line.replace(interlock.__version__.encode(), b"0.0.7"))
+            report = str(check(any_server.url()))
+    assert "clients of other versions of interlock share this server: 0.0.7 (1)" in report
 
 
 @pytest.mark.parametrize(

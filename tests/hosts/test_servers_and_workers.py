@@ -90,7 +90,10 @@ def test_uvicorn_reload(hosts: Hosts) -> None:
     assert first["version"] == 1
     program.write_text(RELOADED.replace("VERSION = 1", "VERSION = 22"))
     wait_until(lambda: (ask(port) or first)["version"] == 22, SOON, "the program was reloaded")
-    assert ask(port)["pid"] != first["pid"]
+    second = ask(port)
+    assert second["pid"] != first["pid"]
+    assert first["held"]
+    assert second["held"]
 
 
 ACTORS = """
