@@ -65,7 +65,7 @@ RELOADED = """
 import json, os, interlock
 
 VERSION = 1
-client = interlock.connect(os.environ["INTERLOCK_URL"])
+client = interlock.connect(os.environ["INTERLOCK_URL"], lease=3)
 HOLD = client.lock("only one")
 HOLD.acquire()
 
@@ -80,7 +80,7 @@ async def app(scope, receive, send):
 
 
 def test_uvicorn_reload(hosts: Hosts) -> None:
-    """The process that a reload ends releases its lock, and the next one acquires it."""
+    """A lock of a process that a reload ends is free after its lease at the latest."""
     port = free_port()
     program = hosts.directory / "reloaded.py"
     program.write_text(RELOADED)
