@@ -74,3 +74,16 @@ async def test_a_lost_member_is_told(table: Table) -> None:
     with pytest.raises(HoldLostError, match="'b'"):
         await owner.do(lock.release)
     assert table.stored()[0] == []
+
+
+async def test_a_single_try_outlives_a_stale_connection(table: Table) -> None:
+    """If the server has closed the connection meanwhile, a single try asks once more."""
+    client, *_ = table.clients()
+    lock = table.face.module.MultiLock(*[client.lock(name) for name in NAMES])
+    owner, server = table.owner(), table.servers[0].client()
+    assert await owner.do(lock.acquire, timeout=0) is True
+    await owner.do(lock.release)
+    server.client_kill_filter(_type="normal", skipme=True)
+    assert await owner.do(lock.acquire, timeout=0) is True
+    await owner.do(lock.release)
+    assert table.stored()[0] == []

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks.composite import CompositeHold, CompositeLock, Parts, lockstep
 from interlock._core.locks.lock import Lock
-from interlock._core.locks.lock_base import Release, undo_acquire
+from interlock._core.locks.lock_base import LockBase, Release, undo_acquire
 from interlock._core.model.effects import NEVER, Opened, Step, failing, undoing
 from interlock._core.model.holds import PENDING
 from interlock._core.model.names import shares_channels, waiting_queue
@@ -34,7 +34,6 @@ from interlock.options import check_lease
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold, Owner
 
@@ -185,15 +184,18 @@ class AcquireTogether(Opened["CompositeHold | None"]):
         for hold in self._holds:
             if failure is not None and hold.unanswered:
                 hold.failed(failure)
-        yield from self._undo(failure)
-        over = session.clock() >= self._deadline
+        now, deadline = session.clock(), self._deadline
+        useless = failure is not None and not (
+            isinstance(failure, ServerUnavailableError) and failure.transient
+        )
+        # A single try has time for a second one, in case its connection is stale. The first one may
+        # have taken members, which are given back before.
+        once_more = deadline <= now < LockBase.answer_by(deadline, self._sent_at) and not useless
+        yield from self._undo(None if once_more else failure)
+        over = session.clock() >= deadline
         if self._refused and over:
             return None
-        if failure is not None and (
-            not isinstance(failure, ServerUnavailableError)
-            or not failure.transient
-            or (over and failure.sent)
-        ):
+        if failure is not None and (useless or (over and failure.sent and not once_more)):
             raise failure
         return (
             yield from self._lock.acquire_in_turn(
