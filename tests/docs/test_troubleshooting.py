@@ -81,6 +81,12 @@ def _lost(mine: interlock.Client, _other: interlock.Client) -> None:
         hold.ensure()
 
 
+def _broken(mine: interlock.Client, _other: interlock.Client) -> None:
+    barrier = mine.barrier("x", 2)
+    barrier.abort()
+    barrier.wait()
+
+
 def _wrong_type(mine: interlock.Client, _other: interlock.Client) -> None:
     mine.semaphore("x").try_set_permits(1)
     mine.lock("x").acquire()
@@ -92,6 +98,7 @@ def _wrong_type(mine: interlock.Client, _other: interlock.Client) -> None:
         ("AcquireTimeoutError", _timeout),
         ("NotHeldError", _not_held),
         ("HoldLostError", _lost),
+        ("BrokenBarrierError", _broken),
         ("WrongTypeError", _wrong_type),
     ],
 )

@@ -456,6 +456,7 @@ LOCKS: list[Mistake] = [
     ),
     sync("redis-py's get on the client", "client.get('x')", "AttributeError", "redis-py"),
     sync("Redisson's name of a factory", "client.getLock('x')", "use lock(name)"),
+    sync("a short name of a factory", "client.latch('x')", "use count_down_latch(name)"),
     sync("Redisson's unlock", "client.lock('x').unlock()", "use release()"),
     sync("Redisson's isLocked", "client.lock('x').isLocked()", "use locked()"),
     sync("filelock's is_locked", "client.lock('x').is_locked", "use locked()"),
