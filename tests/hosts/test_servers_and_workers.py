@@ -141,7 +141,7 @@ with interlock.connect(os.environ["INTERLOCK_URL"], lease=3) as client:
     def count():
         with client.lock("count"):
             before = seen["n"]
-            eventlet.sleep(0.01)
+            eventlet.sleep(0.01)  # other green threads run meanwhile
             seen["n"] = before + 1
 
     pool = eventlet.GreenPool()

@@ -42,6 +42,7 @@ PLAIN = (
     "lock_query",
     "lock_set_lease",
     "lock_give",
+    "locks_",
 )
 SCRIPTS = {
     "app": PLAIN,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cli.cli_process import ENVIRON
+from tests.support.patience import wait_until
 
 from interlock.cli.show import text_of
 from interlock.cli.table import holder_of as holder_words
@@ -35,10 +36,16 @@ def holder_of(client: Client, name: str) -> str:
     return info.holders[0].holder
 
 
+def _held_for(client: Client) -> float | None:
+    info = client.describe("orders")
+    return None if info is None else info.holders[0].held_for
+
+
 def test_an_output_that_cannot_be_written_is_74(client: Client, redis_url: str) -> None:
     """With a full disk the status is 74, and one line says that what was asked for is done."""
     client.lock("orders").acquire()
     holder = holder_of(client, "orders")
+    wait_until(lambda: _held_for(client) is not None, 10, "a card tells of it")
     for arguments in (
         ("show", "orders"),
         ("release", "orders", "--holder", holder, "--reason", "stuck"),

@@ -75,6 +75,18 @@ def _read_write_lock(client: Client, other: Client) -> None:
     assert ours.read.force_release()
 
 
+def _multi_lock(client: Client, other: Client) -> None:
+    ours, theirs = (
+        each.multi_lock(each.lock("locks:{multi}1"), each.lock("locks:{multi}2"))
+        for each in (client, other)
+    )
+    assert ours.acquire()
+    assert not theirs.acquire(timeout=SHORT)
+    ours.release()
+    assert theirs.acquire(timeout=5)
+    theirs.release()
+
+
 def _semaphore(client: Client, other: Client) -> None:
     semaphore = client.semaphore("locks:semaphore")
     assert semaphore.try_set_permits(2)
@@ -193,6 +205,7 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
         if row.by_ticket is not None
     },
     "group_lock": _group_lock,
+    "multi_lock": _multi_lock,
     "read_write_lock": _read_write_lock,
     "semaphore": _semaphore,
     "leased_semaphore": _leased_semaphore,

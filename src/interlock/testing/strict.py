@@ -19,7 +19,7 @@ _CALL = re.compile(r"\bredis\.p?call\s*\(")
 _COMMAND = re.compile(r"'(\w+)'")
 _KEY = re.compile(r"KEYS\[\d+\]")
 _ALL_ARE_KEYS = frozenset({"DEL", "EXISTS"})
-_KEYLESS = frozenset({"PUBLISH", "SPUBLISH", "PUBSUB", "TIME", "CLUSTER"})
+_KEYLESS = frozenset({"PUBLISH", "SPUBLISH", "PUBSUB", "TIME", "CLUSTER", "INFO"})
 
 
 TRUE_EPOCHS = (3, 2)

@@ -42,19 +42,28 @@ class LimitedSemaphore(LeasedSemaphore):
         yield from super().set_permits(check_permits(permits))
         self._numbers.note(self.key, self.limit)
 
-    def _try(self, permit: Permit, deadline: float) -> Op[float | None]:
-        """Ask the server once, as a leased semaphore does, with the number set before.
+    @property
+    def unset(self) -> bool:
+        """Return whether this client has not set the number yet; no round trip."""
+        return not self._numbers.known(self.key, self.limit)
+
+    def set_up(self, deadline: float = NEVER) -> Op[bool]:
+        """Set the number that the code names, unless there is the same; tell if there was another.
+
+        Return whether it was set.
 
         Cost:
-            One round trip. The first one of a client costs one more, and two more if the number is
-            another one.
+            One round trip, and two more if the number is another one.
         """
-        if not self._numbers.known(self.key, self.limit):
-            yield from self._set_limit(deadline, lost=False)
-        left = yield from super()._try(permit, deadline)
+        return self._set_limit(deadline, lost=False)
+
+    def _look_for_loss(
+        self, permit: Permit, deadline: float, left: float | None
+    ) -> Op[float | None]:
+        """Set the number if the server has lost it, and ask again; *left* as `_ask` returns it."""
         if left is None or left < NEVER or not (yield from self._set_limit(deadline, lost=True)):
             return left
-        return (yield from super()._try(permit, deadline))
+        return (yield from self._ask(permit, deadline))
 
     def _set_limit(self, deadline: float, *, lost: bool) -> Op[bool]:
         """Set the number unless it is right; return whether it was set.
