@@ -27,6 +27,7 @@ def test_a_new_object_is_told() -> None:
 
 
 @pytest.mark.needs("valgrind")
+@pytest.mark.timeout(600)
 def test_instructions_are_counted() -> None:
     """A pair of the plain lock takes more than the bare one, and every run finds about the same."""
     first, second = (instructions.count(re.compile("^bare, threads")) for _ in range(2))

@@ -26,11 +26,17 @@ if TYPE_CHECKING:
     from tests.support.proxy import Action
 
 
+def _take_turn(lock: interlock.Lock) -> None:
+    with lock:
+        pass
+
+
 def _use_everything(url: str) -> None:
     with interlock.connect(url) as client, interlock.connect(url) as other:
         lock, theirs = client.lock("name"), other.lock("name")
         lock.acquire()
-        waiter = threading.Thread(target=theirs.acquire)
+        # It releases: a thread that ends with a lock is told of it at some time.
+        waiter = threading.Thread(target=_take_turn, args=(theirs,))
         waiter.start()
         assert not theirs.acquire(timeout=0.2)
         lock.release()
