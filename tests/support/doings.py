@@ -30,8 +30,10 @@ def _renewal() -> None:
 
 
 def _lock(client: Client, other: Client, kind: str) -> None:
-    """Do everything that a lock-like can."""
+    """Do everything that a lock-like can; plain locks also as members of a multi lock."""
     _hold(getattr(client, kind)(f"locks:{kind}"), getattr(other, kind)(f"locks:{kind}"))
+    if kind == "lock":
+        _multi_lock(client, other)
 
 
 def _hold(ours: interlock.Lock, theirs: interlock.Lock) -> None:
@@ -77,7 +79,7 @@ def _read_write_lock(client: Client, other: Client) -> None:
 
 def _multi_lock(client: Client, other: Client) -> None:
     ours, theirs = (
-        each.multi_lock(each.lock("locks:{multi}1"), each.lock("locks:{multi}2"))
+        each.multi_lock(each.lock("locks:multi 1"), each.lock("locks:multi 2"))
         for each in (client, other)
     )
     assert ours.acquire()
@@ -205,7 +207,6 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
         if row.by_ticket is not None
     },
     "group_lock": _group_lock,
-    "multi_lock": _multi_lock,
     "read_write_lock": _read_write_lock,
     "semaphore": _semaphore,
     "leased_semaphore": _leased_semaphore,
