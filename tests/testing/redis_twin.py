@@ -161,5 +161,7 @@ def alike(expected: object, found: object) -> bool:
         return False
     with contextlib.suppress(TypeError, ValueError):
         first, second = float(expected), float(found)
-        return min(first, second) > NEAR_MS and abs(first - second) < NEAR_MS
+        # A number above 1e15 is a time in microseconds.
+        near = NEAR_MS * 1000 if min(first, second) > 1e15 else NEAR_MS
+        return min(first, second) > near and abs(first - second) < near
     return False
