@@ -276,6 +276,7 @@ class Run:
             "interlock_election_leader",
             "interlock_event",
             "interlock_barrier",
+            "interlock_semaphore_total",
             "permits",
             "{leased}",
             "leased",

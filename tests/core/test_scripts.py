@@ -248,6 +248,7 @@ def test_reply_is_read(decode: Callable[[object], object], reply: object, read: 
         (done, 2),
         (seconds, b"1"),
         (grant_or_left, b"1"),
+        (grant_or_left, [0, b"j\x8e"]),
         (many, 1),
         (kept, [b"1"]),
         (number, None),
