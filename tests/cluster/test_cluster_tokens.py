@@ -37,31 +37,13 @@ def token(servers: ClusterServers, factory: str = "fenced_lock") -> int:
         return drawn
 
 
-def promote(servers: ClusterServers, *how: str) -> None:
-    """Promote a replica of the slot's primary."""
-    old = servers.owner(SLOT)
-    wait_until(lambda: _replicas(servers, old) != [], 10, f"{old!r} had a replica")
-    _replicas(servers, old)[0].execute("CLUSTER", "FAILOVER", *how)
-    servers.wait_for_promotion(old, SLOT)
-
-
-def _replicas(servers: ClusterServers, primary: RedisServer) -> list[RedisServer]:
-    """Return the replicas of *primary* that are connected to it."""
-    found = {node: cast("list[Any]", node.execute("ROLE")) for node in servers.nodes}
-    return [
-        node
-        for node, role in found.items()
-        if role[0] == b"slave" and role[2:4] == [primary.port, b"connected"]
-    ]
-
-
 def test_a_failover_that_lost_the_counters(failing: ClusterServers) -> None:
     """A client that has seen no token draws a larger one from a new primary without the counter."""
     last = {factory: token(failing, factory) for factory in ("fenced_lock", "election")}
     assert last["fenced_lock"] < token(failing, "fenced_lock")
     # A replica that lags has not seen them.
     failing.owner(SLOT).execute("DEL", COUNTER, "interlock_election_token:{report}")
-    promote(failing)
+    failing.promote(SLOT)
     for factory, before in last.items():
         assert before + 1 < token(failing, factory)
 
@@ -73,10 +55,10 @@ def test_a_connection_that_outlives_failovers(failing: ClusterServers) -> None:
         with lock as hold:
             before = hold.token
         # Without an election: primaries do not vote twice within seconds.
-        promote(failing, "TAKEOVER")
+        failing.promote(SLOT, "TAKEOVER")
         between = token(failing)
         failing.owner(SLOT).execute("DEL", COUNTER)
-        promote(failing, "TAKEOVER")
+        failing.promote(SLOT, "TAKEOVER")
         with lock as hold:
             assert before < between < hold.token
 

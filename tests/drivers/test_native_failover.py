@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.drivers.test_native_renewal import HOLDER
@@ -37,24 +37,6 @@ def cluster() -> Iterator[ClusterServers]:
         yield servers
 
 
-def promote(servers: ClusterServers) -> RedisServer:
-    """Promote a replica of the slot's primary; return it."""
-    old = servers.owner(SLOT)
-    wait_until(lambda: _replicas(servers, old) != [], 30, f"{old!r} had a replica")
-    _replicas(servers, old)[0].execute("CLUSTER", "FAILOVER")
-    return servers.wait_for_promotion(old, SLOT)
-
-
-def _replicas(servers: ClusterServers, primary: RedisServer) -> list[RedisServer]:
-    """Return the replicas of *primary* that are connected to it."""
-    found = {node: cast("list[Any]", node.execute("ROLE")) for node in servers.nodes}
-    return [
-        node
-        for node, role in found.items()
-        if role[0] == b"slave" and role[2:4] == [primary.port, b"connected"]
-    ]
-
-
 def follows(url: str, take_over: Callable[[], RedisServer], patch: pytest.MonkeyPatch) -> bool:
     """Return whether the thread in C renews a lock on the server that *take_over* promotes."""
     with interlock.connect(url, renew_in="process", lease=LEASE) as client:
@@ -82,7 +64,7 @@ def test_a_failover_in_a_cluster_is_followed(
     cluster: ClusterServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the first renewal of Python on, the thread in C asks the new primary."""
-    assert follows(cluster.url(), lambda: promote(cluster), monkeypatch)
+    assert follows(cluster.url(), lambda: cluster.promote(SLOT, timeout=30), monkeypatch)
 
 
 def test_a_failover_under_sentinel_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +101,7 @@ except interlock.HoldLostError:
         interlock.connect(cluster.url()) as other,
     ):
         assert child.hear() == "in"
-        promote(cluster)
+        cluster.promote(SLOT, timeout=30)
         with other.lock(NAME, timeout=60):
             child.tell()
             assert child.hear() == "False"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from itertools import permutations
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import redis
 
@@ -115,6 +115,28 @@ class ClusterServers:
                 if owner.port == port:
                     return owner
         raise LookupError(f"no node knows who serves slot {slot}")
+
+    def promote(self, slot: int, *how: str, timeout: float = 10.0) -> RedisServer:
+        """Promote a replica of the primary of *slot*, and return it.
+
+        Args:
+            slot: Whose primary.
+            how: Further words of CLUSTER FAILOVER.
+            timeout: Seconds in which a replica is connected to that primary.
+        """
+        old = self.owner(slot)
+        wait_until(lambda: self._replicas(old) != [], timeout, f"{old!r} had a replica")
+        self._replicas(old)[0].execute("CLUSTER", "FAILOVER", *how)
+        return self.wait_for_promotion(old, slot)
+
+    def _replicas(self, primary: RedisServer) -> list[RedisServer]:
+        """Return the replicas of *primary* that are connected to it."""
+        found = {node: cast("list[Any]", node.execute("ROLE")) for node in self.nodes}
+        return [
+            node
+            for node, role in found.items()
+            if role[0] == b"slave" and role[2:4] == [primary.port, b"connected"]
+        ]
 
     def wait_for_promotion(self, old: RedisServer, slot: int, timeout: float = 30.0) -> RedisServer:
         """Return who serves *slot* after *old*, once every living node says so and is content.
