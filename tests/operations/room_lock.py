@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.kinds import Kind, Place, Sight, Uses
+from interlock._core.kinds import KeyPattern, Kind, Sight, Uses
 from interlock._core.locks import forced
 from interlock._core.locks.lock import Lock
 from interlock._core.model import names
@@ -73,8 +73,8 @@ ROW = Kind(
     page="reference/lock.md",
     uses=Uses(
         ("room_lock_acquire", "lock_release", "lock_renew", "lock_force_release", "lock_query"),
-        keys=(Place(room_key), Place(own_request, varied=True)),
-        channels=(Place(room_channel),),
+        keys=(KeyPattern(room_key), KeyPattern(own_request, varied=True)),
+        channels=(KeyPattern(room_channel),),
         named=False,
     ),
     key=room_key,

@@ -44,7 +44,7 @@ Named: TypeAlias = Callable[[str], str]
 """From the name of an object to a key or channel of it."""
 
 
-class Place(NamedTuple):
+class KeyPattern(NamedTuple):
     """Keys or channels that belong to an object.
 
     Attributes:
@@ -92,11 +92,11 @@ class Uses:
     """
 
     scripts: tuple[str, ...]
-    keys: tuple[Place, ...] = ()
-    channels: tuple[Place, ...] = ()
+    keys: tuple[KeyPattern, ...] = ()
+    channels: tuple[KeyPattern, ...] = ()
     named: bool = True
     others: tuple[str, ...] = ()
-    queue: Place | None = None
+    queue: KeyPattern | None = None
 
 
 def _itself(name: str) -> str:
@@ -226,7 +226,7 @@ def _turn(name: str) -> str:
     return names.waiter_channel(names.lock_channel(name), "")
 
 
-def _room(channel: Named) -> tuple[Place, tuple[Place, ...]]:
+def _room(channel: Named) -> tuple[KeyPattern, tuple[KeyPattern, ...]]:
     """Return the queue of those who wait for what *channel* announces, and what they hear."""
 
     def queue(name: str) -> str:
@@ -238,7 +238,11 @@ def _room(channel: Named) -> tuple[Place, tuple[Place, ...]]:
     def wake(name: str) -> str:
         return names.wake_channel(channel(name), "")
 
-    return Place(queue), (Place(channel), Place(waiting), Place(wake, varied=True))
+    return KeyPattern(queue), (
+        KeyPattern(channel),
+        KeyPattern(waiting),
+        KeyPattern(wake, varied=True),
+    )
 
 
 _PLAIN = (
@@ -248,8 +252,8 @@ _PLAIN = (
 )
 _QUEUE, _HEARD = _room(names.lock_channel)
 _PERMITS_QUEUE, _PERMITS_HEARD = _room(names.semaphore_channel)
-_REQUESTS = Place(_request, varied=True)
-_OWN_REQUESTS = Place(_own_request, varied=True)
+_REQUESTS = KeyPattern(_request, varied=True)
+_OWN_REQUESTS = KeyPattern(_own_request, varied=True)
 
 
 def _spin_lock(session: Session, name: str) -> Lock:
@@ -273,8 +277,8 @@ KINDS = {
                 *("fair_lock_acquire", "fair_lock_release", "fair_lock_force_release"),
                 *("lock_renew", "lock_query"),
             ),
-            keys=(Place(names.fair_queue), Place(names.fair_timeouts), _OWN_REQUESTS),
-            channels=(Place(_turn, varied=True),),
+            keys=(KeyPattern(names.fair_queue), KeyPattern(names.fair_timeouts), _OWN_REQUESTS),
+            channels=(KeyPattern(_turn, varied=True),),
         ),
         sight=Sight(queue=names.fair_queue, by_thread=True, short="fair"),
         breaks=forced.by_its_class(FairLock),
@@ -285,7 +289,7 @@ KINDS = {
         page="reference/fenced_lock.md",
         uses=Uses(
             (*_PLAIN, "fenced_lock_acquire"),
-            keys=(Place(names.fence_token), _OWN_REQUESTS),
+            keys=(KeyPattern(names.fence_token), _OWN_REQUESTS),
             channels=_HEARD,
             queue=_QUEUE,
         ),
@@ -302,8 +306,8 @@ KINDS = {
                 *("write_lock_acquire", "write_lock_release", "lock_renew"),
                 *("read_write_lock_query", "read_write_lock_force_release"),
             ),
-            keys=(Place(names.read_entries, varied=True), _OWN_REQUESTS),
-            channels=(Place(names.read_write_channel), *_HEARD[1:]),
+            keys=(KeyPattern(names.read_entries, varied=True), _OWN_REQUESTS),
+            channels=(KeyPattern(names.read_write_channel), *_HEARD[1:]),
             queue=_QUEUE,
         ),
         # Its mode, read or write, tells the kind too.
@@ -319,7 +323,7 @@ KINDS = {
                 *("group_lock_force_release", "group_lock_query"),
             ),
             keys=(_OWN_REQUESTS,),
-            channels=(Place(names.lock_channel),),
+            channels=(KeyPattern(names.lock_channel),),
         ),
         sight=Sight(("group",), short="group"),
         breaks=forced.group_lock,
@@ -343,8 +347,8 @@ KINDS = {
                 *("leased_semaphore_query", "leased_semaphore_add"),
                 *("leased_semaphore_set", "semaphore_delete"),
             ),
-            keys=(Place(names.permit_leases), _REQUESTS, _OWN_REQUESTS),
-            channels=(Place(names.semaphore_channel),),
+            keys=(KeyPattern(names.permit_leases), _REQUESTS, _OWN_REQUESTS),
+            channels=(KeyPattern(names.semaphore_channel),),
         ),
         sight=Sight(("leased",), "zset", names.permit_leases, permits=True, short="permits"),
         breaks=forced.leased_semaphore,
@@ -361,7 +365,7 @@ KINDS = {
                 *("semaphore_leave", "semaphore_delete", "semaphore_add", "semaphore_set"),
                 "semaphore_total",
             ),
-            keys=(_REQUESTS, Place(names.semaphore_total)),
+            keys=(_REQUESTS, KeyPattern(names.semaphore_total)),
             channels=_PERMITS_HEARD,
             queue=_PERMITS_QUEUE,
         ),
@@ -375,8 +379,8 @@ KINDS = {
                 *("latch_try_set", "latch_set_up", "latch_count_down"),
                 *("latch_query", "latch_delete"),
             ),
-            keys=(_REQUESTS, Place(names.latch_ending), Place(names.latch_total)),
-            channels=(Place(names.latch_channel),),
+            keys=(_REQUESTS, KeyPattern(names.latch_ending), KeyPattern(names.latch_total)),
+            channels=(KeyPattern(names.latch_channel),),
         ),
         sight=Sight(("number",), "string", heard=True, short="latch", number="count"),
     ),
@@ -385,8 +389,8 @@ KINDS = {
         page="reference/event.md",
         uses=Uses(
             ("event_set", "event_clear", "event_query"),
-            keys=(Place(names.event_key), _OWN_REQUESTS),
-            channels=(Place(names.event_channel),),
+            keys=(KeyPattern(names.event_key), _OWN_REQUESTS),
+            channels=(KeyPattern(names.event_channel),),
             named=False,
         ),
     ),
@@ -400,8 +404,12 @@ KINDS = {
                 *("condition_enlist", "condition_look", "condition_notify"),
                 *("condition_end", "condition_leave", "waiting_renew"),
             ),
-            keys=(Place(names.condition_waiting), Place(names.condition_leases), _OWN_REQUESTS),
-            channels=(*_HEARD, Place(_condition_turn, varied=True)),
+            keys=(
+                KeyPattern(names.condition_waiting),
+                KeyPattern(names.condition_leases),
+                _OWN_REQUESTS,
+            ),
+            channels=(*_HEARD, KeyPattern(_condition_turn, varied=True)),
             queue=_QUEUE,
         ),
     ),
@@ -414,10 +422,10 @@ KINDS = {
                 *("barrier_query", "barrier_leave", "waiting_renew"),
             ),
             keys=(
-                *(Place(names.barrier_key), Place(names.barrier_parties)),
-                *(Place(names.barrier_passed), _OWN_REQUESTS),
+                *(KeyPattern(names.barrier_key), KeyPattern(names.barrier_parties)),
+                *(KeyPattern(names.barrier_passed), _OWN_REQUESTS),
             ),
-            channels=(Place(names.barrier_channel),),
+            channels=(KeyPattern(names.barrier_channel),),
             named=False,
         ),
     ),
@@ -430,11 +438,11 @@ KINDS = {
                 *("election_release", "election_announce", "election_query", "election_look"),
             ),
             keys=(
-                *(Place(names.election_key), Place(names.election_token)),
-                *(Place(names.election_leader), Place(names.election_candidates)),
-                Place(_election_request, varied=True),
+                *(KeyPattern(names.election_key), KeyPattern(names.election_token)),
+                *(KeyPattern(names.election_leader), KeyPattern(names.election_candidates)),
+                KeyPattern(_election_request, varied=True),
             ),
-            channels=(Place(names.election_channel), Place(names.election_news)),
+            channels=(KeyPattern(names.election_channel), KeyPattern(names.election_news)),
             named=False,
         ),
         key=names.election_key,

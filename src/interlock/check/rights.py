@@ -12,7 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import ASK, CARD, INDEX
-from interlock._core.kinds import KINDS, Place, Uses, seen
+from interlock._core.kinds import KINDS, KeyPattern, Uses, seen
 from interlock._core.model import names
 from interlock._core.scripts.script import text_of
 
@@ -83,25 +83,29 @@ def _note(name: str) -> str:
 
 
 _CARDS = (
-    Place(CARD.format, fixed=CARD.format("\n").partition("{")[0] + "*"),
-    Place(_index, fixed=INDEX),
-    Place(_note, fixed="interlock_forced:*"),
+    KeyPattern(CARD.format, fixed=CARD.format("\n").partition("{")[0] + "*"),
+    KeyPattern(_index, fixed=INDEX),
+    KeyPattern(_note, fixed="interlock_forced:*"),
 )
-_QUESTIONS = Place(ASK.format, fixed=ASK.format("\n").partition("{")[0] + "*", plain=True)
+_QUESTIONS = KeyPattern(ASK.format, fixed=ASK.format("\n").partition("{")[0] + "*", plain=True)
 """Plain messages, on a cluster with sharded channels too."""
 _READING = ("card_busy", "card_read", "lock_info")
-_LISTS = (Place(names.fair_queue), Place(names.fair_timeouts), Place(names.fence_token))
+_LISTS = (
+    KeyPattern(names.fair_queue),
+    KeyPattern(names.fair_timeouts),
+    KeyPattern(names.fence_token),
+)
 """What is read of a lock to find its holders and waiters."""
-_NAME = Place(_itself)
+_NAME = KeyPattern(_itself)
 
 
-def _read() -> tuple[Place, ...]:
+def _read() -> tuple[KeyPattern, ...]:
     """Return what the reader reads of objects beside the key that is called like one."""
     apart = [sight for sight in seen().values() if sight.apart]
     tokens = [sight.token for sight in apart if sight.token is not None]
     return (
-        *(*_LISTS, Place(names.read_entries, varied=True)),
-        *(Place(of) for of in (*(sight.key for sight in apart), *tokens)),
+        *(*_LISTS, KeyPattern(names.read_entries, varied=True)),
+        *(KeyPattern(of) for of in (*(sight.key for sight in apart), *tokens)),
     )
 
 
@@ -148,8 +152,8 @@ class Rights:
     data: tuple[str, ...]
     messages: tuple[str, ...]
     others: tuple[str, ...]
-    keys: tuple[Place, ...]
-    channels: tuple[Place, ...]
+    keys: tuple[KeyPattern, ...]
+    channels: tuple[KeyPattern, ...]
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -197,7 +201,7 @@ def rights(
     return Rights(tuple(data), messages if channels else (), tuple(further), keys, channels)
 
 
-def rules(mark: str, places: Iterable[Place], name_pattern: str) -> tuple[str, ...]:
+def rules(mark: str, places: Iterable[KeyPattern], name_pattern: str) -> tuple[str, ...]:
     """Return what an ACL calls *places*, each behind *mark*."""
     patterns = dict.fromkeys(place.pattern(name_pattern) for place in places)
     # The server takes no pattern beside one that covers everything.
