@@ -164,7 +164,7 @@ MUTANTS = (
     Mutant(
         "a repeated release of a permit counts twice",
         "L-11",
-        Mistake("semaphore_release", Value("done", "nil")),
+        Mistake("parts.give_permits", Value("done", "nil")),
         ("permits",),
         ("lost reply",),
         seconds=15,

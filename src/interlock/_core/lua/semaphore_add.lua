@@ -21,29 +21,13 @@
 local semaphore, request, spent, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local permits, create, ttl, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local done = redis.call('get', request)
-if done then
-  return done == '0' and 0 or 1
-end
-local before = redis.call('get', semaphore)
-if not tonumber(before or 0) then
-  return redis.error_reply('WRONGTYPE this is not a number of permits')
-end
--- When memory is full, the server lets a DEL through, and then all writes that follow.
-redis.call('del', spent)
-if not before and create == '0' then
-  -- A copy must not add permits to a semaphore that is created later.
-  redis.call('set', request, 0, 'px', ttl)
-  return 0
-end
-local free = redis.call('incrby', semaphore, permits)
+-- include: give_permits
+
 if total and not before then
   redis.call('set', total, permits)
 elseif total and redis.call('exists', total) == 1 then
   redis.call('incrby', total, permits)
 end
-local less = string.sub(permits, 1, 1) == '-'
-redis.call('set', request, less and string.sub(permits, 2) or '-' .. permits, 'px', ttl)
 if free >= 0 then
   redis.call(PUBLISH, channel, free)
 end

@@ -14,33 +14,15 @@
 -- ARGV[4]  channel    string, where waiters listen
 --
 -- Returns  1 when done, 0 when it is missing and not created
--- Source   RSemaphore.release, releaseIfExists and addPermits, Redisson 4.7.0
+-- Source   RSemaphore.release and releaseIfExists, Redisson 4.7.0
 -- Wire     the number, and its new value on the channel unless it is negative: Java's listener
 --          fails on that. With clients in the queue, the first ones get claims for 250 ms and
 --          messages on their wake channels instead, unless others listen; this code is our own
 local semaphore, request, spent, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local permits, create, ttl, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local done = redis.call('get', request)
-if done then
-  return done == '0' and 0 or 1
-end
-local before = redis.call('get', semaphore)
-if not tonumber(before or 0) then
-  return redis.error_reply('WRONGTYPE this is not a number of permits')
-end
--- When memory is full, the server lets a DEL through, and then all writes that follow. Permits
--- must come back even then.
-redis.call('del', spent)
-if not before and create == '0' then
-  -- A copy must not add permits to a semaphore that is created later.
-  redis.call('set', request, 0, 'px', ttl)
-  return 0
-end
-local free = redis.call('incrby', semaphore, permits)
--- Kept as a string, for the same reason as in semaphore_acquire.
-local less = string.sub(permits, 1, 1) == '-'
-redis.call('set', request, less and string.sub(permits, 2) or '-' .. permits, 'px', ttl)
+-- include: give_permits
+
 if free < 0 then
   return 1
 end

@@ -318,24 +318,16 @@ class LeasedSemaphore:
         Source:
             RPermitExpirableSemaphore.addPermits.
         """
-        permits, session = check_change(permits), self.session
+        permits, session, requests = check_change(permits), self.session, self._requests
 
         def add(request: IdempotentCall) -> Eval[bool]:
-            return scripts.leased_semaphore_add(
-                self.key,
-                request.key,
-                request.old_latch,
-                permits,
-                request.ttl,
-                session.publish,
-                self.channel,
-            )
+            return requests.script(request, scripts.leased_semaphore_add, (permits,), self.channel)
 
         def undo(request: IdempotentCall) -> Eval[bool]:
             return semaphore_undo(self.key, request.key, request.ttl, session.publish, self.channel)
 
-        return self._requests.undone(
-            self._requests.begin(),
+        return requests.undone(
+            requests.begin(),
             add,
             undo,
             lambda again: self._take_back_script(again, permits),
@@ -363,16 +355,7 @@ class LeasedSemaphore:
 
     def _take_back_script(self, request: IdempotentCall, permits: int) -> Eval[bool]:
         # The plain semaphore's script, which does not create a missing semaphore.
-        return semaphore_release(
-            self.key,
-            request.key,
-            request.old_latch,
-            -permits,
-            0,
-            request.ttl,
-            self.session.publish,
-            self.channel,
-        )
+        return self._requests.script(request, semaphore_release, (-permits, 0), self.channel)
 
     def _new_ids(self, permits: int) -> tuple[str, ...]:
         if permits == 1:

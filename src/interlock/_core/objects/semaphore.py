@@ -317,11 +317,8 @@ class Semaphore:
         Cost:
             One round trip.
         """
-        permits, session, request = check_permits(permits, 0), self._session, self._requests.begin()
-        call = scripts.semaphore_set(
-            *(self.key, request.key, request.old_latch, permits, request.ttl),
-            *(session.publish, self.channel),
-        )
+        permits, request = check_permits(permits, 0), self._requests.begin()
+        call = self._requests.script(request, scripts.semaphore_set, (permits,), self.channel)
         done = yield from self._requests.send(request, call)
         self._requests.end(request)
         if not done:
@@ -507,9 +504,8 @@ class Semaphore:
             call.replication = Replication(self._session.replicas, what, bool, NEVER)
 
     def _release(self, permits: int, create: int) -> Step[bool]:
-        requests, channel, numbers = self._requests, self.channel, (permits, create)
-        return requests.carried_through(
-            lambda request: requests.script(request, scripts.semaphore_release, numbers, channel)
+        return self._requests.carried_through(
+            partial(self._release_script, permits=permits, create=create)
         )
 
     def _release_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
@@ -523,9 +519,8 @@ class Semaphore:
         return call
 
     def _add_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
-        return scripts.semaphore_add(
-            *(self.key, request.key, request.old_latch, permits, create, request.ttl),
-            *(self._session.publish, self.channel),
+        return self._requests.script(
+            request, scripts.semaphore_add, (permits, create), self.channel
         )
 
     def _undo_script(self, request: IdempotentCall, *, total: bool = False) -> Eval[bool]:
@@ -564,10 +559,8 @@ class Semaphore:
     ) -> Eval[int]:
         """Return the script that takes *permits*, or makes the client stand at its *place*."""
         session = self._session
-        call = scripts.semaphore_acquire(
-            *(self.key, request.key, request.old_latch, permits, request.ttl),
-            *(session.publish, self.channel),
-            deadline=deadline,
+        call = self._requests.made(
+            request, scripts.semaphore_acquire, (permits,), self.channel, deadline
         )
         call.patient = True
         keep = QUEUE_KEPT * session.options.poll_cap

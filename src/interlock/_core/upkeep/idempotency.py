@@ -195,14 +195,25 @@ class IdempotentCalls:
         usual = request.ttl == self._usual_ttl
         if form is not None and usual:
             return form.anew(ids, deadline)
-        call = make(
-            *(self._key, request.key, request.old_latch, *numbers),
-            *(request.ttl, publish, channel),
-            deadline=deadline,
-        )
+        call = self.made(request, make, numbers, channel, deadline)
         if usual:
             note_form(self._forms, common, call, ids)
         return call
+
+    def made(
+        self,
+        request: IdempotentCall,
+        make: Callable[..., Eval[R]],
+        numbers: tuple[int, ...],
+        channel: str,
+        deadline: float = NEVER,
+    ) -> Eval[R]:
+        """Return such a script as `script`, but one whose keys and arguments may be changed."""
+        return make(
+            *(self._key, request.key, request.old_latch, *numbers),
+            *(request.ttl, self.session.publish, channel),
+            deadline=deadline,
+        )
 
     def send(
         self, request: IdempotentCall, call: Eval[R], failure: InterlockError | None = None
