@@ -17,8 +17,9 @@ from tests.support.servers import wait_until
 import interlock
 from interlock._core.locks import lock
 from interlock._core.model import holds
-from interlock._core.model.effects import Script
 from interlock._core.scripts import lock as scripts
+from interlock._core.scripts import source
+from interlock._core.scripts.script import load_variants, released
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,11 +45,8 @@ def let_claims_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a claim last for two seconds: a busy machine hears of it in time."""
     monkeypatch.setattr(holds, "CLAIM", 2.0)
     monkeypatch.setattr(lock, "CLAIM", 2.0)
-    for publish in ("PUBLISH", "SPUBLISH"):
-        short = scripts._LOCK_RELEASE[publish]
-        assert "'250'" in short.text
-        text = short.text.replace("'250'", "'2000'")
-        monkeypatch.setitem(scripts._LOCK_RELEASE, publish, Script(short.name, text, short.decode))
+    monkeypatch.setitem(source.TIMES, "CLAIM", 2.0)
+    monkeypatch.setattr(scripts, "_LOCK_RELEASE", load_variants("lock_release", released))
 
 
 async def test_it_is_taken_without_an_answer(

@@ -41,7 +41,7 @@ elseif client and free and redis.pcall('exists', queue) == 1
   and redis.pcall('zscore', queue, client) == false and stand_in_queue(client) then
   -- A free lock with a queue: it was left to others for a moment, or the first client did not take
   -- it. This client joins the queue.
-  return {0, 20}
+  return {0, COURTESY}
 end
 if not ours and not free then
   if client then

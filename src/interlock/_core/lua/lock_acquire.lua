@@ -50,7 +50,7 @@ elseif client and free and redis.pcall('exists', queue) == 1
   and redis.pcall('zscore', queue, me) == false and stand_in_queue(me) then
   -- A free lock with a queue: it was left to others for a moment, or the first client did not take
   -- it. This client joins the queue.
-  return refused(20)
+  return refused(COURTESY)
 end
 if not ours and not free then
   if client and (me == client or redis.pcall('zscore', queue, client) == false) then

@@ -61,7 +61,7 @@ local name, freed = string.match(channel, ':.*'), '0'
 local function give(next)
   redis.call('hset', lock, next, '1')
   redis.call('hdel', lock, holder)
-  redis.call('pexpire', lock, '250')
+  redis.call('pexpire', lock, CLAIM)
 end
 
 local next = pass_on(give)

@@ -55,7 +55,7 @@ if client and not held and depth == 1 then
     and redis.pcall('zscore', queue, client) == false and stand_in_queue(client) then
     -- A free lock with a queue: it was left to others for a moment, or the first client did
     -- not take it. This client joins the queue.
-    return 20
+    return COURTESY
   end
 end
 if claimed then

@@ -108,6 +108,6 @@ end
 remove_entries(true)
 if type(next) == 'string' then
   redis.call('hset', lock, 'mode', 'write', next .. ':0:write', '1')
-  redis.call('pexpire', lock, '250')
+  redis.call('pexpire', lock, CLAIM)
 end
 return 1

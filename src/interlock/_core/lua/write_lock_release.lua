@@ -86,6 +86,6 @@ end
 redis.call('del', lock)
 if type(next) == 'string' then
   redis.call('hset', lock, 'mode', 'write', next .. ':0:write', '1')
-  redis.call('pexpire', lock, '250')
+  redis.call('pexpire', lock, CLAIM)
 end
 return 1

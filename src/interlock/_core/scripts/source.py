@@ -7,6 +7,7 @@ and each command as a literal. So a server is sent another text:
 * Each name of a key is replaced by its ``KEYS[n]``, wherever it stands. An assignment to the name
   becomes an assignment to ``KEYS[n]``: loops use that to declare each key that they touch.
 * The constants ``PUBLISH`` and ``NUMSUB`` become the commands that the client uses for messages.
+* The constants ``CLAIM`` and ``COURTESY`` become milliseconds: the client counts on the same times.
 * A message that the server refuses to send from a script is sent by the client, behind the script.
   For that the script answers with the error ``TELL``: see `interlock._core.model.messages`. So a
   release does not fail after it has released. A user without rights to the channel still gets the
@@ -21,12 +22,18 @@ from __future__ import annotations
 
 import re
 
+from interlock._core.model.holds import CLAIM
+from interlock._core.queue.policy import COURTESY
+
+TIMES = {"CLAIM": CLAIM, "COURTESY": COURTESY}
+"""The constants that stand for times, in seconds."""
 MESSAGES = {"PUBLISH": "numsub", "SPUBLISH": "shardnumsub", "": "numsub"}
 """The commands that send a message (empty: none is sent), and the question who listens."""
 
 _COMMENT = re.compile(r"('[^'\n]*')|[ \t]*--[^\n]*")
 _BINDING = re.compile(r"^local (.+) = (.*\bKEYS\b.*)\n", re.MULTILINE)
 _VALUE = re.compile(r"(?:[^,(]|\([^)]*\))+")
+_TIME = re.compile(rf"\b(?:{'|'.join(TIMES)})\b")
 _PUBLISHING = re.compile(r"redis\.p?call\(PUBLISH,")
 _NO_MESSAGE = "local function unsent() return 0 end "
 _TELL = """local unsent = {}
@@ -115,6 +122,7 @@ def sent(source: str, publish: str = "") -> str:
     text = named.sub(lambda found: found[1] or keys[found[2]], text)
     if "redis.call('time')" in text:
         text = CLOCK + text.replace("redis.call('time')", "clock()")
+    text = _TIME.sub(lambda found: str(round(TIMES[found[0]] * 1000)), text)
     text = text.replace("NUMSUB", f"'{MESSAGES[publish]}'")
     if not publish:
         return (_NO_MESSAGE if "PUBLISH" in text else "") + _PUBLISHING.sub("unsent(", text)

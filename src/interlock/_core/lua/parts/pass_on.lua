@@ -52,7 +52,7 @@ local function pass_on(give)
         if they_listen then
           redis.call(PUBLISH, channel, '0' .. freed)
         end
-        return type(redis.pcall(PUBLISH, wake, '20')) == 'number'
+        return type(redis.pcall(PUBLISH, wake, COURTESY)) == 'number'
       end
       local now = give and number ~= '' and microseconds()
       if now then

@@ -104,7 +104,7 @@ local function serve(free, caller)
     if type(redis.pcall(PUBLISH, wake, each[2] .. wants)) ~= 'number' then
       refused = true
     elseif each[2] == 0 then
-      redis.pcall('zadd', queue, now + 250 - 1e15, '+' .. each[1])
+      redis.pcall('zadd', queue, now + CLAIM - 1e15, '+' .. each[1])
     end
   end
   return mine, refused or all
