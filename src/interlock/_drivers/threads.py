@@ -107,7 +107,7 @@ def finished_if_dropped(
         left: returns the operation that is left, or None.
 
     Returns:
-        What must be kept as long as this is to happen.
+        A reference. Keep it: without it nothing is finished.
     """
     return weakref.ref(handle(), partial(_dropped, driver, left))
 

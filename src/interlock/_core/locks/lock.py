@@ -174,13 +174,14 @@ class Lock(LockBase):
     def _keeping(self, hold: Hold) -> Eval[list[bool]]:
         """Return the command that keeps *hold* for a whole lease, and takes nothing."""
         kept = self._kept
-        if kept is None or not kept.serves(hold):
-            return self.renewal([self.key], hold.lease, [hold.holder], deadline=NEVER)
-        call = kept.renewal = (
-            self.renewal([self.key], hold.lease, [hold.holder], deadline=NEVER)
-            if kept.renewal is None
-            else kept.renewal.anew()
-        )
+        if kept is not None and not kept.serves(hold):
+            kept = None
+        if kept is None or kept.renewal is None:
+            call = self.renewal([self.key], hold.lease, [hold.holder], deadline=NEVER)
+        else:
+            call = kept.renewal.anew()
+        if kept is not None:
+            kept.renewal = call
         return call
 
     def _force_release_script(self) -> Eval[bool]:

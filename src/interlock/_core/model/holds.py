@@ -327,7 +327,7 @@ class HoldUsers:
 
 
 class HoldLease(HoldUsers):
-    """Until when a hold is valid, and how it is kept alive.
+    """The validity of a hold, and how it is kept alive.
 
     Attributes:
         core: the lock.
