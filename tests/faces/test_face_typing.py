@@ -18,7 +18,7 @@ from interlock.options import OptionChanges, Options
 TYPING = Path(__file__).parent.parent / "typing"
 FACES = {"sync": interlock, "asyncio": interlock.asyncio}
 INTERNAL = re.compile(
-    r"interlock\.(_|sync\b|asyncio\.)|_core|Driver|Possession|LockBase|LockLike|Endpoint|"
+    r"interlock\.(_|sync\b|asyncio\.)|_core|Driver|AnyHold|LockBase|LockLike|Endpoint|"
     r"CoreLock|Topology|CompositeLock"
 )
 """What is no business of a user's."""

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import interlock
-from interlock._core.locks.composite import CompositeLock, Parts
+from interlock._core.locks.composite import CompositeLock, MemberSteps
 from interlock._core.locks.lock_base import Acquire, LockBase, Reenter, Release
 from interlock._core.locks.multi_lock import MultiLock
-from interlock._core.model.effects import Whole
+from interlock._core.model.effects import Undoable
 from interlock._core.model.holds import Hold, Holds, Owner
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.semaphore import Semaphore
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pytest
 
 STRUCK = (
-    *(Acquire, Reenter, Release, LockBase, CompositeLock, MultiLock, Parts, Whole),
+    *(Acquire, Reenter, Release, LockBase, CompositeLock, MultiLock, MemberSteps, Undoable),
     *(Hold, Holds, Owner, Session, IdempotentCalls, Semaphore, LeasedSemaphore),
     *(CleanupQueue, Renewer),
 )

@@ -51,7 +51,7 @@ TESTED_BY = {
     "_core/locks/red_lock.py": "composite/test_red_lock.py",
     "_core/locks/together.py": "composite/test_together.py",
     "_core/objects/barrier.py": "barrier/test_barrier.py",
-    "_core/objects/meeting.py": "barrier/test_barrier_simulated.py",
+    "_core/objects/leased_waiters.py": "barrier/test_barrier_simulated.py",
     "_core/objects/condition.py": "condition/test_condition_simulated.py",
     "_core/objects/count_down_latch.py": "latch/test_latch_simulated.py",
     "_core/objects/event.py": "event/test_event_simulated.py",

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock._core.model.effects import Client
-    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.queue.waiter import Waiter
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -111,7 +111,7 @@ class AsyncDriver:
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._finishing: set[asyncio.Task[object]] = set()
-        self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
+        self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], AnyHold] = (
             weakref.WeakKeyDictionary()
         )
         self.named = NamedOwners(_user)
@@ -366,7 +366,7 @@ class AsyncDriver:
         """
         return await asyncio.to_thread(function, *args)
 
-    def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
+    def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:
         """Run *callback* in the event loop when *hold* is lost."""
         listener = partial(call_in, asyncio.get_running_loop(), callback)
         if not hold.listen(listener):
@@ -392,7 +392,7 @@ class AsyncDriver:
 
         return ended
 
-    def cancel_on_lost(self, hold: Possession) -> None:
+    def cancel_on_lost(self, hold: AnyHold) -> None:
         """Cancel the running task when *hold* is lost before its release begins."""
         task = asyncio.current_task()
         if task is None:
@@ -411,7 +411,7 @@ class AsyncDriver:
 
         self.on_lost(hold, cancel)
 
-    def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
+    def cancelled_by_loss(self, error: BaseException | None, hold: AnyHold | None) -> bool:
         """Return whether *error* is the cancellation of this task by the loss of *hold*.
 
         If so, the cancellation is taken back.

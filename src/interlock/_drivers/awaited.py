@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Step
-    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.errors import NotHeldError
@@ -41,7 +41,7 @@ def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = F
 
 
 async def undo(
-    driver: AwaitedDriver, step: Step[Any], hold: Possession | None, error: BaseException
+    driver: AwaitedDriver, step: Step[Any], hold: AnyHold | None, error: BaseException
 ) -> None:
     """Give back what *step* acquired for a block that *error* keeps from beginning.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Step
-    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.protocol import BlockingDriver
     from interlock.errors import NotHeldError
@@ -40,7 +40,7 @@ def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = F
 
 
 def undo(
-    driver: BlockingDriver, step: Step[Any], hold: Possession | None, error: BaseException
+    driver: BlockingDriver, step: Step[Any], hold: AnyHold | None, error: BaseException
 ) -> None:
     """Give back what *step* acquired for a block that *error* keeps from beginning.
 

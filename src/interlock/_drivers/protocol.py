@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from interlock._core.model.effects import A, Op, R, Step
-    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.upkeep.session import Session
     from interlock._drivers.background.event_delivery import Observers
     from interlock._drivers.process.lifecycle import Ending
@@ -56,11 +56,11 @@ class Driver(Protocol):
         """Return the owner that the word *name* stands for."""
         ...
 
-    def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
+    def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:
         """Call *callback* once when *hold* is lost, or at once if it is; report its errors."""
         ...
 
-    def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
+    def cancelled_by_loss(self, error: BaseException | None, hold: AnyHold | None) -> bool:
         """Return whether *error* is a cancellation of the caller by the loss of *hold*.
 
         If so, the cancellation is taken back. A driver that cancels nothing returns False.
@@ -136,7 +136,7 @@ class AwaitedDriver(Driver, Protocol):
         """
         ...
 
-    def cancel_on_lost(self, hold: Possession) -> None:
+    def cancel_on_lost(self, hold: AnyHold) -> None:
         """Cancel the running task when *hold* is lost before its release begins.
 
         Raises:

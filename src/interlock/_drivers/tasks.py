@@ -15,7 +15,7 @@ from interlock._drivers.process.stacks import TaskOwner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.errors import LossReason
 
@@ -80,7 +80,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: AwaitedDriver, hold: Possession) -> None:
+    def __init__(self, driver: AwaitedDriver, hold: AnyHold) -> None:
         self._driver = driver
         self._hold = hold
 

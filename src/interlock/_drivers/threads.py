@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Client
-    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.queue.waiter import Waiter
     from interlock._drivers.protocol import BlockingDriver
     from interlock._links.cluster import Cluster
@@ -150,7 +150,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: BlockingDriver, hold: Possession) -> None:
+    def __init__(self, driver: BlockingDriver, hold: AnyHold) -> None:
         self._driver = driver
         self._hold = hold
 
@@ -475,13 +475,13 @@ class ThreadDriver:
         """Call *function*, which may block; return its result."""
         return function(*args)
 
-    def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
+    def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:
         """Call *callback* in a thread for callbacks when *hold* is lost, or at once if it is."""
         listener = partial(call_user, hold, "an on_lost callback", callback)
         if not hold.listen(listener):
             listener()
 
-    def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
+    def cancelled_by_loss(self, error: BaseException | None, hold: AnyHold | None) -> bool:
         """Return False: threads are never interrupted by a loss."""
         del error, hold
         return False

@@ -28,7 +28,7 @@ from interlock.errors import ClosedError, ConfigError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from interlock._core.model.holds import Possession
+    from interlock._core.model.holds import AnyHold
     from interlock._core.queue.waiter import Waiter
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -226,7 +226,7 @@ class TrioDriver:
         event = trio.Event()
         return event, partial(_call_in, trio.lowlevel.current_trio_token(), event.set)
 
-    def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
+    def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:
         """Call *callback* in the loop when *hold* is lost, or at once if it is."""
         reporting = partial(_call_user, callback)
         listener = partial(_call_in, trio.lowlevel.current_trio_token(), reporting)
@@ -255,7 +255,7 @@ class TrioDriver:
 
         return ended
 
-    def cancel_on_lost(self, hold: Possession) -> None:
+    def cancel_on_lost(self, hold: AnyHold) -> None:
         """Refuse: trio cancels scopes, not tasks.
 
         Raises:
@@ -265,7 +265,7 @@ class TrioDriver:
             f"trio cancels scopes, not tasks: use hold.on_lost(scope.cancel) for {hold.name!r}"
         )
 
-    def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
+    def cancelled_by_loss(self, error: BaseException | None, hold: AnyHold | None) -> bool:
         """Return False: a loss cancels nothing here."""
         del error, hold
         return False

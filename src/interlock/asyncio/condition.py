@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from interlock._core.objects.meeting import MOST
+from interlock._core.objects.leased_waiters import MOST
 from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import wants_async_with
 from interlock.asyncio.block import Exit

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from types import TracebackType
 
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.model.holds import Hold as OneHold
-    from interlock._core.model.holds import Owner, Possession
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.asyncio.block import Block
     from interlock.options import Duration
@@ -61,7 +61,7 @@ class Hold:
     def __init__(
         self,
         driver: AwaitedDriver,
-        hold: Possession,
+        hold: AnyHold,
         claim: Claim | None = None,
     ) -> None:
         self._driver = driver

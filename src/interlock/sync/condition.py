@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock._core.objects.meeting import MOST
+from interlock._core.objects.leased_waiters import MOST
 from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import wants_with
 from interlock.options import check_number, check_timeout

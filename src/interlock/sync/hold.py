@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.model.holds import Hold as OneHold
-    from interlock._core.model.holds import Owner, Possession
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
     from interlock.sync.block import Block
@@ -59,7 +59,7 @@ class Hold:
     def __init__(
         self,
         driver: BlockingDriver,
-        hold: Possession,
+        hold: AnyHold,
         claim: Claim | None = None,
     ) -> None:
         self._driver = driver

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.locks.composite import CompositeLock
-    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 
@@ -251,7 +251,7 @@ class Lock:
         except InterlockError as trouble:
             go_on(error, trouble, own=own)
 
-    def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
+    def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:
         """Note that *owner* entered by hand, and may leave by ``__exit__`` or `release`."""
         block = Block(self)
         block.owner = owner

@@ -23,7 +23,7 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
 
-    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._drivers.protocol import AwaitedDriver, Bell
     from tests.support.simulator.client import Process, SimulatedClient
 
@@ -115,16 +115,16 @@ class SimulatedDriver:
     async def close(self) -> None:
         """Do nothing: a simulated client ends by a crash, or when all is at rest."""
 
-    def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
+    def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:
         """Call *callback* when *hold* is lost, or at once if it is."""
         if not hold.listen(callback):
             _ = callback()
 
-    def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
+    def cancelled_by_loss(self, error: BaseException | None, hold: AnyHold | None) -> bool:
         del error, hold
         return False
 
-    def cancel_on_lost(self, hold: Possession) -> None:
+    def cancel_on_lost(self, hold: AnyHold) -> None:
         raise ConfigError(f"nothing cancels a process for {hold.name!r}")
 
     def bell(self) -> tuple[Bell, Callable[[], None]]:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import not_acquired, not_held
-from interlock._core.model.effects import Eval, Gather, RunOn, Step, Wait, Whole, ended, undoing
+from interlock._core.model.effects import Eval, Gather, RunOn, Step, Undoable, Wait, ended, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, State
 from interlock._core.scripts.lock import LockStatus
 from interlock._core.upkeep.session import GRACE
@@ -64,7 +64,7 @@ _FAILURES = (ServerUnavailableError, WrongTypeError, HoldLostError, ReplicationE
 
 
 @dataclass(slots=True)
-class Demand:
+class AcquireRequest:
     """One acquire.
 
     Attributes:
@@ -72,7 +72,7 @@ class Demand:
         deadline: on the clock of the clients; if it has passed, there is one try.
         lease: seconds, or None for holds that are renewed.
         hold: the hold that the owner already has; None without one, or if it is lost.
-        parts: its steps at the members.
+        member_steps: what it does at the members.
         former: how deep the owner held each member before.
     """
 
@@ -80,17 +80,17 @@ class Demand:
     deadline: float
     lease: float | None
     hold: CompositeHold | None
-    parts: Parts
+    member_steps: MemberSteps
     former: list[int]
 
     def enter(self, member: LockBase, deadline: float) -> Step[Hold | None]:
         """Return the step that acquires *member* until *deadline*."""
         step = member.acquire(self.owner, deadline, self.lease)
-        self.parts.add(member, step)
+        self.member_steps.add(member, step)
         return step
 
 
-class Parts:
+class MemberSteps:
     """The members' steps of one operation: the last one at each member.
 
     Each step knows what it still has to undo or to carry through. So an interrupted operation goes
@@ -174,7 +174,7 @@ class CompositeLock(ABC):
         ...
 
     @abstractmethod
-    def _obtain(self, demand: Demand) -> Op[CompositeHold | None]:
+    def _obtain(self, request: AcquireRequest) -> Op[CompositeHold | None]:
         """Acquire as `acquire` does, for an owner without a lost hold.
 
         Return None if nothing was taken.
@@ -203,14 +203,14 @@ class CompositeLock(ABC):
                 that was taken is given back.
             QuorumError: for a red lock: too few servers can be reached for a quorum.
         """
-        parts = Parts()
-        acquiring = self.acquire_in_turn(owner, deadline, lease, parts)
-        return Whole(acquiring, parts.over, parts.settle)
+        member_steps = MemberSteps()
+        acquiring = self.acquire_in_turn(owner, deadline, lease, member_steps)
+        return Undoable(acquiring, member_steps.over, member_steps.settle)
 
     def acquire_in_turn(
-        self, owner: Owner, deadline: float, lease: float | None, parts: Parts
+        self, owner: Owner, deadline: float, lease: float | None, member_steps: MemberSteps
     ) -> Op[CompositeHold | None]:
-        """Acquire as `acquire` does, with a script for each member; note the steps in *parts*."""
+        """Acquire as `acquire` does, with a script for each member; note *member_steps*."""
         lease = None if lease is None else check_lease(lease)
         holds = self._holds(owner)
         hold = self._made_of(holds)
@@ -221,10 +221,10 @@ class CompositeLock(ABC):
                 raise self._lost(hold)
             # Otherwise members that are left would be re-entered, and lost ones acquired anew.
             # Their depths would differ.
-            yield from self._end(hold, parts)
+            yield from self._end(hold, member_steps)
             hold, holds = None, self._holds(owner)
-        demand = Demand(owner, deadline, lease, hold, parts, depths(holds))
-        return (yield from undoing(self._obtain(demand), self._undo, demand))
+        request = AcquireRequest(owner, deadline, lease, hold, member_steps, depths(holds))
+        return (yield from undoing(self._obtain(request), self._undo, request))
 
     def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
         """Return the error for an owner that did not get it in *timeout* seconds.
@@ -239,10 +239,10 @@ class CompositeLock(ABC):
 
     def release(self, owner: Owner) -> Step[None]:
         """Go down by one depth in every member; errors as for `release_hold`."""
-        return self._carried_through(lambda parts: self._release_own(owner, parts))
+        return self._carried_through(lambda member_steps: self._release_own(owner, member_steps))
 
-    def _release_own(self, owner: Owner, parts: Parts) -> Op[None]:
-        yield from self.release_in_turn(self.mine(owner), parts)
+    def _release_own(self, owner: Owner, member_steps: MemberSteps) -> Op[None]:
+        yield from self.release_in_turn(self.mine(owner), member_steps)
 
     def release_hold(self, hold: CompositeHold) -> Step[None]:
         """Go down by one depth in every member of *hold*, for any caller.
@@ -256,41 +256,45 @@ class CompositeLock(ABC):
         Cost:
             One round trip to all servers at once.
         """
-        return self._carried_through(lambda parts: self.release_in_turn(hold, parts))
+        return self._carried_through(lambda member_steps: self.release_in_turn(hold, member_steps))
 
     @staticmethod
-    def _carried_through(release: Callable[[Parts], Op[None]]) -> Step[None]:
+    def _carried_through(release: Callable[[MemberSteps], Op[None]]) -> Step[None]:
         """Return the step that performs *release*, even if a Ctrl-C interrupts it anywhere."""
-        parts, refused = Parts(), False
+        member_steps, refused = MemberSteps(), False
 
         def over() -> bool:
-            return refused or (bool(parts) and parts.over())
+            return refused or (bool(member_steps) and member_steps.over())
 
         def go_on(error: BaseException) -> Op[None]:
             nonlocal refused
             # The release itself raised before it began at any member: nothing is held.
-            refused = not parts and isinstance(error, Exception)
-            return parts.settle(error) if parts or refused else release(parts)
+            refused = not member_steps and isinstance(error, Exception)
+            return member_steps.settle(error) if member_steps or refused else release(member_steps)
 
-        return Whole(release(parts), over, go_on, carried_through=True)
+        return Undoable(release(member_steps), over, go_on, carried_through=True)
 
-    def release_in_turn(self, hold: CompositeHold, parts: Parts) -> Op[None]:
+    def release_in_turn(self, hold: CompositeHold, member_steps: MemberSteps) -> Op[None]:
         """Release as `release_hold` does, with a script for each member."""
         present = [member for member in hold.members if member.state is not ENDED]
         # A release that was begun before is carried through.
         if len(present) < self.needed and all(member.state is not ENDING for member in present):
             raise not_held(self.kind, self.name, hold.label)
-        outcomes = yield from self._release_all(present, parts)
+        outcomes = yield from self._release_all(present, member_steps)
         if outcomes.count(None) < len(outcomes):
-            yield from self.judge_release(hold, present, outcomes, parts)
+            yield from self.judge_release(hold, present, outcomes, member_steps)
 
     def judge_release(
-        self, hold: CompositeHold, present: Sequence[Hold], outcomes: Outcomes, parts: Parts
+        self,
+        hold: CompositeHold,
+        present: Sequence[Hold],
+        outcomes: Outcomes,
+        member_steps: MemberSteps,
     ) -> Op[None]:
         """Complete a release of *hold* after the *outcomes* at the members that were *present*."""
         lost = [outcome for outcome in outcomes if isinstance(outcome, HoldLostError)]
         if lost and len(outcomes) - len(lost) < self.needed:
-            yield from self._end(hold, parts)
+            yield from self._end(hold, member_steps)
             raise self._lost(hold, lost[0]) from lost[0]
         unreached = [
             outcome
@@ -318,7 +322,7 @@ class CompositeLock(ABC):
         failure = yield from self._extend(owner, check_lease(lease))
         if isinstance(failure, HoldLostError):
             # The failed extension has ended the lost member's hold, so the others end too.
-            yield from self._end(hold, Parts())
+            yield from self._end(hold, MemberSteps())
             raise self._lost(hold, failure) from failure
         if failure is not None:
             raise failure
@@ -420,41 +424,41 @@ class CompositeLock(ABC):
         lost = [failure for failure in failures if isinstance(failure, HoldLostError)]
         return next(iter(lost or failures), None)
 
-    def _end(self, hold: CompositeHold, parts: Parts) -> Op[None]:
+    def _end(self, hold: CompositeHold, member_steps: MemberSteps) -> Op[None]:
         """Give back what is left of a lost hold, at all depths."""
         for _ in range(max(member.depth for member in hold.members)):
-            _ = yield from self._release_all(hold.members, parts)
+            _ = yield from self._release_all(hold.members, member_steps)
         self._forget(hold.members)
 
-    def _give_back(self, demand: Demand) -> Op[None]:
+    def _give_back(self, request: AcquireRequest) -> Op[None]:
         """Go back to the former depths.
 
         A member that cannot be reached ends later, through the background or its lease.
         """
-        taken = self._taken(demand)
+        taken = self._taken(request)
         # Failures are ignored. The background does the rest, and the try failed for a reason of its
         # own. A server that hangs must not delay an owner that gives up.
-        _ = yield from self._release_all(taken, demand.parts, GRACE)
+        _ = yield from self._release_all(taken, request.member_steps, GRACE)
         self._forget(taken)
 
-    def _undo(self, demand: Demand, error: BaseException) -> Op[None]:
-        """Go down by one depth at each member that *demand* got; undo what is still under way."""
-        yield from self._give_back(demand)
-        yield from demand.parts.settle(error)
+    def _undo(self, request: AcquireRequest, error: BaseException) -> Op[None]:
+        """Go down by one depth at each member that *request* got; undo what is still under way."""
+        yield from self._give_back(request)
+        yield from request.member_steps.settle(error)
 
-    def _taken(self, demand: Demand) -> list[Hold]:
-        """Return the holds that *demand* has entered and not given back, once each.
+    def _taken(self, request: AcquireRequest) -> list[Hold]:
+        """Return the holds that *request* has entered and not given back, once each.
 
         Each of them must go down by one depth. The members' tables tell them exactly, unless
         threads or tasks share the owner. Then the tables also have what the others entered
-        meanwhile, so the steps of *demand* decide.
+        meanwhile, so the steps of *request* decide.
         """
         entered = (State.HELD, State.LOST)
-        if demand.owner.shared:
-            return [h for h in demand.parts.entered() if h.state in entered and h.depth]
+        if request.owner.shared:
+            return [h for h in request.member_steps.entered() if h.state in entered and h.depth]
         return [
             hold
-            for hold, depth in zip(self._holds(demand.owner), demand.former, strict=True)
+            for hold, depth in zip(self._holds(request.owner), request.former, strict=True)
             if hold and hold.state in entered and hold.depth > depth
         ]
 
@@ -490,7 +494,7 @@ class CompositeLock(ABC):
         return lockstep([(m.session, op(m)) for m in chosen], self._patience(lease))
 
     def _release_all(
-        self, holds: Sequence[Hold], parts: Parts, patience: float | None = None
+        self, holds: Sequence[Hold], member_steps: MemberSteps, patience: float | None = None
     ) -> Op[list[InterlockError | None]]:
         """Go down by one depth in each of *holds*.
 
@@ -498,10 +502,10 @@ class CompositeLock(ABC):
         goes down as far as is known here.
         """
         releases = [(hold.core, hold.release()) for hold in holds]
-        parts.add_all(releases)
+        member_steps.add_all(releases)
         steps = [(core.session, release) for core, release in releases]
         seconds = self._patience() if patience is None else patience
-        outcomes = yield from undoing(lockstep(steps, seconds), parts.settle)
+        outcomes = yield from undoing(lockstep(steps, seconds), member_steps.settle)
         if outcomes.count(None) < len(outcomes):
             for hold, outcome in zip(holds, outcomes, strict=True):
                 if hold.state is HELD and outcome is not None:

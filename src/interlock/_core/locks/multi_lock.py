@@ -26,7 +26,7 @@ from interlock.errors import HoldLostError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.locks.composite import Demand
+    from interlock._core.locks.composite import AcquireRequest
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Op, Step
     from interlock._core.model.holds import Hold, Owner
@@ -69,39 +69,39 @@ class MultiLock(CompositeLock):
         way = self._way
         return super().release_hold(hold) if way is None else ReleaseTogether(self, way, None, hold)
 
-    def _obtain(self, demand: Demand) -> Op[CompositeHold | None]:
+    def _obtain(self, request: AcquireRequest) -> Op[CompositeHold | None]:
         """Acquire as `acquire` does, one member after the other."""
         clock, outage = self._session.clock, self._session.options.outage_timeout
-        give_up = demand.deadline
+        give_up = request.deadline
         while True:
             failure: ServerUnavailableError | None = None
             try:
-                hold = yield from self._collect(demand, give_up)
+                hold = yield from self._collect(request, give_up)
                 if hold is not None:
                     return hold
             except ServerUnavailableError as error:
                 # If no member is taken, the first member's try has already waited for the end of
                 # the outage. Members that are taken were held no longer than the budget.
-                if not error.transient or not self._taken(demand):
+                if not error.transient or not self._taken(request):
                     raise
                 failure = error
-            yield from self._give_back(demand)
-            give_up = demand.deadline if failure is None else min(give_up, clock() + outage)
+            yield from self._give_back(request)
+            give_up = request.deadline if failure is None else min(give_up, clock() + outage)
             if clock() >= give_up:
                 if failure is not None:
                     raise failure
                 return None
             yield from self._pause(give_up)
 
-    def _collect(self, demand: Demand, deadline: float) -> Op[CompositeHold | None]:
-        clock, owner, lease, until = self._session.clock, demand.owner, demand.lease, deadline
+    def _collect(self, request: AcquireRequest, deadline: float) -> Op[CompositeHold | None]:
+        clock, owner, lease, until = self._session.clock, request.owner, request.lease, deadline
         budget = MEMBER_BUDGET * len(self.members) * (0.75 + self._session.random() / 2)
         if lease is not None:
             # Else the first hold could end before the last member is taken.
             budget = min(budget, lease)
         held: list[Hold] = []
         for member in self.members:
-            taken = yield from RunOn(member.session, iter(demand.enter(member, until)))
+            taken = yield from RunOn(member.session, iter(request.enter(member, until)))
             if taken is None:
                 return None
             held.append(taken)

@@ -42,7 +42,7 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.locks.composite import Demand
+    from interlock._core.locks.composite import AcquireRequest
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Op
 
@@ -61,14 +61,14 @@ class _Contest:
     """The state of one acquire.
 
     Attributes:
-        demand: what is wanted.
+        request: what is wanted.
         hold: what was acquired, or None.
         queue: the member on whose channel the waiter hears of releases.
         give_up: when to stop trying while too few servers are available.
         failures: the errors of the last try, if too few servers were available.
     """
 
-    demand: Demand
+    request: AcquireRequest
     hold: CompositeHold | None = None
     queue: LockBase | None = None
     give_up: float = NEVER
@@ -100,26 +100,26 @@ class RedLock(CompositeLock):
             )
         return None
 
-    def _obtain(self, demand: Demand) -> Op[CompositeHold | None]:
+    def _obtain(self, request: AcquireRequest) -> Op[CompositeHold | None]:
         """Acquire as `acquire` does.
 
         Cost:
             One round trip to all servers at once; while waiting, one per message and per `POLL`
             for the whole process.
         """
-        if demand.hold is not None and demand.hold.state is State.HELD:
-            return (yield from self._reenter(demand, demand.hold))
-        contest = _Contest(demand)
+        if request.hold is not None and request.hold.state is State.HELD:
+            return (yield from self._reenter(request, request.hold))
+        contest = _Contest(request)
         contest.queue = next(
             (m for m in self.members if m.session.waiters.has_waiters(_queue(m))), None
         )
         # A newcomer queues behind those who wait here, except for a single try.
-        if contest.queue is None or demand.deadline <= self._session.clock():
+        if contest.queue is None or request.deadline <= self._session.clock():
             _ = yield from self._attempt(contest)
-        if contest.hold is None and self._session.clock() < demand.deadline:
+        if contest.hold is None and self._session.clock() < request.deadline:
             queue = contest.queue = contest.queue or self.members[0]
             waiting = wait_in_queue(
-                queue.session, _queue(queue), demand.deadline, POLL, self._attempt, contest
+                queue.session, _queue(queue), request.deadline, POLL, self._attempt, contest
             )
             _ = yield from RunOn(queue.session, waiting)
         if contest.hold is None and contest.failures:
@@ -132,29 +132,29 @@ class RedLock(CompositeLock):
 
         Return None if a quorum is held, else the seconds after which to ask again.
         """
-        clock, demand = self._session.clock, contest.demand
-        outcomes = yield from self._enter(demand, self.members)
+        clock, request = self._session.clock, contest.request
+        outcomes = yield from self._enter(request, self.members)
         held = [outcome for outcome in outcomes if isinstance(outcome, Hold)]
         now = clock()
         if sum(hold.valid(now) for hold in held) >= self.needed:
             contest.hold = CompositeHold(self, held)
             return None
-        yield from self._give_back(demand)
+        yield from self._give_back(request)
         self._judge(self._failures(outcomes), contest)
         busy = [m for m, o in zip(self.members, outcomes, strict=True) if o is None]
         if contest.queue is None and busy:
             contest.queue = busy[0]
         if contest.queue in busy:
             return POLL
-        if clock() < demand.deadline:
-            yield from self._pause(demand.deadline)
+        if clock() < request.deadline:
+            yield from self._pause(request.deadline)
         return 0.0
 
     def _enter(
-        self, demand: Demand, members: Sequence[LockBase]
+        self, request: AcquireRequest, members: Sequence[LockBase]
     ) -> Op[Sequence[Hold | InterlockError | None]]:
         """Try each of *members* once."""
-        return self._all(lambda member: demand.enter(member, PAST), members, demand.lease)
+        return self._all(lambda member: request.enter(member, PAST), members, request.lease)
 
     def _judge(self, failures: dict[str, InterlockError], contest: _Contest) -> None:
         """Raise QuorumError if too many servers fail for good, or for too long."""
@@ -165,16 +165,16 @@ class RedLock(CompositeLock):
         contest.failures = failures
         lasting = sum(not getattr(error, "transient", False) for error in failures.values())
         patience = now + self._session.options.outage_timeout
-        contest.give_up = min(contest.give_up, contest.demand.deadline, patience)
+        contest.give_up = min(contest.give_up, contest.request.deadline, patience)
         if lasting > self.spare or now >= contest.give_up:
             raise self._unavailable(failures)
 
-    def _reenter(self, demand: Demand, hold: CompositeHold) -> Op[CompositeHold]:
-        owner = demand.owner
+    def _reenter(self, request: AcquireRequest, hold: CompositeHold) -> Op[CompositeHold]:
+        owner = request.owner
         holding = [
-            member for member, depth in zip(self.members, demand.former, strict=True) if depth
+            member for member, depth in zip(self.members, request.former, strict=True) if depth
         ]
-        outcomes = yield from self._enter(demand, holding)
+        outcomes = yield from self._enter(request, holding)
         if sum(isinstance(outcome, Hold) for outcome in outcomes) < self.needed:
             for outcome in outcomes:
                 if isinstance(outcome, HoldLostError):

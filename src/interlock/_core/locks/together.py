@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.composite import CompositeHold, CompositeLock, Parts, lockstep
+from interlock._core.locks.composite import CompositeHold, CompositeLock, MemberSteps, lockstep
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import LockBase, Release, undo_acquire
 from interlock._core.model.effects import NEVER, Opened, Step, failing, undoing
@@ -104,8 +104,8 @@ class AcquireTogether(Opened["CompositeHold | None"]):
     """An acquire of *lock*, whose members are taken by *way*; as `CompositeLock.acquire`."""
 
     __slots__ = (
-        "_deadline", "_holds", "_lease", "_lock", "_owner", "_parts", "_refused", "_sent_at",
-        "_way", "result",
+        "_deadline", "_holds", "_lease", "_lock", "_member_steps", "_owner", "_refused",
+        "_sent_at", "_way", "result",
     )  # fmt: skip
 
     def __init__(
@@ -121,7 +121,7 @@ class AcquireTogether(Opened["CompositeHold | None"]):
         self._owner = owner
         self._deadline = deadline
         self._lease = lease
-        self._parts = Parts()
+        self._member_steps = MemberSteps()
         self._holds: list[Hold] = []
         self._sent_at = 0.0
         self._refused = self.begun = self.goes_on = False
@@ -199,18 +199,18 @@ class AcquireTogether(Opened["CompositeHold | None"]):
             raise failure
         return (
             yield from self._lock.acquire_in_turn(
-                self._owner, self._deadline, self._lease, self._parts
+                self._owner, self._deadline, self._lease, self._member_steps
             )
         )
 
     def settled(self) -> bool:
         """Return whether no member is held, and none can be."""
-        return all(hold.settled() for hold in self._holds) and self._parts.over()
+        return all(hold.settled() for hold in self._holds) and self._member_steps.over()
 
     def undo(self, failure: BaseException) -> Op[None]:
         """Give back what was taken."""
         yield from self._undo(failure)
-        yield from self._parts.settle(failure)
+        yield from self._member_steps.settle(failure)
 
     def _undo(self, failure: BaseException | None) -> Op[None]:
         session = self._way.session
@@ -236,7 +236,8 @@ class ReleaseTogether(Step[None]):
     """
 
     __slots__ = (
-        "_answers", "_calls", "_hold", "_lock", "_owner", "_parts", "_refused", "_steps", "_way",
+        "_answers", "_calls", "_hold", "_lock", "_member_steps", "_owner", "_refused", "_steps",
+        "_way",
     )  # fmt: skip
     result = None
 
@@ -251,7 +252,7 @@ class ReleaseTogether(Step[None]):
         self._way = way
         self._hold = hold
         self._owner = owner
-        self._parts = Parts()
+        self._member_steps = MemberSteps()
         self._steps: list[Release] = []
         self._calls: list[Eval[int]] = []
         self._answers: list[int] = []
@@ -272,7 +273,9 @@ class ReleaseTogether(Step[None]):
             if each.depth != 1 or each.holder != holder or each.unanswered or not each.valid(now):
                 return None
         steps = [Release().of(session, each) for each in members]
-        self._parts.add_all([(each.core, step) for each, step in zip(members, steps, strict=True)])
+        self._member_steps.add_all(
+            [(each.core, step) for each, step in zip(members, steps, strict=True)]
+        )
         for step in steps:
             call = step.begin()
             if call is None:
@@ -296,8 +299,8 @@ class ReleaseTogether(Step[None]):
         if failure is None or (isinstance(failure, InterlockError) and self._steps):
             steps, self._steps = self._steps, []
             return self._one_by_one(steps, failure) if steps else self._in_turn()
-        if self._parts:
-            return failing(failure, self._parts.settle(failure))
+        if self._member_steps:
+            return failing(failure, self._member_steps.settle(failure))
         if isinstance(failure, Exception):
             self._refused = True
             return failing(failure)
@@ -313,11 +316,11 @@ class ReleaseTogether(Step[None]):
             except InterlockError:
                 self._refused = True
                 raise
-        yield from self._lock.release_in_turn(hold, self._parts)
+        yield from self._lock.release_in_turn(hold, self._member_steps)
 
     def over(self) -> bool:
         """Return whether it was refused, or no member has anything left to do."""
-        return self._refused or (bool(self._parts) and self._parts.over())
+        return self._refused or (bool(self._member_steps) and self._member_steps.over())
 
     def _one_by_one(self, steps: Sequence[Release], failure: InterlockError | None) -> Op[None]:
         """Go on with each of *steps* after the script was answered, or ended with *failure*."""
@@ -328,8 +331,8 @@ class ReleaseTogether(Step[None]):
             (session, _go_on(step, call, answer, failure))
             for step, call, answer in zip(steps, self._calls, answers, strict=True)
         ]
-        outcomes = yield from undoing(lockstep(ops), self._parts.settle)
-        yield from self._lock.judge_release(hold, hold.members, outcomes, self._parts)
+        outcomes = yield from undoing(lockstep(ops), self._member_steps.settle)
+        yield from self._lock.judge_release(hold, hold.members, outcomes, self._member_steps)
 
 
 def _go_on(step: Release, call: Eval[int], answer: int, failure: InterlockError | None) -> Op[None]:

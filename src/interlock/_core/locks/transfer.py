@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from interlock._core.model.effects import Eval, Op
-    from interlock._core.model.holds import Possession
+    from interlock._core.model.holds import AnyHold
     from interlock._core.upkeep.session import Session
 
     _Interrupted: TypeAlias = Callable[[Session, Hold, Eval[int], BaseException], Op[None]]
@@ -85,11 +85,11 @@ class Ticket(NamedTuple):
             raise ConfigError(f"{text!r} is not a ticket that Hold.hand_over() returned") from None
 
 
-def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
-    """Give the hold *possession* away; anyone who has the ticket may adopt it.
+def hand_over(any_hold: AnyHold, lease: float | None) -> Op[Ticket]:
+    """Give the hold *any_hold* away; anyone who has the ticket may adopt it.
 
     Args:
-        possession: the hold.
+        any_hold: the hold.
         lease: seconds that the ticket is good for; None for the client's own lease.
 
     Raises:
@@ -103,15 +103,15 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
     Cost:
         One round trip.
     """
-    hold, core = transferable(possession)
+    hold, core = transferable(any_hold)
     lease = check_lease(core.session.options.lease if lease is None else lease)
     nobody = core.session.holder(Owner("ticket"))
     yield from _give_to(nobody, hold, core, lease, _take_back)
     return Ticket(core.kind, nobody, hold.token, hold.name)
 
 
-def leave_locked(possession: Possession, lease: float) -> Op[None]:
-    """End the hold *possession*, but leave the lock locked for *lease* seconds.
+def leave_locked(any_hold: AnyHold, lease: float) -> Op[None]:
+    """End the hold *any_hold*, but leave the lock locked for *lease* seconds.
 
     An interruption does not stop that: the script is sent again, at once or in the background.
 
@@ -121,7 +121,7 @@ def leave_locked(possession: Possession, lease: float) -> Op[None]:
     Cost:
         One round trip.
     """
-    hold, core = transferable(possession)
+    hold, core = transferable(any_hold)
     nobody = core.session.holder(Owner("nobody"))
     yield from _give_to(nobody, hold, core, check_lease(lease), _finish_giving)
 
@@ -210,8 +210,8 @@ def adopt(
     )
 
 
-def set_lease(possession: Possession, lease: float) -> Op[None]:
-    """End the hold *possession* in *lease* seconds, sooner or later than before.
+def set_lease(any_hold: AnyHold, lease: float) -> Op[None]:
+    """End the hold *any_hold* in *lease* seconds, sooner or later than before.
 
     It is not renewed any more. If a renewal is under way, the server may execute it later. Then the
     server frees the lock up to one lease of the client later, but the hold still ends in time. No
@@ -227,7 +227,7 @@ def set_lease(possession: Possession, lease: float) -> Op[None]:
     Cost:
         One round trip.
     """
-    hold, core = transferable(possession)
+    hold, core = transferable(any_hold)
     session = core.session
     lease = check_lease(lease)
     _ensure(session, hold)
@@ -251,17 +251,17 @@ def set_lease(possession: Possession, lease: float) -> Op[None]:
     session.watchdog.watch(hold)
 
 
-def transferable(possession: Possession) -> tuple[Hold, Lock]:
-    """Return the hold *possession* and its lock.
+def transferable(any_hold: AnyHold) -> tuple[Hold, Lock]:
+    """Return the hold *any_hold* and its lock.
 
     Raises:
         ConfigError: its lock is of a kind that cannot be transferred.
     """
-    core = possession.core if isinstance(possession, Hold) else None
-    if isinstance(possession, Hold) and isinstance(core, Lock) and core.transferable:
-        return possession, core
+    core = any_hold.core if isinstance(any_hold, Hold) else None
+    if isinstance(any_hold, Hold) and isinstance(core, Lock) and core.transferable:
+        return any_hold, core
     raise ConfigError(
-        f"{possession.name!r} is not a lock, fair lock, fenced lock or spin lock: "
+        f"{any_hold.name!r} is not a lock, fair lock, fenced lock or spin lock: "
         "only their holds can be handed over or shortened"
     )
 

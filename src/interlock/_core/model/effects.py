@@ -403,7 +403,7 @@ class Opened(Step[R]):
         return not self.begun or self.settled()
 
 
-class Whole(Step[R]):
+class Undoable(Step[R]):
     """A step without a first command of its own: all of it is *op*.
 
     If *op* is interrupted, it undoes what it did. A Ctrl-C may come during that undo, or after *op*

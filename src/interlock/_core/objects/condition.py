@@ -28,7 +28,7 @@ from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, RunOn, undoing
 from interlock._core.model.holds import Hold, Owner, State
-from interlock._core.objects.meeting import LeasedWaiters
+from interlock._core.objects.leased_waiters import LeasedWaiters
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import condition as scripts
 from interlock.errors import ClosedError, ConfigError, HoldLostError, InterlockError

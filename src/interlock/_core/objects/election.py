@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.lock_base import cleanup_limits, lost, renumber_owner
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Whole, undoing
+from interlock._core.model.effects import NEVER, Undoable, undoing
 from interlock._core.queue.waiters import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import election as scripts
@@ -129,7 +129,7 @@ class Election(FencedLock):
             the whole process; with more than `FEW` clients, less often.
         """
         step = super().acquire(owner, deadline, lease)
-        return Whole(self._campaign(step, deadline), step.over, step.rest)
+        return Undoable(self._campaign(step, deadline), step.over, step.rest)
 
     def _campaign(self, step: Step[Hold | None], deadline: float) -> Op[Hold | None]:
         hold = yield from step

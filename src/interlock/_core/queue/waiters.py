@@ -22,8 +22,8 @@ Rules:
   the server's queue.
 * A client that waits for a plain, fenced or write lock, or for permits, has a `Place` in the
   server's queue: one for each section. It also subscribes to a channel of its own, whose messages
-  tell that it is next (`Room`). It keeps the subscription for a while. So a client that waits often
-  need not subscribe each time.
+  tell that it is next (`QueueSubscription`). It keeps the subscription for a while. So a client
+  that waits often need not subscribe each time.
 
 Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and
 asyncio.Semaphore (gh-90155).
@@ -116,7 +116,7 @@ class Subscriptions(Protocol):
         ...
 
 
-class Room:
+class QueueSubscription:
     """The subscriptions of a client that stands in the server's queue of one lock or semaphore.
 
     They last while somebody waits here, and a while longer. So a client that waits often need not
@@ -150,7 +150,9 @@ class Room:
 
 
 class Place:
-    """A client's place in the server's queue, for a section; it lasts as long as its `Room`.
+    """A client's place in the server's queue, for a section.
+
+    It lasts as long as its `QueueSubscription`.
 
     Attributes:
         client: its name in the queue, which begins with the client's id.
@@ -207,7 +209,7 @@ class Waiters:
         hearing: False while there is no subscriber connection, so that messages may be missed; the
             driver sets it.
         places: the client's places in the server's queues, by section.
-        roomy: whether places are possible; False if the server refused their channels.
+        allows_places: whether places are possible; False if the server refused their channels.
     """
 
     def __init__(self, mutex: AbstractContextManager[object], subscriptions: Subscriptions) -> None:
@@ -218,8 +220,8 @@ class Waiters:
         self.queues: dict[str, dict[Waiter, None]] = {}
         self._sections: dict[str, list[str]] = {}
         self.places: dict[str, Place] = {}
-        self._rooms: dict[str, Room] = {}
-        self.roomy = True
+        self._queue_subscriptions: dict[str, QueueSubscription] = {}
+        self.allows_places = True
         # The objects whose messages come on a wake channel: a lock and a read/write lock of one
         # name have the same.
         self._woken_by: dict[str, dict[str, None]] = {}
@@ -422,10 +424,10 @@ class Waiters:
                 others = payload is None or (payload in FOR_OTHERS and not front.shares)
                 if not others or part not in self.places:
                     front.wake()
-            room = self._rooms.get(channel)
-            if room is not None and payload is not None and payload not in FOR_OTHERS:
+            subscription = self._queue_subscriptions.get(channel)
+            if subscription is not None and payload is not None and payload not in FOR_OTHERS:
                 # A newcomer may have been refused before the message, and be about to wait.
-                for part in room.parts - self.queues.keys():
+                for part in subscription.parts - self.queues.keys():
                     self.places[part].woken = True
 
     def _called(self, whole: str, payload: bytes) -> None:
@@ -489,7 +491,7 @@ class Waiters:
         # A message of unknown form is a wake-up, and nothing more.
         patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
         if not payload:
-            return list(self._rooms[whole].parts), patience
+            return list(self._queue_subscriptions[whole].parts), patience
         return [section(whole, int(wanted[:10])) if wanted.isdigit() else whole], patience
 
     def place_for(self, channel: str, client: str, me: str = "", *, waits: bool = True) -> None:
@@ -502,29 +504,31 @@ class Waiters:
             waits: whether somebody waits, or is about to.
         """
         with self._mutex:
-            if not self.roomy:
+            if not self.allows_places:
                 return
             whole = whole_of(channel)
-            room = self._rooms.get(whole)
-            if room is None:
+            subscription = self._queue_subscriptions.get(whole)
+            if subscription is None:
                 parts = self._sections.get(whole, ())
                 counted = all(part in self.places or part == channel for part in parts)
-                room = self._rooms[whole] = Room(whole, client, counted=counted)
-                self._woken_by.setdefault(room.wake, {})[whole] = None
+                subscription = self._queue_subscriptions[whole] = QueueSubscription(
+                    whole, client, counted=counted
+                )
+                self._woken_by.setdefault(subscription.wake, {})[whole] = None
                 if parts or not waits:
                     # Earlier waiters need no place, and only subscribed to the channel. If nobody
-                    # waits, the subscriber looks until it is time to forget the room.
-                    room.heard = True
+                    # waits, the subscriber looks until it is time to forget the subscription.
+                    subscription.heard = True
                     self._subscriptions.subscribe(whole)
-            room.idle = 0  # it stays until the waiter has come
+            subscription.idle = 0  # it stays until the waiter has come
             if channel not in self.places:
                 self.places[channel] = Place(whole, me or client)
-                room.parts.add(channel)
+                subscription.parts.add(channel)
 
     def channels_of(self, channel: str) -> tuple[str, ...]:
         """Return all channels to subscribe to for *channel*."""
-        room = self._rooms.get(channel)
-        return (channel,) if room is None else room.channels
+        subscription = self._queue_subscriptions.get(channel)
+        return (channel,) if subscription is None else subscription.channels
 
     def alone(self, channel: str) -> bool:
         """Return whether at most one waiter waits here for *channel*."""
@@ -559,31 +563,35 @@ class Waiters:
     def look_for_idle(self) -> None:
         """Unsubscribe from channels that were idle at this look and the `IDLE_LOOKS` before it."""
         with self._mutex:
-            for whole, room in list(self._rooms.items()):
+            for whole, subscription in list(self._queue_subscriptions.items()):
                 if whole in self._sections:
                     continue
-                room.idle += 1
-                if room.idle > IDLE_LOOKS:
-                    if room.heard:
+                subscription.idle += 1
+                if subscription.idle > IDLE_LOOKS:
+                    if subscription.heard:
                         self._subscriptions.unsubscribe(whole)
-                    del self._rooms[whole]
-                    woken = self._woken_by[room.wake]
+                    del self._queue_subscriptions[whole]
+                    woken = self._woken_by[subscription.wake]
                     del woken[whole]
                     if not woken:
-                        del self._woken_by[room.wake]
-                    for part in room.parts:
+                        del self._woken_by[subscription.wake]
+                    for part in subscription.parts:
                         del self.places[part]
 
     def refused(self) -> None:
         """Do without places: the server refused a subscription to this client."""
         with self._mutex:
-            if not self._rooms:
+            if not self._queue_subscriptions:
                 return
-            self.roomy = False
-            heard = [whole for whole, room in self._rooms.items() if room.heard]
+            self.allows_places = False
+            heard = [
+                whole
+                for whole, subscription in self._queue_subscriptions.items()
+                if subscription.heard
+            ]
             for whole in heard:
                 self._subscriptions.unsubscribe(whole)
-            self._rooms.clear()
+            self._queue_subscriptions.clear()
             self.places.clear()
             self._woken_by.clear()
             for whole in heard:
@@ -612,15 +620,15 @@ class Waiters:
     def _open(self, waiter: Waiter) -> None:
         whole = whole_of(waiter.channel)
         parts = self._sections.get(whole)
-        room, place = self._rooms.get(whole), self.places.get(waiter.channel)
-        heard = room is not None and room.heard
+        subscription, place = self._queue_subscriptions.get(whole), self.places.get(waiter.channel)
+        heard = subscription is not None and subscription.heard
         # A confirmed subscription makes the waiter ask. Without a new one, it may ask at once.
         asking = place is None or place.woken or not place.taken
-        if room is not None and place is None and room.counted:
+        if subscription is not None and place is None and subscription.counted:
             if heard:
                 self._subscriptions.unsubscribe(whole)
-            room.discount()
-            room.heard = heard = False
+            subscription.discount()
+            subscription.heard = heard = False
         if parts is None:
             self._sections[whole] = [waiter.channel]
             # Once more if there is no connection: there may have been no thread to open one.
@@ -631,12 +639,12 @@ class Waiters:
             if waiter.channel not in parts:
                 parts.append(waiter.channel)
             waiter.asking = asking
-            if room is not None and not heard:
-                # The waiters before it needed no room.
+            if subscription is not None and not heard:
+                # The waiters before it needed no subscription.
                 self._subscriptions.subscribe(whole)
-        if room is not None:
-            room.heard = True
-            room.idle = 0
+        if subscription is not None:
+            subscription.heard = True
+            subscription.idle = 0
 
     def _close(self, channel: str) -> None:
         whole = whole_of(channel)
@@ -645,6 +653,6 @@ class Waiters:
             parts.remove(channel)
         if not parts:
             _ = self._sections.pop(whole, None)
-            room = self._rooms.get(whole)
-            if room is None or not room.heard:
+            subscription = self._queue_subscriptions.get(whole)
+            if subscription is None or not subscription.heard:
                 self._subscriptions.unsubscribe(whole)

@@ -31,7 +31,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Step, Whole, failing, undoing
+from interlock._core.model.effects import NEVER, Step, Undoable, failing, undoing
 from interlock._core.model.form import note_form
 from interlock._core.scripts.script import milliseconds
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
@@ -268,7 +268,7 @@ class IdempotentCalls:
     ) -> Step[R]:
         """Return the step that sends the script of *make*; if interrupted, `retract` undoes it."""
         op = undoing(self._send_and_end(request, make), self.retract, request, undo, opposite)
-        return Whole(op, request.settled, partial(self.retract, request, undo, opposite))
+        return Undoable(op, request.settled, partial(self.retract, request, undo, opposite))
 
     def _send_and_end(self, request: IdempotentCall, make: Make[R]) -> Op[R]:
         answer = yield from self.send(request, make(request))
