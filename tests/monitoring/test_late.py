@@ -180,7 +180,7 @@ def test_losses_are_losses_and_releases_are_releases(
 
     watch.start()
     try:
-        # What is held at the first reading was not seen to be acquired.
+        # Nobody sees the acquire of a lock that is held at the first reading.
         wait_until(lambda: bool(watch.snapshot.at), GIVE_UP, "the first reading is done")
         with interlock.connect(redis_url, lease=1.5) as holder:
             for name in ("kept", "taken"):
