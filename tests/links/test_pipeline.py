@@ -16,7 +16,7 @@ from tests.support.patience import let_others_run
 
 from interlock._core.model.effects import Eval, Script
 from interlock._links.pipeline import Pipeline
-from interlock._links.resp import ReplyError
+from interlock._links.resp import ReplyError, pack
 from interlock.errors import ServerUnavailableError
 
 SCRIPT: Script[object] = Script("script", "return ARGV[1]", lambda reply: reply)
@@ -146,3 +146,20 @@ async def test_a_cancellation_by_a_handler_while_a_reply_is_read(
     second = pipeline.send(b"two")
     pipeline.data_received(b":2\r\n")
     assert (await second, pipeline.dead, recorder.writes) == (2, False, [b"one", b"two"])
+
+
+async def test_a_cancelled_task_leaves_no_message_unsent(
+    pipeline: Pipeline, recorder: Recorder
+) -> None:
+    """The messages that a script left to its client are sent, though nobody waits any more."""
+    call: Eval[object] = Eval(SCRIPT, ("key",), ())
+    told = ReplyError("TELL PUBLISH *2 :1 *2 *2 $61 $31 *2 $62 $32")
+    judging = asyncio.create_task(pipeline.judged(call, told, 60))
+    await let_others_run()
+    judging.cancel()
+    await asyncio.wait({judging})
+    await let_others_run()
+    assert recorder.writes == [pack(("PUBLISH", "a", "1")), pack(("PUBLISH", "b", "2"))]
+    assert judging.cancelled()
+    pipeline.data_received(b":0\r\n:0\r\n")
+    pipeline.close()

@@ -14,6 +14,7 @@ import redis
 from tests.lock.lock_like import until
 from tests.support.doings import DOINGS, LEASE
 from tests.support.patience import wait_until
+from tests.support.proxy import FaultProxy, command, drop_reply, drop_request
 from tests.support.scripts import SENT
 
 import interlock
@@ -25,6 +26,7 @@ from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint
 from interlock._links.replies import refusal
+from interlock._links.slots import SLOTS
 from interlock.errors import ServerUnavailableError
 from interlock.inspection import service
 from interlock.testing.fake import FakeServer
@@ -33,6 +35,8 @@ from interlock.testing.strict import MODES, Rules, broken_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.support.proxy import Action
 
 
 @pytest.mark.parametrize("stem", SENT)
@@ -273,6 +277,61 @@ async def test_a_task_sends_what_scripts_may_not() -> None:
                 await theirs.lock("it").force_release()
 
 
+def address_of(fake: FakeServer) -> tuple[str, int]:
+    """Return host and port of *fake*."""
+    return Endpoint.from_url(fake.url).address
+
+
+def released_while_messages_break(fake: FakeServer, ours: str, *, close: bool) -> None:
+    """Release a lock of a client of the URL *ours*, for which a waiter of another client waits."""
+    options: Any = {"lease": LONG, "poll_cap": LONG}
+    with (
+        interlock.connect(ours, **options) as holder,
+        interlock.connect(fake.url, **options) as theirs,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        lock = holder.lock("it")
+        lock.acquire()
+        waiting = pool.submit(theirs.lock("it").acquire, timeout=LONG)
+        wait_until(waits(theirs), SOON, "it hears")
+        if close:
+            with pytest.raises(ServerUnavailableError):
+                holder.close()
+        else:
+            lock.release()
+        assert waiting.result(SOON)
+
+
+@pytest.mark.parametrize("fault", [drop_request, drop_reply])
+@pytest.mark.parametrize("close", [False, True])
+def test_a_message_outlives_its_connection(fault: Action, *, close: bool) -> None:
+    """A client that loses its connection while it sends a message sends it by another one."""
+    with FakeServer(strict="bare") as fake, FaultProxy(address_of(fake)) as proxy:
+        proxy.on_request(command("PUBLISH", nth=1), fault)
+        released_while_messages_break(fake, proxy.url(), close=close)
+        assert proxy.fired
+        assert proxy.commands["PUBLISH"] == 2
+
+
+@pytest.mark.parametrize("fault", [drop_request, drop_reply])
+async def test_a_message_of_a_task_outlives_its_connection(fault: Action) -> None:
+    """A task that loses its connection while it sends a message sends it by another one."""
+    options: Any = {"lease": LONG, "poll_cap": LONG}
+    with FakeServer(strict="bare") as fake, FaultProxy(address_of(fake)) as proxy:
+        async with (
+            interlock.asyncio.connect(proxy.url(), **options) as ours,
+            interlock.asyncio.connect(fake.url, **options) as theirs,
+        ):
+            lock = ours.lock("it")
+            await lock.acquire()
+            waiting = asyncio.create_task(theirs.lock("it").acquire())
+            await until(waits(theirs), SOON, "it hears")
+            proxy.on_request(command("PUBLISH", nth=1), fault)
+            await lock.release()
+            assert await asyncio.wait_for(waiting, SOON)
+            assert proxy.commands["PUBLISH"] == 2
+
+
 def test_the_question_is_asked_again_if_its_connection_breaks(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,3 +390,24 @@ def test_the_rules_are_enforced() -> None:
         client.config_get("maxmemory")
     with pytest.raises(LookupError, match="no mode 'none'"):
         FakeServer(strict="none")
+
+
+def test_a_cluster_with_plain_channels_is_asked_too(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client of a cluster without sharded channels learns whether anybody may send messages."""
+    with FakeServer(strict="silent") as fake, ExitStack() as stack:
+        address = address_of(fake)
+        served = dict.fromkeys(range(SLOTS), address)
+        monkeypatch.setattr(Cluster, "_told", lambda *_: (served, [address]))
+        url = fake.url.replace("redis://", "redis+cluster://")
+        ours, theirs = (
+            stack.enter_context(interlock.connect(url, pubsub="plain")) for _ in range(2)
+        )
+        ours.lock("it").acquire()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(theirs.lock("it").acquire, timeout=SOON)
+            wait_until(lambda: "refuses PUBLISH" in caplog.text, SOON, "it was told")
+            wait_until(lambda: not theirs._driver.session.waiters.hearing, SOON, "it polls")
+            ours.lock("it").release()
+            assert waiting.result(SOON)

@@ -15,6 +15,7 @@ Rules:
 from __future__ import annotations
 
 import socket
+from contextlib import closing, contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ from interlock._links.wait_command import packed, wait_command_for
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Origin
@@ -175,14 +176,33 @@ class Connection:
     def _judged(self, call: Eval[object], reply: object) -> object:
         """Return the outcome of *call*, which was answered with the error *reply*."""
         attempt = Attempt(call)
-        while (again := attempt.again(reply)) is not None:
-            self._write([again])
-            [reply] = self._replies(1, self._timeout)
+        with self._telling([attempt]):
+            while (again := attempt.again(reply)) is not None:
+                self._write([again])
+                [reply] = self._replies(1, self._timeout)
         reply = attempt.outcome(reply)
         if isinstance(reply, ReplyError):
             raise refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
         self._endpoint.served = True
         return reply
+
+    @contextmanager
+    def _telling(self, attempts: Sequence[Attempt]) -> Generator[None]:
+        """Send the messages of *attempts* by another connection if the body does not end well.
+
+        Their scripts have done their work, and leave no messages if they are sent again.
+        """
+        try:
+            yield
+        except BaseException:
+            if untold := [message for attempt in attempts for message in attempt.untold()]:
+                # If this fails too, waiters look by themselves.
+                with suppress(InterlockError), closing(self._another()) as other:
+                    _ = other.exchange(untold, self._timeout)
+            raise
+
+    def _another(self) -> Connection:
+        return Connection(self._endpoint, self._timeout)
 
     @property
     def outdated(self) -> bool:
@@ -268,16 +288,17 @@ class Connection:
         ):
             return replies
         attempts = [Attempt(call) for call in calls]
-        while again := {
-            place: packed
-            for place, reply in enumerate(replies)
-            if (packed := attempts[place].again(reply)) is not None
-        }:
-            _ = self._answers(timeout)
-            self._write([*again.values(), *self._inquire(calls)])
-            answers = self._replies(len(again), timeout, meanwhile)
-            for place, answer in zip(again, answers, strict=True):
-                replies[place] = answer
+        with self._telling(attempts):
+            while again := {
+                place: packed
+                for place, reply in enumerate(replies)
+                if (packed := attempts[place].again(reply)) is not None
+            }:
+                _ = self._answers(timeout)
+                self._write([*again.values(), *self._inquire(calls)])
+                answers = self._replies(len(again), timeout, meanwhile)
+                for place, answer in zip(again, answers, strict=True):
+                    replies[place] = answer
         replies = [each.outcome(reply) for each, reply in zip(attempts, replies, strict=True)]
         answers = [
             refusal(str(reply), call, self.where, moves=self.moves, served=self.served)

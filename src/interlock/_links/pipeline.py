@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.messages import TELL
@@ -40,7 +40,7 @@ from interlock._links.wait_connection import WaitConnections
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from interlock._core.model.effects import Eval
     from interlock._core.model.replication import Replication
@@ -194,8 +194,9 @@ class Pipeline(asyncio.Protocol):
         if isinstance(reply, ServerUnavailableError):
             raise reply
         attempt = Attempt(call)
-        while (again := attempt.again(reply)) is not None:
-            reply = await self._send(again, seconds)
+        async with self.telling(attempt):
+            while (again := attempt.again(reply)) is not None:
+                reply = await self._send(again, seconds)
         reply = attempt.outcome(reply)
         if isinstance(reply, ReplyError):
             error = refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
@@ -203,6 +204,34 @@ class Pipeline(asyncio.Protocol):
                 self._die("its server is a replica now")
             raise error
         return reply
+
+    @asynccontextmanager
+    async def telling(self, attempt: Attempt) -> AsyncGenerator[None]:
+        """Send the messages of *attempt* all the same if the body does not end well.
+
+        Its script has done its work, and leaves no messages if it is sent again.
+        """
+        try:
+            yield
+        except ServerUnavailableError:
+            await self._tell_elsewhere(attempt.untold())
+            raise
+        except BaseException:
+            # The task was cancelled. The first message is under way.
+            for message in [] if self.dead else attempt.untold()[1:]:
+                self.send(message).cancel()
+            raise
+
+    async def _tell_elsewhere(self, messages: list[bytes]) -> None:
+        if not messages or self._endpoint is None:
+            return
+        # If this fails too, waiters look by themselves.
+        with suppress(ServerUnavailableError):
+            other = await Pipeline.open(self._endpoint, self._timeout)
+            try:
+                _ = await asyncio.gather(*other.send_all(messages), return_exceptions=True)
+            finally:
+                other.close()
 
     async def _confirmed(
         self, call: Eval[object], confirm: Replication, seconds: float, *, asking: bool = False

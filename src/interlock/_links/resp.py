@@ -249,6 +249,8 @@ class Attempt:
         that was stopped half-way has another error.
         """
         if self._told is not None:
+            # A message that is refused is lost, as it would be in a script.
+            del self._told.messages[:1]
             return self._next_message()
         if not isinstance(reply, ReplyError):
             return None
@@ -278,7 +280,9 @@ class Attempt:
         """Return the final reply, where *reply* is the last one of all."""
         return reply if self._told is None else self._told.reply
 
+    def untold(self) -> list[bytes]:
+        """Return the messages that the server has not answered yet; the first one may be sent."""
+        return [] if self._told is None else [pack(each) for each in self._told.messages]
+
     def _next_message(self) -> bytes | None:
-        assert self._told is not None
-        # A message that is refused is lost, as it would be in a script.
-        return pack(self._told.messages.pop(0)) if self._told.messages else None
+        return next(iter(self.untold()), None)

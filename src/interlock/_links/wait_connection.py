@@ -18,6 +18,7 @@ from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from interlock._core.model.effects import Eval
     from interlock._core.model.replication import Replication
@@ -53,6 +54,10 @@ class Pipeline(Link, Protocol):
 
     def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
         """Make *slot* fail after *seconds* without a reply; return it."""
+        ...
+
+    def telling(self, attempt: Attempt) -> AbstractAsyncContextManager[None]:
+        """Send the messages of *attempt* all the same if the body does not end well."""
         ...
 
     async def answered(self) -> None:
@@ -169,12 +174,13 @@ class WaitConnections:
             script = packed(call, pipeline)
         reply, answers = await self._sent(pipeline, wait_command, script, seconds)
         attempt = Attempt(call)
-        while (again := attempt.again(reply)) is not None:
-            drop(answers)
-            script = again
-            reply, answers = await self._sent(
-                pipeline, wait_command, script, seconds + wait_command.timeout
-            )
+        async with pipeline.telling(attempt):
+            while (again := attempt.again(reply)) is not None:
+                drop(answers)
+                script = again
+                reply, answers = await self._sent(
+                    pipeline, wait_command, script, seconds + wait_command.timeout
+                )
         reply = attempt.outcome(reply)
         try:
             if isinstance(reply, ReplyError):

@@ -3,7 +3,8 @@
 Such a script has done its work. It answers with the error ``TELL``, the command that sends
 messages, and a list of its answer and the messages. Words stand for values, so that nothing needs
 escaping: ``:<number>``, ``$<hexadecimal digits of a text>``, ``*<length>`` before the values of a
-list, ``_`` for nil. If the client dies before it has sent the messages, waiters look by themselves.
+list, ``_`` for nil. If the connection breaks before a message is answered, the message is sent by
+another one. If the client dies before it has sent the messages, waiters look by themselves.
 """
 
 from __future__ import annotations

@@ -86,6 +86,7 @@ class NodeSubscriber:
     ) -> None:
         self._endpoint = endpoint
         self._timeout = timeout
+        self._sharded = sharded
         kind = "S" if sharded else ""
         self._subscribe, self._unsubscribe = f"{kind}SUBSCRIBE", f"{kind}UNSUBSCRIBE"
         self._confirmed = self._subscribe.lower().encode()
@@ -667,7 +668,8 @@ class _Lane(NodeSubscriber):
             self.listen()
 
     def _ask(self, connection: SharedConnection) -> None:
-        if self._whole.announces is None and self._topology.only is not None:
+        # Sharded channels are used only where scripts may send to them.
+        if self._whole.announces is None and not self._sharded:
             # If the server demands a key, this is not answered. Then the clients' messages are
             # trusted.
             self._unanswered.append((b"eval", [ASKED]))
