@@ -98,7 +98,7 @@ def test_the_next_waiter_is_made_the_holder(queue: Callable[..., Queue]) -> None
     assert here.woken[-1] == 1
     assert here.go_on(1).result is here.hold(1)
     assert here.waiter(2).front
-    assert not here.waiter(2).asking, "the lock is known to be taken"
+    assert not here.waiter(2).should_ask, "the lock is known to be taken"
     assert [type(effect).__name__ for effect in here.plays[1].effects].count("Eval") <= 1
     assert here.hold(1).state is State.HELD  # type: ignore[union-attr]
     assert first.state is State.ENDED

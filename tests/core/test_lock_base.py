@@ -147,7 +147,7 @@ class TestAcquire:
         hold = played.answer(None).result
 
         assert hold.state is State.HELD
-        assert waiter.taken_for == hold.lease
+        assert waiter.successor_look == hold.lease
 
     def test_newcomer_queues_behind_those_who_wait(self, bench: Bench) -> None:
         """Where others wait here already, nothing is sent before it is one's turn."""
@@ -163,7 +163,7 @@ class TestAcquire:
         bench.waiters.place_for(bench.lock.channel, bench.session.client_id)
         waiter = bench.waiters.join(bench.lock.channel, lambda: None)
         played = bench.acquire()
-        waiter.asking = True
+        waiter.should_ask = True
         played.answer(waiter)
         assert told(played.effect)[0] == "lock_acquire"
         played.answer(KeyboardInterrupt())
@@ -736,7 +736,7 @@ def test_who_is_refused_before_a_grant_to_another_asks(bench: Bench) -> None:
     assert newcomer.effect.queued
     assert newcomer.answer(None).over
     waiter = bench.waiters.join(lock.channel, lambda: None)
-    assert waiter.asking
+    assert waiter.should_ask
 
 
 def test_a_refused_single_try_makes_no_place(bench: Bench) -> None:

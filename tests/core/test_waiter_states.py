@@ -55,7 +55,7 @@ class Walk:
 
     def begin_asking(self, waiter: Waiter) -> None:
         """Ask the server, as the front does, and who heard of a claim but could not start."""
-        if not waiter.busy and not waiter.gone:
+        if not waiter.busy and not waiter.departed:
             _ = self._waiters.begin_asking(waiter, self._now)
 
     def asked(self, waiter: Waiter) -> None:

@@ -116,12 +116,12 @@ def test_holder_that_leaves_tells_for_how_long(
 ) -> None:
     """A holder that leaves passes on its lease; the next asks only if a message came since."""
     first, second = wakes.join("first"), wakes.join("second")
-    first.taken_for = 30.0
+    first.successor_look = 30.0
     if heard:
         bench.waiters.notify("c")
     bench.waiters.leave(first)
 
-    assert second.inherited == 30.0
+    assert second.next_look == 30.0
     assert second.take() is asks
 
 
@@ -141,7 +141,7 @@ def test_who_gives_up_the_place_of_all_makes_the_front_ask(bench: Bench, wakes: 
     waiters = bench.waiters
     waiters.place_for("c:x", "me")
     first, second = wakes.join("first", "c:x"), wakes.join("second", "c:x")
-    waiters.places["c:x"].stand(more=True)
+    waiters.places["c:x"].stand(others_wait=True)
     _ = first.take()
     assert waiters.vacate("c:x", but=second, holder="me:2", own=True) is not None
     waiters.leave(second)
@@ -266,7 +266,7 @@ def test_a_wake_up_of_the_place_wakes_the_front(bench: Bench, wakes: Wakes) -> N
     waiter = wakes.join("it", "c:x")
     bench.waiters.notify("interlock_wake:x:me", b"20")
     assert not waiter.take()
-    assert waiter.inherited == 0.02
+    assert waiter.next_look == 0.02
     bench.waiters.notify("interlock_wake:x:me", b"0")
 
     assert waiter.take()
@@ -375,7 +375,7 @@ def test_a_stranger_s_message_is_a_wake_up(bench: Bench, wakes: Wakes, payload: 
     bench.waiters.notify("interlock_wake:x:me", payload)
 
     assert wakes.woken == ["it"]
-    assert waiter.take() or waiter.inherited == 9.999
+    assert waiter.take() or waiter.next_look == 9.999
 
 
 def test_each_section_has_a_place_and_hears_of_its_own_turn(bench: Bench, wakes: Wakes) -> None:
@@ -391,7 +391,7 @@ def test_each_section_has_a_place_and_hears_of_its_own_turn(bench: Bench, wakes:
     assert not one.take()
     bench.waiters.notify("interlock_wake:x:me", b"1500:3")
     assert not three.take()
-    assert three.inherited == 1.5
+    assert three.next_look == 1.5
     bench.waiters.notify("interlock_wake:x:me", b"0")
     assert one.take()
     assert not three.take()
@@ -427,7 +427,7 @@ def test_a_success_that_leaves_more_wakes_the_next_one(bench: Bench, wakes: Wake
             bench.waiters.place_for("c:x", "me")
             bench.waiters.places["c:x"].taken = True
         first, second = wakes.join("first", "c:x"), wakes.join("second", "c:x")
-        first.taken_for = SHARED
+        first.successor_look = SHARED
         bench.waiters.leave(first)
         asks.append(second.take())
         bench.waiters.leave(second)
@@ -445,10 +445,10 @@ def test_a_message_between_a_refusal_and_the_wait_counts(
     waiters.leave(wakes.join("former", "c:n"))
     place = waiters.places["c:n"]
     place.taken = True
-    assert not wakes.join("probe", "c:n").asking, "nothing has come"
+    assert not wakes.join("probe", "c:n").should_ask, "nothing has come"
     waiters.leave(next(iter(waiters.queues["c:n"])))
     waiters.notify(channel, b"1" if channel == "c:n" else None)
-    assert wakes.join("newcomer", "c:n").asking
+    assert wakes.join("newcomer", "c:n").should_ask
 
 
 def test_a_place_of_who_does_not_wait_is_forgotten(bench: Bench) -> None:

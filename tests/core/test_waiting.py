@@ -120,7 +120,7 @@ def test_waiter_looks_again_when_its_subscription_is_confirmed(
     bench.waiters.notify(CHANNEL)
 
     assert waiter.after().left(None).played.result is True
-    assert waiter.waiter.taken_for == 30.0  # type: ignore[union-attr]
+    assert waiter.waiter.successor_look == 30.0  # type: ignore[union-attr]
 
 
 def test_waiter_looks_again_without_a_confirmation(waiter: Waiter) -> None:
@@ -173,10 +173,10 @@ def test_heir_of_a_holder_waits_out_what_it_inherited(bench: Bench, play: type[P
     bench.waiters.hearing = True
     first = bench.waiters.join(CHANNEL, lambda: None)
     waiter = Waiter(bench, play).join()
-    first.taken_for = 0.5
+    first.successor_look = 0.5
     bench.waiters.leave(first)
     waiter.after()
 
     assert waiter.until == pytest.approx(0.5)
-    assert waiter.waiter.inherited is None  # type: ignore[union-attr]
+    assert waiter.waiter.next_look is None  # type: ignore[union-attr]
     assert waiter.after(0.5).trying

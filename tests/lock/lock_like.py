@@ -353,7 +353,7 @@ def _moves(client: Any) -> bool:
     queues = [*client._driver.session.waiters.queues.values()]
     fronts = [waiter for queue in queues for waiter in [*queue][:1]]
     return any(lane._unanswered for lane in lanes) or any(
-        waiter.asking or waiter.busy for waiter in fronts
+        waiter.should_ask or waiter.busy for waiter in fronts
     )
 
 

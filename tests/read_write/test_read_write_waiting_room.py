@@ -62,10 +62,10 @@ def run(store: Any, call: Eval[Any]) -> Any:
     return run_script(store.eval, call)
 
 
-def writes(number: int, client: str = "me", *, more: bool = False) -> Eval[Any]:
+def writes(number: int, client: str = "me", *, others_wait: bool = False) -> Eval[Any]:
     """Return the acquire of a writer whose client has a place."""
     call = scripts.write_lock_acquire("name", 30, f"{client}:{number}:write", 1)
-    stand_in_queue(call, client, QUEUE, more=more, keep=10)
+    stand_in_queue(call, client, QUEUE, others_wait=others_wait, keep=10)
     return call
 
 
@@ -74,7 +74,7 @@ def reads(number: int, client: str = "me") -> Eval[Any]:
     call = scripts.read_lock_acquire(
         *("name", "{name}:", 30, f"{client}:{number}", 1, ""), publish="PUBLISH"
     )
-    stand_in_queue(call, client, QUEUE, more=False, keep=10)
+    stand_in_queue(call, client, QUEUE, others_wait=False, keep=10)
     scripts.tell_readers(call, CHANNEL)
     return call
 
@@ -95,7 +95,7 @@ def test_a_writer_that_is_refused_stands_in_the_queue(store: Any) -> None:
 def test_who_leaves_others_behind_stays_in_the_queue(store: Any) -> None:
     """A client whose other threads wait stands at the end of the queue again."""
     store.zadd(QUEUE, 1, "me") if isinstance(store, Model) else store.zadd(QUEUE, {"me": 1})
-    assert run(store, writes(1, more=True)) is None
+    assert run(store, writes(1, others_wait=True)) is None
     assert run(store, writes(1, "you")) > 29_000
     assert store.zrange(QUEUE, 0, -1) == [b"me", b"you"]
 

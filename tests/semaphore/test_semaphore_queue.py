@@ -140,12 +140,14 @@ class Room:
             text = text.replace("redis.pcall('time')", stopped)
         return self.server.execute("EVAL", text, *keys, *call.args)
 
-    def take(self, me: str = "", permits: int = 1, *, more: bool = False, latch: str = "") -> bool:
+    def take(
+        self, me: str = "", permits: int = 1, *, others_wait: bool = False, latch: str = ""
+    ) -> bool:
         """Ask for *permits*: as who waits in the queue, or without a place."""
         latches = (latch or self._latch(), self._latch())
         call = scripts.semaphore_acquire("name", *latches, permits, 30, "PUBLISH", CHANNEL)
         if me:
-            scripts.stand_in_queue(call, me, CHANNEL, more=more, keep=10)
+            scripts.stand_in_queue(call, me, CHANNEL, others_wait=others_wait, keep=10)
         return bool(self.run(call))
 
     def give(self, permits: int = 1) -> None:
@@ -438,7 +440,7 @@ def test_many_waiters_of_a_client_take_all(room: Room) -> None:
     room.wait("a", "b")
     room.give(3)
     assert room.woken() == ["a", "b"]
-    assert room.take("a", more=True)
+    assert room.take("a", others_wait=True)
     assert room.woken() == ["a"], "there is a third one"
     assert sorted(room.waiting()[:2]) == ["+a", "+b"]
     assert room.waiting()[2:] == ["b", "a"]
@@ -448,7 +450,7 @@ def test_a_client_that_stays_goes_to_the_end(room: Room) -> None:
     """A client with several waiters has one turn before the others of the queue."""
     room.wait("a", "b")
     room.give()
-    assert room.take("a", more=True)
+    assert room.take("a", others_wait=True)
     assert room.waiting() == ["b", "a"]
 
 

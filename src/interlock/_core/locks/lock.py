@@ -73,18 +73,18 @@ class Lock(LockBase):
         place = waiters.places.get(self.queue)
         if kept is None or place is None or deadline <= now or not kept.serves(hold):
             return super()._request(hold, deadline, now)
-        more = not waiters.alone(self.queue)
-        starts = self.starts(hold, more=more)
-        last = kept.waiting.get((more, starts))
+        others_wait = not waiters.alone(self.queue)
+        starts = self.starts(hold, others_wait=others_wait)
+        last = kept.waiting.get((others_wait, starts))
         if last is None:
             call = super()._request(hold, deadline, now)
         else:
             if starts:
                 hold.stand()
-            place.stand(more, hold.holder if starts else "")
+            place.stand(others_wait, hold.holder if starts else "")
             call = last.anew()
             call.deadline = self.answer_by(deadline, now)
-        kept.waiting[more, starts] = call
+        kept.waiting[others_wait, starts] = call
         return call
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
@@ -131,15 +131,15 @@ class Lock(LockBase):
             start=partial(self._start, hold) if self.may_start else None,
         )
 
-    def starts(self, hold: Hold, *, more: bool) -> bool:
+    def starts(self, hold: Hold, *, others_wait: bool) -> bool:
         """Return whether the client is to stand in the server's queue in the name of *hold*.
 
-        It is if *hold* waits alone. If *more* wait here later, it stays so.
+        It is if *hold* waits alone. If others come later, it stays so.
         """
         session = self.session
         return (
             self.may_start
-            and (hold.placed or not more)
+            and (hold.placed or not others_wait)
             and session.may_hand_over
             and hold.lease > 2 * CLAIM
             and len(session.holds) < MANY

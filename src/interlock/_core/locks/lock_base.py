@@ -175,7 +175,7 @@ class Acquire(Step["Hold | None"]):
         place = waiters.places.get(queue)
         if place is not None:
             place.granted()
-            if not place.more:
+            if not place.others_wait:
                 waiters.freed(queue, ours=True)
 
     def abandon(self) -> None:
@@ -645,24 +645,26 @@ class LockBase(KnownLock):
         place = self.session.waiters.places.get(self.queue)
         if place is not None and deadline > now:
             # If others wait here, the client stays in the queue when this waiter gets the lock.
-            more = not self.session.waiters.alone(self.queue)
-            starts = self.starts(hold, more=more)
+            others_wait = not self.session.waiters.alone(self.queue)
+            starts = self.starts(hold, others_wait=others_wait)
             if starts:
                 hold.stand()
-            place.stand(more, hold.holder if starts else "")
+            place.stand(others_wait, hold.holder if starts else "")
             keep = QUEUE_KEPT * self.session.options.poll_cap
-            stand_in_queue(call, place.client, place.queue, more=more, keep=keep, starts=starts)
+            stand_in_queue(
+                call, place.client, place.queue, others_wait=others_wait, keep=keep, starts=starts
+            )
         call.patient = True
         if self.session.replicas is not None:
             require_replicas(call, hold, self.session.replicas)
         return call
 
-    def starts(self, hold: Hold, *, more: bool) -> bool:
+    def starts(self, hold: Hold, *, others_wait: bool) -> bool:
         """Return whether the client is to stand in the server's queue in the name of *hold*.
 
         Then a release may make *hold* the holder, which starts without asking.
         """
-        del hold, more
+        del hold, others_wait
         return False
 
     @staticmethod
@@ -738,7 +740,7 @@ class LockBase(KnownLock):
         self._session.events.begin_wait(self, hold, sent_at)
         place = self._session.waiters.places.get(self.queue)
         if place is not None and isinstance(outcome, float):
-            place.left = outcome
+            place.remaining = outcome
         try:
             try:
                 if outcome is None or (isinstance(outcome, float) and hold.state is PENDING):

@@ -48,7 +48,7 @@ class SpinLock(Lock):
         while (now := session.clock()) < deadline:
             pause = next(pauses, pause)
             yield from Wait(None, min(deadline, now + pause))
-            left = yield from self._try(hold, deadline)
-            if left is None:
+            remaining = yield from self._try(hold, deadline)
+            if remaining is None:
                 return True
         return False

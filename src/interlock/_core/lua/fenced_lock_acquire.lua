@@ -13,7 +13,7 @@
 --                   counter that went back goes on from there
 -- ARGV[5]  unit     integer >= 0, tokens are larger than the node's epoch times this; 0: no cluster
 -- ARGV[6]  client   string, the client id: it waits in the queue; may be left out
--- ARGV[7]  more     1: others of the client wait, so it stays in the queue; may be left out
+-- ARGV[7]  others_wait  1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[8]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  {1, token, source} when held, where source tells what the token follows: 'epoch',
@@ -26,7 +26,7 @@
 local lock, counter, queue = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, depth = ARGV[1], ARGV[2], ARGV[3]
 local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
-local client, more, keep = ARGV[6], ARGV[7], ARGV[8]
+local client, others_wait, keep = ARGV[6], ARGV[7], ARGV[8]
 
 -- include: stand_in_queue
 
@@ -85,7 +85,7 @@ if free or redis.call('pttl', lock) < tonumber(lease) then
 end
 if client then
   redis.pcall('zrem', queue, client)
-  if more == '1' then
+  if others_wait == '1' then
     stand_in_queue(client)
   end
 end

@@ -9,7 +9,7 @@
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  client   string, the client id: it waits in the queue; may be left out
--- ARGV[5]  more     1: others of the client wait, so it stays in the queue; may be left out
+-- ARGV[5]  others_wait  1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[6]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 -- ARGV[7]  starts   1: the client waits in the name of *holder*, which a release may make the next
 --                   holder; may be left out
@@ -20,7 +20,7 @@
 -- Source   RLock.tryLock, Redisson 4.7.0
 -- Wire     the hash and its TTL; this code is our own
 local lock, queue, lease, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
-local client, more, keep, starts = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local client, others_wait, keep, starts = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
 local free = depth == '1' and redis.call('exists', lock) == 0
 if free and not client then
@@ -68,7 +68,7 @@ if free or redis.call('pttl', lock) < tonumber(lease) then
 end
 if client then
   redis.pcall('zrem', queue, client, holder)
-  if more == '1' then
+  if others_wait == '1' then
     stand_in_queue(client)
   end
 end

@@ -21,7 +21,7 @@
 -- ARGV[4]     writer   string, the field of the same owner's write hold; empty when it has none
 -- ARGV[5]     told     string, the readers whose entries are given; see readers
 -- ARGV[6]     client   string, the client id: it waits in the queue; may be left out
--- ARGV[7]     more     1: others of the client wait, so it stays in the queue; may be left out
+-- ARGV[7]     others_wait  1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[8]     keep     integer > 0, milliseconds that the queue is kept; may be left out
 -- ARGV[9]     channel  string, where waiters listen; may be left out
 --
@@ -34,7 +34,7 @@
 local lock, entry, queue, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
 local lease, holder, depth = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local writer, told = ARGV[4], ARGV[5]
-local client, more, keep, channel = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local client, others_wait, keep, channel = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local NOW_AND_THEN = 16
 
 -- include: stand_in_queue
@@ -89,7 +89,7 @@ end
 -- An owner that writes did not wait here: the client's place belongs to other waiters.
 if client and mode ~= 'write' then
   redis.pcall('zrem', queue, client)
-  if more == '1' then
+  if others_wait == '1' then
     stand_in_queue(client)
   end
   if claimed then

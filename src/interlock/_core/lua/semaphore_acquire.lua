@@ -9,7 +9,7 @@
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[3]  client     string, "<client id>" or "<client id>:<permits>"; may be left out
 -- ARGV[4]  channel    string, where waiters listen; may be left out
--- ARGV[5]  more       1: others of the client wait, so it stays in the queue; may be left out
+-- ARGV[5]  others_wait  1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  1 when taken, 2 when taken without a place while others stand in the queue; 0 when too
@@ -19,7 +19,7 @@
 --          channels, are ours alone; this code is our own
 local semaphore, request, spent, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local permits, ttl, client, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local more, keep = ARGV[5], ARGV[6]
+local others_wait, keep = ARGV[5], ARGV[6]
 
 local taken = redis.call('get', request)
 if taken then
@@ -69,10 +69,10 @@ if enough then
   if queued then
     redis.pcall('zrem', queue, client)
   end
-  if more == '1' then
+  if others_wait == '1' then
     stand_in_queue(client)
   end
-  if free > wanted and (queued or more == '1') then
+  if free > wanted and (queued or others_wait == '1') then
     serve(free - wanted)
   end
 else

@@ -14,7 +14,7 @@
 -- ARGV[3]     depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]     told     string, the readers whose entries are given; see readers
 -- ARGV[5]     client   string, the client id: it waits in the queue; may be left out
--- ARGV[6]     more     1: others of the client wait, so it stays in the queue; may be left out
+-- ARGV[6]     others_wait  1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[7]     keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-1: never ends, -2:
@@ -23,7 +23,7 @@
 -- Wire     the hash and its TTL; this code is our own
 local lock, queue, entry, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
 local lease, holder, depth, told = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local client, more, keep = ARGV[5], ARGV[6], ARGV[7]
+local client, others_wait, keep = ARGV[5], ARGV[6], ARGV[7]
 
 local free = depth == 1 and redis.call('exists', lock) == 0
 if free and not client then
@@ -76,7 +76,7 @@ if free or redis.call('pttl', lock) < lease then
 end
 if client then
   redis.pcall('zrem', queue, client)
-  if more == '1' then
+  if others_wait == '1' then
     stand_in_queue(client)
   end
 end

@@ -137,9 +137,9 @@ class Condition(LeasedWaiters):
         """
         session = self.session
         call = scripts.condition_look(self._place(), waiter.holder, self._kept, deadline=deadline)
-        left = yield from session.persist(call)
-        if left is None or left > 0:
-            return left
+        remaining = yield from session.persist(call)
+        if remaining is None or remaining > 0:
+            return remaining
         # A waiter's lease has ended. If it was notified, the next one gets the notification.
         request = self._calls.begin()
         _ = yield from self._calls.send(request, self._notify_script(request, 0))

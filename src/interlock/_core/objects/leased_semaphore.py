@@ -415,19 +415,21 @@ class LeasedSemaphore:
         """Ask as `_ask` does, with the number set before, and again if it was missing."""
         if self.unset:
             _ = yield from self.set_up(deadline)
-        left = yield from self._ask(permit, deadline)
-        return (yield from self._look_for_loss(permit, deadline, left))
+        remaining = yield from self._ask(permit, deadline)
+        return (yield from self._look_for_loss(permit, deadline, remaining))
 
     def _look_for_loss(
-        self, permit: Permit, deadline: float, left: float | None
+        self, permit: Permit, deadline: float, remaining: float | None
     ) -> Op[float | None]:
-        """Set the number of permits if it was missing, and ask again; *left* as `_ask` returns it.
+        """Set the number of permits if it was missing, and ask again.
+
+        *remaining* is what `_ask` returned.
 
         Without a number, tell that it is missing.
         """
         # A refusal that names no end of a lease: nobody holds a permit.
-        if left is None or left < NEVER or self._limits is None:
-            return left
+        if remaining is None or remaining < NEVER or self._limits is None:
+            return remaining
         if self._permits is not None:
             if (yield from self.set_up(deadline)):
                 return (yield from self._ask(permit, deadline))
@@ -437,7 +439,7 @@ class LeasedSemaphore:
             and not (yield from self._total(deadline))
         ):
             self._limits.missing(self.kind, self.name)
-        return left
+        return remaining
 
     def _ask(self, permit: Permit, deadline: float) -> Op[float | None]:
         """Ask the server once; return the seconds until the next look, None if *permit* is held."""
@@ -482,8 +484,8 @@ class LeasedSemaphore:
             outcome = yield from session.again(first, outcome, permit)
             if self.accept(permit, sent_at, outcome):
                 return True
-        left = yield from self._refused(permit, outcome)
-        if (yield from self._look_for_loss(permit, deadline, left)) is None:
+        remaining = yield from self._refused(permit, outcome)
+        if (yield from self._look_for_loss(permit, deadline, remaining)) is None:
             return True
         return (
             yield from wait_in_queue(session, channel, deadline, None, self._try, permit, deadline)

@@ -58,11 +58,18 @@ class LimitedSemaphore(LeasedSemaphore):
         return self._set_limit(deadline, lost=False)
 
     def _look_for_loss(
-        self, permit: Permit, deadline: float, left: float | None
+        self, permit: Permit, deadline: float, remaining: float | None
     ) -> Op[float | None]:
-        """Set the number if the server has lost it, and ask again; *left* as `_ask` returns it."""
-        if left is None or left < NEVER or not (yield from self._set_limit(deadline, lost=True)):
-            return left
+        """Set the number if the server has lost it, and ask again.
+
+        *remaining* is what `_ask` returned.
+        """
+        if (
+            remaining is None
+            or remaining < NEVER
+            or not (yield from self._set_limit(deadline, lost=True))
+        ):
+            return remaining
         return (yield from self._ask(permit, deadline))
 
     def _set_limit(self, deadline: float, *, lost: bool) -> Op[bool]:

@@ -405,14 +405,14 @@ class Semaphore:
         if first is None:
             if self.unset:
                 _ = yield from self.set_up(deadline)
-            left = yield from self._ask(part, request, permits, deadline, waits=waits)
+            remaining = yield from self._ask(part, request, permits, deadline, waits=waits)
         elif failure is None:
-            left = NEVER
+            remaining = NEVER
         else:
             taken = yield from self._requests.send(request, first, failure)
-            left = self._answered(permits, taken, waits=waits)
-        if left is None or self._limits is None:
-            return left
+            remaining = self._answered(permits, taken, waits=waits)
+        if remaining is None or self._limits is None:
+            return remaining
         if self._permits is not None:
             if (yield from self._is_missing(deadline)) and (yield from self.set_up(deadline)):
                 return (yield from self._ask(part, request, permits, deadline, waits=waits))
@@ -423,7 +423,7 @@ class Semaphore:
             and (yield from self._is_missing(deadline))
         ):
             self._limits.missing(self.kind, self.name)
-        return left
+        return remaining
 
     def _is_missing(self, deadline: float) -> Op[bool]:
         """Return whether there is no such semaphore; one round trip."""
@@ -450,13 +450,13 @@ class Semaphore:
             call = self._acquire_script(request, permits, deadline)
         else:
             # If others wait here, the client stays in the queue after this one gets its permits.
-            more = not session.waiters.alone(part)
-            place.stand(more)
-            place.left = NEVER
+            others_wait = not session.waiters.alone(part)
+            place.stand(others_wait)
+            place.remaining = NEVER
             call = self._standing_script(request, permits, deadline, place)
         taken = yield from self._requests.send(request, call)
         if taken and place is not None and call.queued:
-            place.taken = place.more
+            place.taken = place.others_wait
         return self._answered(permits, taken, waits=waits)
 
     def _answered(self, permits: int, taken: int, *, waits: bool) -> float | None:
@@ -540,10 +540,10 @@ class Semaphore:
         session, part = self._session, self._part(permits)
         if first is not None or may_overtake(session, part, deadline):
             waits = session.clock() < deadline
-            left = yield from self._try(
+            remaining = yield from self._try(
                 *(part, request, permits, deadline), waits=waits, first=first, failure=failure
             )
-            if left is None:
+            if remaining is None:
                 self._tell_waiter(permits)
                 return True
         if session.queues_for(self.key) and session.clock() < deadline:
@@ -564,7 +564,9 @@ class Semaphore:
         )
         call.patient = True
         keep = QUEUE_KEPT * session.options.poll_cap
-        scripts.stand_in_queue(call, place.client, self.channel, more=place.more, keep=keep)
+        scripts.stand_in_queue(
+            call, place.client, self.channel, others_wait=place.others_wait, keep=keep
+        )
         self._confirm(call)
         return call
 

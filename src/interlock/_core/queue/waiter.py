@@ -16,30 +16,30 @@ class Stand(Enum):
     FRONT = "front"
     ASKING = "asking"
     OFFERED = "offered"
-    GONE = "gone"
+    DEPARTED = "departed"
 
 
 TRANSITIONS: Final = {
     # from, what is done        to
-    (Stand.BEHIND, "leave"): {Stand.FRONT, Stand.GONE},
-    (Stand.BEHIND, "give_up"): {Stand.FRONT, Stand.GONE},
+    (Stand.BEHIND, "leave"): {Stand.FRONT, Stand.DEPARTED},
+    (Stand.BEHIND, "give_up"): {Stand.FRONT, Stand.DEPARTED},
     (Stand.BEHIND, "begin_asking"): {Stand.ASKING},
     (Stand.FRONT, "begin_asking"): {Stand.ASKING},
     (Stand.FRONT, "offer"): {Stand.OFFERED},
-    (Stand.FRONT, "leave"): {Stand.GONE},
-    (Stand.FRONT, "give_up"): {Stand.GONE},
+    (Stand.FRONT, "leave"): {Stand.DEPARTED},
+    (Stand.FRONT, "give_up"): {Stand.DEPARTED},
     (Stand.ASKING, "asked"): {Stand.FRONT, Stand.BEHIND},
-    (Stand.ASKING, "leave"): {Stand.GONE},
-    (Stand.ASKING, "give_up"): {Stand.GONE},
+    (Stand.ASKING, "leave"): {Stand.DEPARTED},
+    (Stand.ASKING, "give_up"): {Stand.DEPARTED},
     (Stand.OFFERED, "begin_asking"): {Stand.ASKING},
-    (Stand.OFFERED, "conclude"): {Stand.FRONT, Stand.GONE},
-    (Stand.OFFERED, "leave"): {Stand.GONE},
-    (Stand.OFFERED, "give_up"): {Stand.GONE},
+    (Stand.OFFERED, "conclude"): {Stand.FRONT, Stand.DEPARTED},
+    (Stand.OFFERED, "leave"): {Stand.DEPARTED},
+    (Stand.OFFERED, "give_up"): {Stand.DEPARTED},
 }
 """Every change of a waiter: before, the method of `Waiters` (or the reply, "asked"), and after.
 
 The method may be called for another waiter: the next one is the front when the front leaves. A
-waiter that is gone stays so.
+waiter that has departed stays so.
 """
 
 
@@ -73,42 +73,42 @@ class Waiter:
         channel: the channel, or a section of it, that the queue belongs to.
         wakeup: wakes the thread or task that waits; any thread may call it.
         front: True while it is this waiter's turn to ask the server.
-        asking: True if something happened that makes asking worthwhile.
-        taken_for: set by an operation that got what all wait for: seconds for which nobody else
-            can have it; None if others may have it at once.
-        inherited: seconds until the next look, from the ``taken_for`` of the waiter before it, or
-            from a message.
+        should_ask: True if something happened that makes asking worthwhile.
+        successor_look: set by an operation that got what all wait for: seconds until the next
+            waiter looks, because nobody else can have it before; None if others may at once.
+        next_look: seconds until its own next look, from the ``successor_look`` of the waiter before
+            it, or from a message.
         claim: the server's time of a message that this waiter is the holder now, or None.
         candidate: the hold that may be given to this waiter, or None.
         busy: True while it asks the server itself.
         offered: True while a release gives the lock to it.
         offered_until: when it asks even though the lock is offered to it.
-        gone: True when it no longer waits.
+        departed: True when it no longer waits.
         shares: True if others may have the same at the same time, as readers do.
     """
 
     __slots__ = (
-        "asking", "busy", "candidate", "channel", "claim", "front", "gone", "inherited", "offered",
-        "offered_until", "shares", "taken_for", "wakeup",
+        "busy", "candidate", "channel", "claim", "departed", "front", "next_look", "offered",
+        "offered_until", "shares", "should_ask", "successor_look", "wakeup",
     )  # fmt: skip
 
     def __init__(self, channel: str, wakeup: Callable[[], None]) -> None:
         self.channel = channel
         self.wakeup = wakeup
         self.front = False
-        self.asking = False
-        self.taken_for: float | None = None
-        self.inherited: float | None = None
+        self.should_ask = False
+        self.successor_look: float | None = None
+        self.next_look: float | None = None
         self.claim: int | None = None
         self.candidate: Candidate | None = None
-        self.busy = self.offered = self.gone = self.shares = False
+        self.busy = self.offered = self.departed = self.shares = False
         self.offered_until = 0.0
 
     @property
     def stand(self) -> Stand:
         """Return what it does."""
-        if self.gone:
-            return Stand.GONE
+        if self.departed:
+            return Stand.DEPARTED
         if self.offered:
             return Stand.OFFERED
         if self.busy:
@@ -116,9 +116,9 @@ class Waiter:
         return Stand.FRONT if self.front else Stand.BEHIND
 
     def take(self) -> bool:
-        """Return whether to ask the server now; reset `asking`."""
-        asking, self.asking = self.asking, False
-        return asking and self.front
+        """Return whether to ask the server now; reset `should_ask`."""
+        should_ask, self.should_ask = self.should_ask, False
+        return should_ask and self.front
 
     def take_claim(self) -> int | None:
         """Return the claim of a message, and forget it."""
@@ -128,5 +128,5 @@ class Waiter:
     def wake(self, *, ask: bool = True) -> None:
         """Wake the waiter, to ask the server or only to check its state."""
         if ask:
-            self.asking = True
+            self.should_ask = True
         self.wakeup()

@@ -6,8 +6,8 @@ vain. So they stand in a queue, and only the one in front asks.
 
 Rules:
 
-* A wake-up sets the flag ``asking`` of the front waiter. The flag stays set until the waiter takes
-  it. So a message that comes while the front waiter asks makes that waiter ask again.
+* A wake-up sets the flag ``should_ask`` of the front waiter. The flag stays set until the waiter
+  takes it. So a message that comes while the front waiter asks makes that waiter ask again.
 * A waiter that leaves from the front passes the front on. The next waiter is woken, and makes the
   timed looks from now on. It asks at once, unless the one before left as the holder: then the lock
   is known to be taken.
@@ -48,7 +48,7 @@ LONGEST_OFFER = 0.15
 """Seconds after which a waiter with an offer asks the server itself, if nothing else comes."""
 
 SHARED = 0.0
-"""The `Waiter.taken_for` of a waiter that took some permits: others may succeed at once.
+"""The `Waiter.successor_look` of a waiter that took some permits: others may succeed at once.
 
 If the client has a place in the server's queue, the server wakes the next waiter. Else the next
 waiter asks at once, as with None.
@@ -158,36 +158,38 @@ class Place:
         client: its name in the queue, which begins with the client's id.
         queue: the key of the queue.
         taken: whether the client may stand in the queue.
-        more: whether the newest request asked to stay there after it is granted.
-        left: seconds that were left of the holder's lease when the client was refused last.
+        others_wait: whether the newest request asked to stay there after it is granted.
+        remaining: seconds that remained of the holder's lease when the client was refused last.
         woken: whether a wake-up came while nobody waited here.
         claim: the number and the time of a message that came then, since the newest request.
         holder: the holder id in whose name the client stood there last; empty if in its own.
         bare: whether it may stand there in its own name.
     """
 
-    __slots__ = ("bare", "claim", "client", "holder", "left", "more", "queue", "taken", "woken")
+    __slots__ = (
+        "bare", "claim", "client", "holder", "others_wait", "queue", "remaining", "taken", "woken",
+    )  # fmt: skip
 
     def __init__(self, channel: str, client: str) -> None:
         self.client = client
         self.queue = names.waiting_queue(channel)
-        self.taken = self.more = self.woken = self.bare = False
-        self.left = 0.0
+        self.taken = self.others_wait = self.woken = self.bare = False
+        self.remaining = 0.0
         self.holder = ""
         self.claim: tuple[str, int] | None = None
 
-    def stand(self, more: bool, holder: str = "") -> None:
-        """Note a request that puts the client into the queue, to stay if *more* of it wait.
+    def stand(self, others_wait: bool, holder: str = "") -> None:
+        """Note a request that puts the client into the queue, to stay if *others_wait*.
 
         If *holder* is given, the client stands there in its name.
         """
-        self.taken, self.woken, self.more, self.holder = True, False, more, holder
+        self.taken, self.woken, self.others_wait, self.holder = True, False, others_wait, holder
         self.claim = None
         self.bare = self.bare or not holder
 
     def granted(self) -> None:
         """Note that the newest request was granted."""
-        self.taken = self.bare = self.more
+        self.taken = self.bare = self.others_wait
         self.holder = ""
 
     def left_for(self, holder: str) -> None:
@@ -258,7 +260,7 @@ class Waiters:
     def leave(self, waiter: Waiter) -> None:
         """Leave the queue, and pass the front on; doing it twice changes nothing."""
         with self._mutex:
-            waiter.gone = True
+            waiter.departed = True
             queue = self.queues.get(waiter.channel)
             if queue is None or waiter not in queue:
                 return
@@ -277,11 +279,11 @@ class Waiters:
             else:
                 successor = next(other for other in queue if other is not waiter)
                 successor.front = True
-                taken_for = waiter.taken_for
-                if taken_for == SHARED:
-                    taken_for = None if place is None else NEVER  # the server wakes it
-                successor.inherited = taken_for
-                successor.wake(ask=taken_for is None or waiter.asking or missing)
+                successor_look = waiter.successor_look
+                if successor_look == SHARED:
+                    successor_look = None if place is None else NEVER  # the server wakes it
+                successor.next_look = successor_look
+                successor.wake(ask=successor_look is None or waiter.should_ask or missing)
             _ = queue.pop(waiter, None)
 
     def mend(self, waiter: Waiter) -> None:
@@ -291,7 +293,7 @@ class Waiters:
         meanwhile, the step may have lost the waiter.
         """
         with self._mutex:
-            if waiter.gone or waiter.front:
+            if waiter.departed or waiter.front:
                 return
             queue = self.queues.get(waiter.channel)
             if queue is None:
@@ -328,8 +330,8 @@ class Waiters:
         operation may go on for long, so those behind it must not wait for its end.
         """
         with self._mutex:
-            given = waiter.gone
-            waiter.gone = True
+            given = waiter.departed
+            waiter.departed = True
         if waiter.channel not in self.places:
             self.leave(waiter)
         return given
@@ -353,7 +355,7 @@ class Waiters:
                 hold is None
                 or waiter.busy
                 or waiter.offered
-                or waiter.gone
+                or waiter.departed
                 or type(hold.core) is not kind
             ):
                 policy.end()
@@ -376,13 +378,13 @@ class Waiters:
         """
         with self._mutex:
             offered, waiter.offered = waiter.offered, False
-            left = offered and waiter.gone
+            departed = offered and waiter.departed
             try:
-                if offered and accept is not None and not left and accept():
-                    waiter.gone = True
+                if offered and accept is not None and not departed and accept():
+                    waiter.departed = True
             finally:
                 waiter.wake()
-            return left
+            return departed
 
     def freed(self, channel: str, ours: bool) -> None:
         """Wake the front of *channel* after a release, or after a grant that gave up the place.
@@ -398,7 +400,7 @@ class Waiters:
             front = next(iter(queue))
             if not ours:
                 # In case the client is not in the server's queue after all, it asks soon.
-                front.inherited = COURTESY
+                front.next_look = COURTESY
             front.wake(ask=ours)
 
     def notify(self, channel: str, payload: bytes | None = None) -> None:
@@ -448,7 +450,7 @@ class Waiters:
                     self._made_holder(queue, claim)
                     continue
                 if patience:
-                    front.inherited = patience
+                    front.next_look = patience
                 front.wake(ask=not patience)
 
     @staticmethod
@@ -551,7 +553,7 @@ class Waiters:
             if place is None or not (place.taken or own):
                 return None
             if not own and any(
-                not waiter.gone and waiter is not but for waiter in self.queues.get(channel, ())
+                not waiter.departed and waiter is not but for waiter in self.queues.get(channel, ())
             ):
                 return None
             vacated = Place(channel, place.client)
@@ -602,7 +604,7 @@ class Waiters:
         """End the wait of all waiters in the queue of *channel*: each got what it waits for."""
         with self._mutex:
             for waiter in self.queues.get(channel, ()):
-                waiter.gone = True
+                waiter.departed = True
                 waiter.wake(ask=False)
 
     def wake_all(self) -> None:
@@ -623,7 +625,7 @@ class Waiters:
         subscription, place = self._queue_subscriptions.get(whole), self.places.get(waiter.channel)
         heard = subscription is not None and subscription.heard
         # A confirmed subscription makes the waiter ask. Without a new one, it may ask at once.
-        asking = place is None or place.woken or not place.taken
+        should_ask = place is None or place.woken or not place.taken
         if subscription is not None and place is None and subscription.counted:
             if heard:
                 self._subscriptions.unsubscribe(whole)
@@ -634,11 +636,11 @@ class Waiters:
             # Once more if there is no connection: there may have been no thread to open one.
             if not heard or not self.hearing:
                 self._subscriptions.subscribe(whole)
-            waiter.asking = heard and asking
+            waiter.should_ask = heard and should_ask
         else:
             if waiter.channel not in parts:
                 parts.append(waiter.channel)
-            waiter.asking = asking
+            waiter.should_ask = should_ask
             if subscription is not None and not heard:
                 # The waiters before it needed no subscription.
                 self._subscriptions.subscribe(whole)

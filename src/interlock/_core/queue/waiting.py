@@ -36,7 +36,7 @@ def wait_for(
     session: Session,
     channel: str,
     deadline: float,
-    taken_for: float | None,
+    successor_look: float | None,
     attempt: Callable[[Unpack[A]], Op[float | None]],
     *args: *A,
 ) -> Op[bool]:
@@ -46,8 +46,9 @@ def wait_for(
         session: the client's state.
         channel: its messages tell when to try again.
         deadline: on the session's clock; one that has passed means one try.
-        taken_for: after a success, the seconds for which nobody else can succeed (a lock's lease).
-            None if others may succeed at once; `SHARED` if the server then wakes the next one.
+        successor_look: after a success, the seconds after which the next waiter looks: nobody else
+            can succeed before (a lock's lease). None if others may succeed at once; `SHARED` if the
+            server then wakes the next one.
         attempt: returns None for success, else the seconds after which to try again without a
             message.
         *args: for *attempt*.
@@ -60,10 +61,10 @@ def wait_for(
         of *channel* in this client.
     """
     if may_overtake(session, channel, deadline):
-        left = yield from attempt(*args)
-        if left is None:
+        remaining = yield from attempt(*args)
+        if remaining is None:
             return True
-    return (yield from wait_in_queue(session, channel, deadline, taken_for, attempt, *args))
+    return (yield from wait_in_queue(session, channel, deadline, successor_look, attempt, *args))
 
 
 def may_overtake(session: Session, channel: str, deadline: float) -> bool:
@@ -78,7 +79,7 @@ def wait_in_queue(
     session: Session,
     channel: str,
     deadline: float,
-    taken_for: float | None,
+    successor_look: float | None,
     attempt: Callable[[Unpack[A]], Op[float | None]],
     *args: *A,
     candidate: Hold | None = None,
@@ -92,7 +93,7 @@ def wait_in_queue(
         session: as for `wait_for`.
         channel: as for `wait_for`.
         deadline: as for `wait_for`.
-        taken_for: as for `wait_for`.
+        successor_look: as for `wait_for`.
         attempt: as for `wait_for`; None without asking if *candidate* was given the lock.
         *args: as for `wait_for`.
         candidate: the hold that a release may hand the lock over to.
@@ -109,22 +110,22 @@ def wait_in_queue(
         look_at = session.clock() + _first_look(session, channel)
         while True:
             claim = waiter.take_claim() if start else None
-            if waiter.gone or (start and claim and (yield from start(claim))):
+            if waiter.departed or (start and claim and (yield from start(claim))):
                 # It was given what it waits for. The next one need not look.
-                waiter.asking = False
-                waiter.taken_for = taken_for
+                waiter.should_ask = False
+                waiter.successor_look = successor_look
                 return True
             if session.deadlocked:
                 session.raise_deadlock(args)
             look_at = _next_look(waiter, session, interval, look_at)
             if (waiter.front and (waiter.take() or session.clock() >= look_at)) or claim:
                 if session.waiters.begin_asking(waiter, session.clock()):
-                    left = yield from attempt(*args)
+                    remaining = yield from attempt(*args)
                     waiter.busy = False
-                    if left is None:
-                        waiter.taken_for = taken_for
+                    if remaining is None:
+                        waiter.successor_look = successor_look
                         return True
-                    look_at = session.clock() + min(left + EXPIRY_MARGIN, interval())
+                    look_at = session.clock() + min(remaining + EXPIRY_MARGIN, interval())
                 else:
                     # The lock is being handed over to it. The outcome should be told earlier.
                     look_at = waiter.offered_until
@@ -172,9 +173,9 @@ def _next_look(
     waiter: Waiter, session: Session, interval: Callable[[], float], look_at: float
 ) -> float:
     """Return when the front waiter looks next: at *look_at*, or when it was told to."""
-    if waiter.front and waiter.inherited is not None:
-        look_at = session.clock() + min(waiter.inherited, interval())
-        waiter.inherited = None
+    if waiter.front and waiter.next_look is not None:
+        look_at = session.clock() + min(waiter.next_look, interval())
+        waiter.next_look = None
     return look_at
 
 
@@ -183,4 +184,4 @@ def _first_look(session: Session, channel: str) -> float:
     place = session.waiters.places.get(channel)
     if place is None or not place.taken or not session.waiters.hearing:
         return FIRST_LOOK
-    return min(place.left + EXPIRY_MARGIN, session.poll_interval())
+    return min(place.remaining + EXPIRY_MARGIN, session.poll_interval())

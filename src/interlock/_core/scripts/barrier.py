@@ -57,8 +57,8 @@ def _arrival(reply: object) -> Arrival:
 
 def _stand(reply: object) -> float | bool:
     match many(reply):
-        case [0, left]:
-            return seconds(left)
+        case [0, remaining]:
+            return seconds(remaining)
         case [1]:
             return True
         case [2]:

@@ -51,9 +51,8 @@ _NOBODY = -2
 
 
 def _look(reply: object) -> Look:
-    left, candidates = pair(reply)
-    remaining = None if left == _NOBODY else seconds(left)
-    return Look(remaining, number(candidates))
+    remaining, candidates = pair(reply)
+    return Look(None if remaining == _NOBODY else seconds(remaining), number(candidates))
 
 
 def _whole(reply: object) -> int:
@@ -67,11 +66,11 @@ def _leader(reply: object) -> Leader | None:
     if reply is None:
         return None
     match many(reply):
-        case [left, holder]:
-            return Leader(seconds(left), text(holder), None)
-        case [left, holder, token, candidate, host, pid, since]:
+        case [remaining, holder]:
+            return Leader(seconds(remaining), text(holder), None)
+        case [remaining, holder, token, candidate, host, pid, since]:
             details = (_whole(token), text(candidate), text(host), _whole(pid), _whole(since))
-            return Leader(seconds(left), text(holder), details)
+            return Leader(seconds(remaining), text(holder), details)
         case _:
             raise ReplyShapeError(f"expected a PTTL and a holder, got {reply!r}")
 

@@ -41,8 +41,8 @@ class Queued(float):
 def _grant_or_turn(reply: object) -> Grant | float:
     if reply is None:
         return GRANTED
-    left, queued = pair(reply)
-    return Queued(seconds(left)) if done(queued) else seconds(left)
+    remaining, queued = pair(reply)
+    return Queued(seconds(remaining)) if done(queued) else seconds(remaining)
 
 
 _FAIR_LOCK_ACQUIRE = load_variants("fair_lock_acquire", _grant_or_turn)

@@ -93,7 +93,7 @@ def stand_in_queue(
     client: str,
     queue: str,
     *,
-    more: bool,
+    others_wait: bool,
     keep: float,
     starts: bool = False,
 ) -> None:
@@ -103,12 +103,12 @@ def stand_in_queue(
         call: the acquire of a plain, fenced or read/write lock.
         client: the client's id.
         queue: the key of the queue.
-        more: whether others of the client wait, so that it stays there.
+        others_wait: whether others of the client wait, so that it stays there.
         keep: seconds for which the queue is kept.
         starts: whether the client waits in the name of the holder, which may start at once when a
             release makes it the next one. For the plain lock only.
     """
-    about: tuple[str | int, ...] = (client, int(more), milliseconds(keep))
+    about: tuple[str | int, ...] = (client, int(others_wait), milliseconds(keep))
     if starts:
         about = (*about, 1)
     call.keys = (*call.keys, queue)

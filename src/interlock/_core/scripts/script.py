@@ -161,11 +161,11 @@ def grant_or_left(reply: object) -> Grant | float:
         return GRANTED
     if isinstance(reply, int):
         return seconds(reply)
-    left, at = pair(reply)
+    remaining, at = pair(reply)
     told = text(at)
     if not (told.isascii() and told.isdigit()):
         raise ReplyShapeError(f"expected microseconds, got {at!r}")
-    refusal = Refusal(seconds(left))
+    refusal = Refusal(seconds(remaining))
     refusal.at = int(told[:19])  # Redis counts with 64 bits
     return refusal
 

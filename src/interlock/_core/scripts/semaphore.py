@@ -62,17 +62,19 @@ def semaphore_acquire(
     return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare=spare)
 
 
-def stand_in_queue(call: Eval[int], me: str, channel: str, *, more: bool, keep: float) -> None:
+def stand_in_queue(
+    call: Eval[int], me: str, channel: str, *, others_wait: bool, keep: float
+) -> None:
     """Make *call*, an acquire, put *me* into the queue until it has its permits.
 
     Args:
         call: the script.
         me: the client's id; a colon and the number of permits follow if it wants several.
         channel: where waiters listen.
-        more: whether others of the client want equally many, so that it stays there.
+        others_wait: whether others of the client want equally many, so that it stays there.
         keep: seconds for which the queue is kept.
     """
-    about = (me, channel, int(more), milliseconds(keep))
+    about = (me, channel, int(others_wait), milliseconds(keep))
     call.args = (*call.args, *about)
     call.queued = len(about)
 
