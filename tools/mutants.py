@@ -37,14 +37,14 @@ TARGETS = {
     ),
     "locks/lock.py": (
         "release_hold", "begin", "done", "finish", "_conclude", "conclude", "answered",
-        "accept_handover",
+        "accept_pass",
     ),
     "locks/read_write_lock.py": ("request", "may_overtake", "acquire_script", "_valid_hold"),
     "upkeep/idempotency.py": ("begin", "done", "rest", "_go_on", "_again", "failed", "go_on"),
 }  # fmt: skip
 """The functions of the hot path: acquire, re-enter, release, extend, semaphore, read/write."""
 TESTS = (
-    "test_lock_base.py", "test_releasing.py", "test_late_grants.py", "test_handing_over.py",
+    "test_lock_base.py", "test_releasing.py", "test_late_grants.py", "test_passing_locally.py",
     "test_holds.py", "test_repeating.py", "test_idempotency.py", "test_session.py",
     "test_mutations.py",
 )  # fmt: skip

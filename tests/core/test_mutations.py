@@ -355,13 +355,13 @@ MUTATIONS = [
     ),
     Mutation(
         "both-hold-what-is-handed-over",
-        "lock_hand_over",
+        "lock_transfer",
         Call("hdel", "redis.call('hexists', $1, $2)"),
         neighbours,
     ),
     Mutation(
         "hand-over-sets-no-lease",
-        "lock_hand_over",
+        "lock_transfer",
         Call("pexpire", "redis.call('persist', $1)"),
         neighbours,
     ),

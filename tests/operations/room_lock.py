@@ -52,7 +52,7 @@ class RoomLock(Lock):
     """A plain lock under a key of its own."""
 
     kind = "room lock"
-    hands_over = False
+    passes_locally = False
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)

@@ -66,7 +66,7 @@ TESTED_BY = {
     "_core/objects/semaphore.py": "semaphore/test_semaphore_core.py",
     "_core/locks/read_write_lock.py": "read_write/test_read_write_simulated.py",
     "_core/locks/spin_lock.py": "spin/test_spin_lock.py",
-    "_core/queue/policy.py": "core/test_handing_over.py",
+    "_core/queue/policy.py": "core/test_passing_locally.py",
     "_core/model/foreign_text.py": "security/test_foreign_text.py",
     "_core/model/no_hold.py": "lock/test_lock_holds.py",
     "_core/model/replication.py": "replicas/test_replicas.py",

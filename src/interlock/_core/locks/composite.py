@@ -650,7 +650,7 @@ class CompositeHold:
         try:
             self._hand_all(handle, alone)
         except BaseException:
-            # A Ctrl-C: hand over all members, or some would be kept without the others.
+            # A Ctrl-C: hand out all members, or some would be kept without the others.
             self._hand_all(handle, alone)
             raise
 

@@ -66,7 +66,7 @@ class FencedLock(Lock):
     """A plain lock whose holds have tokens."""
 
     kind = "fenced lock"
-    hands_over = may_start = False  # each hold draws a token
+    passes_locally = may_start = False  # each hold draws a token
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)

@@ -3,8 +3,8 @@
 RLock of Redisson. A hash has one field: the holder, with its depth. The TTL of the hash is the
 lease.
 
-The other kinds copy the shape of `Lock`: the scripts and names of one kind of lock. `HandOver`, the
-release to the first local waiter, is for this kind only.
+The other kinds copy the shape of `Lock`: the scripts and names of one kind of lock.
+`PassLocally`, the release to the first local waiter, is for this kind only.
 
 Source: RLock, Redisson 4.7.0.
 """
@@ -45,7 +45,7 @@ class Lock(LockBase):
 
     kind = "lock"
     renewal = staticmethod(scripts.lock_renew)
-    hands_over = True
+    passes_locally = True
     """Whether a release may make a waiter of the same client the next holder."""
     may_start = True
     """Whether a release may make a waiter of another client the next holder."""
@@ -95,22 +95,22 @@ class Lock(LockBase):
         """Go down by one depth in *hold*; at 0 the first local waiter may become the holder."""
         session = self.session
         waits = self.queue in session.waiters.queues
-        if waits and self.hands_over and session.may_hand_over and self.stands_in_queue:
-            return HandOver(self, hold)
+        if waits and self.passes_locally and session.may_pass_on and self.stands_in_queue:
+            return PassLocally(self, hold)
         return Release().of(session, hold)
 
-    def hand_over_script(self, hold: Hold, successor: Hold, place: Place | None) -> Eval[int]:
+    def pass_script(self, hold: Hold, successor: Hold, place: Place | None) -> Eval[int]:
         """Return the script that makes *successor* the holder instead of *hold*.
 
         If *place* is given, the client leaves that place in the server's queue.
         """
         leaving = () if place is None else (place.queue, place.client)
-        return scripts.lock_hand_over(
+        return scripts.lock_transfer(
             self.key, hold.holder, successor.holder, successor.lease, leaving=leaving
         )
 
-    def accept_handover(self, hold: Hold, sent_at: float) -> bool:
-        """Take *hold* as granted by a hand-over that was sent at *sent_at*.
+    def accept_pass(self, hold: Hold, sent_at: float) -> bool:
+        """Take *hold* as granted by `PassLocally`, which was sent at *sent_at*.
 
         Return whether it is held now.
         """
@@ -127,7 +127,7 @@ class Lock(LockBase):
             self._try,
             hold,
             deadline,
-            candidate=hold if self.hands_over else None,
+            candidate=hold if self.passes_locally else None,
             start=partial(self._start, hold) if self.may_start else None,
         )
 
@@ -140,7 +140,7 @@ class Lock(LockBase):
         return (
             self.may_start
             and (hold.placed or not others_wait)
-            and session.may_hand_over
+            and session.may_pass_on
             and hold.lease > 2 * CLAIM
             and len(session.holds) < MANY
         )
@@ -197,7 +197,7 @@ def _confirm(hold: Hold, sent_at: float, reply: object) -> None:
         hold.extend_validity(sent_at, hold.lease)
 
 
-class HandOver(Release):
+class PassLocally(Release):
     """A release of *hold*, a hold of *lock*, while others wait in this client.
 
     The first of them becomes the holder. Now and then the lock is freed for all instead.
@@ -228,13 +228,13 @@ class HandOver(Release):
         if waiter is None or not isinstance(successor, Hold):
             self._freeing = True
             return call
-        accept = partial(lock.accept_handover, successor, now)
+        accept = partial(lock.accept_pass, successor, now)
         offer = self._offer = _Offer(waiters, waiter, successor, accept)
         # If nobody else waits here, the client leaves the server's queue.
         place = waiters.vacate(
             lock.queue, but=waiter, holder=successor.holder, own=successor.step_out()
         )
-        call = self._call = lock.hand_over_script(self._hold, successor, place)
+        call = self._call = lock.pass_script(self._hold, successor, place)
         call.then = offer.answered
         return call
 

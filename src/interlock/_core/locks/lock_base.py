@@ -557,7 +557,7 @@ class LockBase(KnownLock):
             hold = session.holds.table[self.hold_key, owner.identity]
         except KeyError:
             return Refused(not_held(self.kind, self.name, owner.label))
-        # Some kinds of lock may hand over to a waiter. Without waiters this saves a call.
+        # Some kinds of lock may pass on to a waiter. Without waiters this saves a call.
         if self.queue in session.waiters.queues:
             return self.release_hold(hold)
         return Release().of(session, hold)
@@ -750,7 +750,7 @@ class LockBase(KnownLock):
                 outcome = None
                 taken = yield from op
                 if taken:
-                    # Usually no place is left. One is if others gave up during a hand-over.
+                    # Usually no place is left. One is if others gave up during a local pass.
                     yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
             except GeneratorExit:
                 raise
@@ -838,7 +838,7 @@ class LockBase(KnownLock):
         Return None if *hold* is held now, else how long another owner may keep the lock.
         """
         if hold.state is not PENDING and hold.depth > 0:
-            return None  # it was handed over
+            return None  # it was passed on
         session = self._session
         sent_at = session.clock()
         call = self._request(hold, deadline, sent_at)

@@ -189,7 +189,7 @@ def adopt(
                 f"{core.kind} {core.name!r} is held by the same owner", name=core.name
             )
         sent_at = session.clock()
-        call = scripts.lock_hand_over(core.key, holder, hold.holder, hold.lease)
+        call = scripts.lock_transfer(core.key, holder, hold.holder, hold.lease)
         done = yield from undoing(session.persist(call), _give_back, session, hold, holder)
         if done and Lock.accept(core, hold, sent_at, Grant(token)):
             return hold
@@ -313,6 +313,6 @@ def _finish_giving(
 
 def _give_back(session: Session, hold: Hold, holder: str, error: BaseException) -> Op[None]:
     """Give the lock back to *holder*, because *error* ended the adoption."""
-    call = scripts.lock_hand_over(hold.key, hold.holder, holder, hold.lease)
+    call = scripts.lock_transfer(hold.key, hold.holder, holder, hold.lease)
     renumber_owner(hold)  # that may be executed late, when the owner has adopted the lock again
     yield from session.clean_up_after(error, call, session.clock() + hold.lease)

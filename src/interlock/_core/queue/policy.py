@@ -19,7 +19,7 @@ LONGEST_RUN = 0.02
 """Seconds for which a lock may go from one waiter of a client to the next."""
 
 
-class HandOverPolicy:
+class PassPolicy:
     """Decides for one lock whether a release goes to the next waiter of the same client."""
 
     __slots__ = ("_began", "_turns")

@@ -18,7 +18,7 @@ Rules:
 * A release may offer the lock to the front waiter instead of freeing it (`offer`). During an offer
   the waiter does not ask, and it may leave. If it leaves before it gets the lock, `conclude` tells
   the release. If it gets the lock before it leaves, `give_up` tells the waiter.
-* Offers go on for as long as `HandOverPolicy` allows. Then the release goes to the first client in
+* Offers go on for as long as `PassPolicy` allows. Then the release goes to the first client in
   the server's queue.
 * A client that waits for a plain, fenced or write lock, or for permits, has a `Place` in the
   server's queue: one for each section. It also subscribes to a channel of its own, whose messages
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER
-from interlock._core.queue.policy import COURTESY, HandOverPolicy
+from interlock._core.queue.policy import COURTESY, PassPolicy
 from interlock._core.queue.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class Waiters:
         # The objects whose messages come on a wake channel: a lock and a read/write lock of one
         # name have the same.
         self._woken_by: dict[str, dict[str, None]] = {}
-        self._policies: dict[str, HandOverPolicy] = {}
+        self._policies: dict[str, PassPolicy] = {}
 
     def join(
         self, channel: str, alarm: Callable[[], None], noted: list[Waiter] | None = None
@@ -348,7 +348,7 @@ class Waiters:
             queue = self.queues.get(channel)
             if queue is None:
                 return None
-            policy = self._policies.setdefault(channel, HandOverPolicy())
+            policy = self._policies.setdefault(channel, PassPolicy())
             waiter = next(iter(queue))
             hold = waiter.candidate
             if (

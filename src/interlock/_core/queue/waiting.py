@@ -127,7 +127,7 @@ def wait_in_queue(
                         return True
                     look_at = session.clock() + min(remaining + EXPIRY_MARGIN, interval())
                 else:
-                    # The lock is being handed over to it. The outcome should be told earlier.
+                    # The lock is being passed to it. The outcome should be told earlier.
                     look_at = waiter.offered_until
             if session.clock() >= deadline:
                 return session.waiters.give_up(waiter)

@@ -71,7 +71,7 @@ def _depth(reply: object) -> int:
 
 _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
 _LOCK_RELEASE = load_variants("lock_release", released)
-_LOCK_HAND_OVER = load("lock_hand_over", released)
+_LOCK_TRANSFER = load("lock_transfer", released)
 _LOCK_RENEW = load("lock_renew", kept)
 _LOCK_GIVE = load("lock_give", released)
 _LOCK_SET_LEASE = load("lock_set_lease", done)
@@ -136,7 +136,7 @@ def lock_release(
     return Eval(_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
 
 
-def lock_hand_over(
+def lock_transfer(
     lock: str,
     holder: str,
     successor: str,
@@ -152,7 +152,7 @@ def lock_hand_over(
     keys = (lock, *leaving[:1])
     args: tuple[str | int, ...] = (holder, successor, milliseconds(lease), *leaving[1:])
     spare = bool(leaving)
-    return Eval(_LOCK_HAND_OVER, keys, args, deadline, spare=spare, queued=int(spare))
+    return Eval(_LOCK_TRANSFER, keys, args, deadline, spare=spare, queued=int(spare))
 
 
 def lock_renew(

@@ -143,7 +143,7 @@ class Session:
         return self.has_queues and not shares_channels(key)
 
     @property
-    def may_hand_over(self) -> bool:
+    def may_pass_on(self) -> bool:
         """Return whether a lock may go from one waiter of this client to the next.
 
         It may only if the server's queue gives other clients their turn. If replicas confirm

@@ -1,4 +1,4 @@
-"""A lock is handed over to the next waiter of the same client, and the others get their turns."""
+"""A lock is passed on to the next waiter of the same client, and the others get their turns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.lock import HandOver, Lock
+from interlock._core.locks.lock import Lock, PassLocally
 from interlock._core.model.effects import Cleanup, Eval, Wait
 from interlock._core.model.holds import Owner, State
 from interlock._core.queue.policy import COURTESY, LONGEST_RUN
@@ -88,7 +88,7 @@ def test_the_next_waiter_is_made_the_holder(queue: Callable[..., Queue]) -> None
     here.bench.waiters.places[CHANNEL].taken = True
     first, release = here.hold(0), here.release()
     assert first is not None
-    assert release.effect.script.name == "lock_hand_over"
+    assert release.effect.script.name == "lock_transfer"
     successor = here.waiter(1).candidate
     assert successor is not None
     assert release.effect.args == (first.holder, successor.holder, 30_000)
@@ -120,11 +120,11 @@ def test_an_inner_release_hands_nothing_over(bench: Bench, queue: Callable[..., 
 
 @pytest.mark.parametrize("waiting", [0, 1])
 def test_one_answer_completes_a_release(queue: Callable[..., Queue], waiting: int) -> None:
-    """A driver needs no generator for a release that hands over, or that finds nobody to."""
+    """A driver needs no generator for a release that passes the lock on, or that finds nobody to."""
     here = queue(waiting)
     hold = here.hold(0)
     assert hold is not None
-    step = HandOver(here.lock, hold)
+    step = PassLocally(here.lock, hold)
     assert step.begin() is not None
     assert step.done(1)
     assert step.over()
@@ -136,7 +136,7 @@ def test_a_ctrl_c_after_the_release_is_raised(queue: Callable[..., Queue], waiti
     here = queue(waiting)
     hold = here.hold(0)
     assert hold is not None
-    step = HandOver(here.lock, hold)
+    step = PassLocally(here.lock, hold)
     assert step.begin() is not None
     assert step.done(1)
     with pytest.raises(KeyboardInterrupt):
@@ -166,7 +166,7 @@ def test_an_answer_that_is_too_late_makes_the_waiter_ask(queue: Callable[..., Qu
 
 
 def test_who_has_left_is_not_made_the_holder(queue: Callable[..., Queue]) -> None:
-    """If a waiter gives up during its hand-over, it and the releaser both give the lock back."""
+    """If a waiter gives up while the lock is passed to it, both sides give the lock back."""
     here = queue(1)
     release = here.release()
     successor, number = here.waiter(1).candidate, here.owners[1].number
@@ -238,7 +238,7 @@ def test_who_had_left_before_it_was_told_is_cleaned_up_behind(queue: Callable[..
 
 
 def test_who_is_being_handed_it_does_not_ask(queue: Callable[..., Queue]) -> None:
-    """A waiter whose time to look has come keeps still while a hand-over is under way."""
+    """A waiter whose time to look has come keeps still while the lock is passed to it."""
     here = queue(1)
     release = here.release()
     here.bench.now += 0.12
@@ -250,7 +250,7 @@ def test_who_is_being_handed_it_does_not_ask(queue: Callable[..., Queue]) -> Non
 
 
 def test_an_offer_that_is_late_is_not_waited_for(queue: Callable[..., Queue]) -> None:
-    """A waiter that hears no more of a hand-over asks, and becomes the holder by that.
+    """A waiter that does not hear the outcome asks, and becomes the holder by that.
 
     The outcome of the offer then changes nothing.
     """
@@ -291,7 +291,7 @@ def test_a_holder_that_lost_it_hands_nothing_over(queue: Callable[..., Queue]) -
 
 
 def test_an_unknown_end_makes_the_waiter_ask(queue: Callable[..., Queue]) -> None:
-    """If the outcome of a hand-over cannot be learned, the waiter asks.
+    """If the outcome cannot be learned, the waiter asks.
 
     When it gives up, it still releases what it may be given late.
     """
@@ -317,7 +317,7 @@ def test_everybody_here_has_one_turn(queue: Callable[..., Queue]) -> None:
     number = 0
     for _ in range(3):
         release = here.release(number)
-        assert release.effect.script.name == "lock_hand_over"
+        assert release.effect.script.name == "lock_transfer"
         release.answer(1)
         number += 1
         here.go_on(number)
@@ -337,10 +337,10 @@ def test_turns_take_a_bounded_time(queue: Callable[..., Queue]) -> None:
 
 
 @pytest.mark.parametrize("why", ["another kind", "replicas", "silence"])
-def test_some_are_never_handed_over(
+def test_some_are_never_passed_on(
     why: str, make_bench: Callable[..., Bench], play: type[Play]
 ) -> None:
-    """A release frees the lock for all where nothing may be handed over.
+    """A release frees the lock for all where nothing may be passed on.
 
     The cases: each hold draws a token, replicas must have the grant, or nobody hears of a release.
     """
@@ -401,7 +401,7 @@ def test_a_message_is_not_lost_with_its_release(bench: Bench, queue: Callable[..
 def test_the_last_who_waits_takes_the_client_out_of_the_queue(
     bench: Bench, queue: Callable[..., Queue]
 ) -> None:
-    """Only a hand-over to the last waiter here gives up the client's place."""
+    """Only a pass to the last waiter here gives up the client's place."""
     here = queue(2)
     place = bench.waiters.places[CHANNEL]
     place.taken = True
@@ -435,10 +435,10 @@ def test_who_gives_up_last_leaves_the_servers_queue(
     assert leaving.answer(None).over
 
 
-def test_a_hand_over_needs_no_place(bench: Bench, queue: Callable[..., Queue]) -> None:
+def test_a_pass_needs_no_place(bench: Bench, queue: Callable[..., Queue]) -> None:
     """A client without a place hands a lock over to its own waiters, too."""
     here = queue(2)
     bench.waiters.refused()
     assert not bench.waiters.places
 
-    assert here.release(0).effect.script.name == "lock_hand_over"
+    assert here.release(0).effect.script.name == "lock_transfer"
