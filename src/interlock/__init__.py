@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         UpgradeError,
         WrongTypeError,
     )
-    from interlock.inspection.watching import Change
+    from interlock.inspection.lock_changes import Change
     from interlock.options import Options, best_effort, required
     from interlock.sync import (
         Barrier,
@@ -81,7 +81,7 @@ _HOMES = {
         "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError",
         "WrongTypeError",
     ),
-    "interlock.inspection.watching": ("Change",),
+    "interlock.inspection.lock_changes": ("Change",),
     "interlock.options": ("Options", "best_effort", "required"),
     "interlock.sync": (
         "Barrier", "Client", "Condition", "CountDownLatch", "Election", "Event", "Hold",

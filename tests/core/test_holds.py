@@ -50,7 +50,7 @@ def test_owner_numbers_are_never_used_twice() -> None:
 )
 def test_owner_is_gone_when_its_thread_or_task_is(gone: object, expected: bool) -> None:
     """An owner without anything to look at lives as long as somebody refers to it."""
-    assert Owner("it", gone).gone() is expected  # type: ignore[arg-type]
+    assert Owner("it", gone).ended() is expected  # type: ignore[arg-type]
 
 
 def test_hold_is_valid_for_less_than_its_lease_since_sending() -> None:

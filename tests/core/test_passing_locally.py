@@ -120,7 +120,7 @@ def test_an_inner_release_hands_nothing_over(bench: Bench, queue: Callable[..., 
 
 @pytest.mark.parametrize("waiting", [0, 1])
 def test_one_answer_completes_a_release(queue: Callable[..., Queue], waiting: int) -> None:
-    """A driver needs no generator for a release that passes the lock on, or that finds nobody to."""
+    """A driver needs no generator for a release that passes the lock on, or finds nobody."""
     here = queue(waiting)
     hold = here.hold(0)
     assert hold is not None

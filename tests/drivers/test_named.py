@@ -15,11 +15,11 @@ from interlock.errors import ConfigError
 class User(Owner):
     """A thread or task that ends when the test says so."""
 
-    ended = False
+    over = False
 
-    def gone(self) -> bool:
+    def ended(self) -> bool:
         """Return whether it has ended."""
-        return self.ended
+        return self.over
 
 
 class Stage:
@@ -51,10 +51,10 @@ def test_an_owner_lives_as_long_as_one_user() -> None:
     owner = stage.owners.get("word")
     stage.running = second
     stage.owners.get("word")
-    first.ended = True
-    assert not owner.gone()
-    second.ended = True
-    assert owner.gone()
+    first.over = True
+    assert not owner.ended()
+    second.over = True
+    assert owner.ended()
 
 
 def test_an_acquire_makes_a_user() -> None:
@@ -64,10 +64,10 @@ def test_an_acquire_makes_a_user() -> None:
     owner = stage.owners.get("word")
     stage.running = holder
     assert owner.reference() is owner
-    maker.ended = True
-    assert not owner.gone()
-    holder.ended = True
-    assert owner.gone()
+    maker.over = True
+    assert not owner.ended()
+    holder.over = True
+    assert owner.ended()
 
 
 def test_a_word_that_nobody_refers_to_is_forgotten() -> None:

@@ -85,7 +85,7 @@ TESTED_BY = {
     "_drivers/fan_out.py": "composite/test_composite_crowds.py",
     "_drivers/background/change_watchers.py": "election/test_election.py",
     "_drivers/background/aio_change_watchers.py": "election/test_election.py",
-    "inspection/watching.py": "operations/test_watch.py",
+    "inspection/lock_changes.py": "operations/test_watch.py",
     "asyncio/watch.py": "operations/test_watch.py",
     "_drivers/background/callbacks.py": "faults/test_fault_renewal.py",
     "_drivers/process/identity.py": "operations/test_cards.py",

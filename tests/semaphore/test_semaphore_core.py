@@ -122,7 +122,7 @@ def test_a_renewal_that_was_under_way_prolongs_nothing() -> None:
     assert not permit.valid(106)
     assert permit.lost(106)
     assert permit.renewal is None
-    assert not owner.gone()
+    assert not owner.ended()
 
 
 def _renewed_permit(bench: Bench) -> Permit:

@@ -154,7 +154,7 @@ class AnyNode:
         return (self._node or self._topology.any_owner()).login
 
     @property
-    def gone(self) -> bool:
+    def departed(self) -> bool:
         """Whether the node that was connected to last has left the cluster."""
         return self._node is not None and self._node not in self._topology.nodes
 

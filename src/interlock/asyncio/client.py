@@ -346,7 +346,7 @@ class Client:
             Three to five round trips for each look, on connections of its own; those of `describe`
             if something has changed.
         """
-        from interlock.inspection.watching import Watcher  # noqa: PLC0415 - seldom asked for
+        from interlock.inspection.lock_changes import Watcher  # noqa: PLC0415 - seldom asked for
 
         session = self._driver.session
         name, key = check_name(name), session.key(name)

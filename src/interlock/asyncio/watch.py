@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._drivers.protocol import AwaitedDriver
-    from interlock.inspection.watching import Change, Watcher
+    from interlock.inspection.lock_changes import Change, Watcher
 
 PATIENCE = 0.5
 """Seconds after which a sleeping observer looks whether it was closed."""

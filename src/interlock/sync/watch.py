@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._drivers.protocol import BlockingDriver
-    from interlock.inspection.watching import Change, Watcher
+    from interlock.inspection.lock_changes import Change, Watcher
 
 PATIENCE = 0.5
 """Seconds after which a sleeping observer looks whether it was closed."""

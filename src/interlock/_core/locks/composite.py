@@ -710,9 +710,9 @@ class CompositeHold:
         """Return whether it is known to be lost."""
         return self._too_few([hold.state is State.LOST for hold in self.members])
 
-    def _too_few(self, gone: Sequence[bool]) -> bool:
-        """Return whether too few members are left, because some are *gone*."""
-        return any(gone) and gone.count(False) < self.core.needed
+    def _too_few(self, lost: Sequence[bool]) -> bool:
+        """Return whether too few members are left, because some are *lost*."""
+        return any(lost) and lost.count(False) < self.core.needed
 
 
 class _Listener:

@@ -77,22 +77,22 @@ class Owner:
     """
 
     shared = False
-    __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number", "reference")
+    __slots__ = ("__weakref__", "_ended", "identity", "known_as", "label", "number", "reference")
 
-    def __init__(self, label: str, gone: Callable[[], bool] | None = None) -> None:
+    def __init__(self, label: str, ended: Callable[[], bool] | None = None) -> None:
         self.identity = self.number = next(_numbers)
         self.label = label
         self.known_as: tuple[str, int, str] | None = None
-        self._gone = gone
+        self._ended = ended
         self.reference: Callable[[], Owner | None] = weakref.ref(self)
 
     def renumber(self) -> None:
         """Draw another number for later holds."""
         self.number = next(_numbers)
 
-    def gone(self) -> bool:
+    def ended(self) -> bool:
         """Return whether the thread or task has ended."""
-        return self._gone is not None and self._gone()
+        return self._ended is not None and self._ended()
 
     def may_await(self, pending: Hold) -> bool:
         """Return whether the caller may wait until the acquire of *pending* ends.
@@ -289,7 +289,7 @@ class HoldUsers:
             if handle() is not None:
                 return False
         owner = self.owner()
-        return not self.owned or owner is None or owner.gone()
+        return not self.owned or owner is None or owner.ended()
 
     def listen(self, callback: Callable[[], object]) -> bool:
         """Tell *callback* of a loss.

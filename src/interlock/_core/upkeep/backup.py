@@ -122,8 +122,8 @@ class BackedWatchdog(Watchdog):
         times: tuple[float, float],
         result: Round,
     ) -> list[Hold]:
-        gone = super()._note(group, kept, lease, times, result)
+        lost = super()._note(group, kept, lease, times, result)
         for hold, is_kept in zip(group, kept, strict=True):
             if is_kept and hold.state is State.HELD:
                 self._backup.renewed(hold)
-        return gone
+        return lost

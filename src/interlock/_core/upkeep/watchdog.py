@@ -206,7 +206,7 @@ class Watchdog:
         """
         for start in range(0, len(due), self._batch):
             chunk = due[start : start + self._batch]
-            gone: list[Hold] = []
+            lost: list[Hold] = []
             # Read before the calls are made: a lease that is set meanwhile then counts.
             now = clock()
             calls = self._calls(chunk, now, result)
@@ -220,11 +220,11 @@ class Watchdog:
                     result.failures.append(reply)
                     continue
                 try:
-                    gone += self._note(group, reply, lease, (now, until), result)
+                    lost += self._note(group, reply, lease, (now, until), result)
                 except Exception as error:  # noqa: BLE001 - must not touch another renewal
                     result.failures.append(error)
-            if gone:
-                yield from self._ask_why(gone, until)
+            if lost:
+                yield from self._ask_why(lost, until)
 
     def _sort(self, now: float, result: Round) -> list[Hold]:
         """Note the holds that are over at *now*; return those to renew."""
@@ -281,18 +281,18 @@ class Watchdog:
                 result.failures.append(error)
         return calls
 
-    def _ask_why(self, gone: Sequence[Hold], until: float) -> Op[None]:
-        """Ask whether an operator left notes for the lost holds *gone*; then tell of the losses."""
-        asking = [hold for hold in gone if hold.core.session.options.card]
-        if asking:
+    def _ask_why(self, lost: Sequence[Hold], until: float) -> Op[None]:
+        """Ask whether an operator left notes for the holds *lost*; then tell of the losses."""
+        noted = [hold for hold in lost if hold.core.session.options.card]
+        if noted:
             # If this is interrupted, the losses are told at *until*.
             self._soonest = min(self._soonest, until)
-            calls = [forced_note_read(forced_note(hold.key, hold.holder)) for hold in asking]
+            calls = [forced_note_read(forced_note(hold.key, hold.holder)) for hold in noted]
             notes = yield from Batch(tuple(calls))
-            for hold, note in zip(asking, notes, strict=True):
+            for hold, note in zip(noted, notes, strict=True):
                 if note is None or isinstance(note, str | int):
                     hold.hear(note)
-        for hold in gone:
+        for hold in lost:
             self._tell(hold)
 
     def _tell(self, hold: Hold) -> None:
@@ -323,7 +323,7 @@ class Watchdog:
             result: counts the renewed holds.
         """
         sent_at, until = times
-        gone: list[Hold] = []
+        lost: list[Hold] = []
         for hold, is_kept in zip(group, kept, strict=True):
             if is_kept:
                 hold.extend_validity(sent_at, lease)
@@ -333,8 +333,8 @@ class Watchdog:
                 result.renewed += 1
             elif hold.state is State.HELD:
                 self._untold[hold] = until, self._lose(hold, hold.gone_reason(until - TELL_WITHIN))
-                gone.append(hold)
-        return gone
+                lost.append(hold)
+        return lost
 
 
 def _overdue(hold: Hold, now: float, *, asks: bool) -> bool:

@@ -562,7 +562,7 @@ class Subscriber:
             if self._closed:
                 return
             if not self._sharded:
-                if isinstance(self._anywhere, AnyNode) and self._anywhere.gone:
+                if isinstance(self._anywhere, AnyNode) and self._anywhere.departed:
                     for lane in self._lanes.values():
                         lane.reconnect()
                 return

@@ -86,14 +86,14 @@ class NamedOwner(Owner):
         if number not in users:
             users[number] = weakref.ref(user, lambda _: users.pop(number, None))
 
-    def gone(self) -> bool:
+    def ended(self) -> bool:
         """Return whether all threads and tasks that used the word have ended."""
         return not self.users()
 
     def users(self) -> list[Owner]:
         """Return the living threads and tasks that use the word."""
         known = [user() for user in list(self._users.values())]
-        return [user for user in known if user is not None and not user.gone()]
+        return [user for user in known if user is not None and not user.ended()]
 
 
 class NamedOwners:

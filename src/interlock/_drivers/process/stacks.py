@@ -53,7 +53,7 @@ class TaskOwner(Owner):
         reference = self.reference
         task.add_done_callback(lambda _: lifecycle.owner_ended(reference))
 
-    def gone(self) -> bool:
+    def ended(self) -> bool:
         """Return whether the task has ended, or will never go on."""
         task = self._task()
         return task is None or task.done() or task.get_loop().is_closed()

@@ -104,7 +104,7 @@ class Unclaimed:
     def add(self, entry: Entry, owner: Owner | None) -> None:
         """Leave *entry* to *owner*; to the caller, if *owner* has ended."""
         hold = entry.hold
-        if owner is None or owner.gone():
+        if owner is None or owner.ended():
             try:
                 owner = self.caller()
             except RuntimeError:
