@@ -64,12 +64,9 @@ def until_left(end: object, block: object) -> Callable[[], object]:
     return weakref.ref(block)
 
 
-def finished_if_dropped(
-    driver: AwaitedDriver, handle: Callable[[], object], left: Callable[[], object]
-) -> object:
-    """Return None: only a cancellation ends a task early, and every operation goes on after it."""
-    del driver, handle, left
-    return None
+def finish_later(driver: AwaitedDriver, left: Callable[[], object]) -> None:
+    """Do nothing: only a cancellation ends a task early, and every operation goes on after it."""
+    del driver, left
 
 
 class LostEvent:

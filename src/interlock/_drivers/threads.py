@@ -9,7 +9,7 @@ import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Unpack, cast
 
 from interlock._core.model.effects import (
     NEVER,
@@ -85,43 +85,30 @@ It ends with the thread, and so does the claim to the holds of the thread.
 """
 
 
-def until_left(end: object, block: object) -> Callable[[], object]:
+class _Left(Protocol):
+    """A block, as its end sees it."""
+
+    def dropped(self, _: object) -> None: ...
+
+
+def until_left(end: object, block: _Left) -> Callable[[], object]:
     """Return a weak reference to what lives until *block* is left: *end*, which leaves it.
 
-    A traceback may keep the block, but never the end.
+    A traceback may keep the block, but never the end. The block is told when the end is gone.
     """
-    del block
-    return weakref.ref(end)
+    return weakref.ref(end, block.dropped)
 
 
-def finished_if_dropped(
-    driver: BlockingDriver, handle: Callable[[], object], left: Callable[[], Step[Any] | None]
-) -> object:
-    """Finish what is *left*, in a thread, when the object of *handle* is gone.
-
-    It is gone early if a Ctrl-C comes before the first instruction that leaves a block.
-
-    Args:
-        driver: the client's.
-        handle: a weak reference.
-        left: returns the operation that is left, or None.
-
-    Returns:
-        A reference. Keep it: without it nothing is finished.
-    """
-    return weakref.ref(handle(), partial(_dropped, driver, left))
-
-
-def _dropped(driver: BlockingDriver, left: Callable[[], Step[Any] | None], _: object) -> None:
+def finish_later(driver: BlockingDriver, left: Callable[[], Step[Any] | None]) -> None:
+    """Finish the step that *left* returns, if any, in a thread that no signal strikes."""
     step = left()
     if step is not None:
-        call_user(
-            driver, "the end of a block that a signal kept from it", partial(_end, driver, step)
-        )
+        what = "the end of a block that a signal kept from it"
+        call_user(driver, what, partial(_finish, driver, step))
 
 
-def _end(driver: BlockingDriver, step: Step[Any]) -> None:
-    with suppress(KeyboardInterrupt):
+def _finish(driver: BlockingDriver, step: Step[Any]) -> None:
+    with suppress(KeyboardInterrupt, InterlockError):  # without an answer, the background goes on
         driver.undo(step, KeyboardInterrupt())
 
 

@@ -21,13 +21,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._drivers.process.thread_local import of_thread
-from interlock._drivers.tasks import until_left
+from interlock._drivers.tasks import finish_later, until_left
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from typing import Any
 
+    from interlock._core.model.effects import Step
     from interlock._core.model.holds import Owner
+    from interlock._drivers.protocol import AwaitedDriver
 
 
 class Entered(Protocol):
@@ -60,10 +62,15 @@ class Block:
         got: what it acquired, unless *lock* knows that by the owner.
         given_away: whether what it acquired is another process' to release.
         handle: a weak reference to an object that lives until the block is left.
-        watch: another one, which tells when it is left without a release; None for most blocks.
+        driver: the client's that acquires for it.
+        left: returns the step that undoes what it acquired, or carries its release through; or
+            None. None if nothing is left.
     """
 
-    __slots__ = ("__weakref__", "entered", "given_away", "got", "handle", "lock", "owner", "watch")
+    __slots__ = (
+        "__weakref__", "driver", "entered", "given_away", "got", "handle", "left", "lock", "owner"
+    )  # fmt: skip
+    driver: AwaitedDriver
 
     def __init__(self, lock: Entered | None) -> None:
         self.lock = lock
@@ -71,7 +78,24 @@ class Block:
         self.entered = self.given_away = False
         self.got: Any = None
         self.handle: Callable[[], object] = weakref.ref(self)
-        self.watch: object = None
+        self.left: Callable[[], Step[Any] | None] | None = None
+
+    def begin(self, driver: AwaitedDriver, left: Callable[[], Step[Any] | None]) -> None:
+        """Finish what is *left* if nothing leaves this block; before anything is acquired."""
+        self.driver, self.left = driver, left
+
+    def dropped(self, _: object = None) -> None:
+        """Finish what is left in the background: what leaves this block is gone.
+
+        That is early if a Ctrl-C came before its first instruction.
+        """
+        left = self.left
+        if left is None or self.given_away:
+            return
+        try:
+            finish_later(self.driver, left)
+        except BaseException:  # noqa: BLE001 - a second Ctrl-C; nobody would see it here
+            finish_later(self.driver, left)
 
     def __repr__(self) -> str:
         return "<a block>" if self.lock is None else f"<a block of {self.lock!r}>"

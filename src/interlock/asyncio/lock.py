@@ -175,6 +175,8 @@ class Lock:
         )
         hold = None
         try:
+            if block is not None:
+                block.begin(driver, step.unfinished)
             hold = await driver.perform(step)
             if hold is not None:
                 if block is None:
@@ -223,6 +225,8 @@ class Lock:
         step = self.core.acquire(owner, deadline, lease)
         hold = None
         try:
+            if block is not None:
+                block.begin(driver, step.unfinished)
             hold = await driver.perform(step)
             if hold is not None:
                 face = Hold(driver, hold)
@@ -260,10 +264,13 @@ class Lock:
             return
         owner = block.owner or self._left_by_hand()
         own = error is not None and self.driver.cancelled_by_loss(error, self.core.hold_of(owner))
+        release = self.core.release(owner)
+        block.left = release.unfinished
         try:
-            await self.driver.perform(self.core.release(owner))
+            await self.driver.perform(release)
         except InterlockError as trouble:
             go_on(error, trouble, own=own)
+        block.left = None
 
     def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:
         """Note that *owner* entered by hand, and may leave by ``__aexit__`` or `release`."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
+    from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.model.holds import Hold as OneHold
     from interlock._drivers.protocol import BlockingDriver
@@ -263,9 +264,14 @@ class Hold:
 
     def keep_for(self, block: Block) -> None:
         """Keep it until *block* is left; not for users."""
+        block.begin(self._driver, self._left)
         if self._claim is not None:
             self._claim.over = True
         self._hold.hand(block.handle)
+
+    def _left(self) -> Step[None] | None:
+        """Return the step that releases it at the end of a block, if that is left to do."""
+        return None if self._released else self._hold.latest().release().unfinished()
 
     if TYPE_CHECKING:
 
@@ -285,13 +291,18 @@ class Hold:
         if self._claim is not None:
             self._claim.over = True
         own = self._driver.cancelled_by_loss(error, self._hold)
+        # A wait for a condition puts another one in its place.
+        release = self._hold.latest().release()
+        if block is not None:
+            block.left = release.unfinished
         try:
-            # A wait for a condition puts another one in its place.
-            self._driver.perform(self._hold.latest().release())
+            self._driver.perform(release)
         except NotHeldError:
-            return  # it was released inside, or not acquired
+            pass  # it was released inside, or not acquired
         except InterlockError as trouble:
             go_on(error, trouble, own=own)
+        if block is not None:
+            block.left = None
 
 
 def kept(driver: BlockingDriver, hold: OneHold, caller: Owner, write: str) -> Hold:

@@ -169,6 +169,8 @@ class Lock:
         )
         hold = None
         try:
+            if block is not None:
+                block.begin(driver, step.unfinished)
             hold = driver.perform(step)
             if hold is not None:
                 if block is None:
@@ -213,6 +215,8 @@ class Lock:
         step = self.core.acquire(owner, deadline, lease)
         hold = None
         try:
+            if block is not None:
+                block.begin(driver, step.unfinished)
             hold = driver.perform(step)
             if hold is not None:
                 face = Hold(driver, hold)
@@ -246,10 +250,13 @@ class Lock:
             return
         owner = block.owner or self._left_by_hand()
         own = error is not None and self.driver.cancelled_by_loss(error, self.core.hold_of(owner))
+        release = self.core.release(owner)
+        block.left = release.unfinished
         try:
-            self.driver.perform(self.core.release(owner))
+            self.driver.perform(release)
         except InterlockError as trouble:
             go_on(error, trouble, own=own)
+        block.left = None
 
     def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:
         """Note that *owner* entered by hand, and may leave by ``__exit__`` or `release`."""

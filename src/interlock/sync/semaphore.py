@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Never, Self
 
 from interlock._drivers.blocking import go_on
-from interlock._drivers.threads import finished_if_dropped
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     publish,
@@ -52,7 +51,7 @@ class Permits:
         """Take *n* permits by *acquire* for *block*; not for users."""
         if block is not None:
             block.got = self
-            block.watch = finished_if_dropped(self._driver, block.handle, self.left)
+            block.begin(self._driver, self.left)
         if self._driver.perform(acquire) is not False:
             # Nothing here makes a call, so no Ctrl-C comes in between.
             self.n = self._taken = n
@@ -85,7 +84,7 @@ class Permits:
         except InterlockError as trouble:
             go_on(error, trouble)
         if block is not None:
-            block.watch = None
+            block.left = None
 
 
 @wants_with

@@ -41,6 +41,7 @@ from typing import (
     Any,
     Generic,
     Protocol,
+    Self,
     TypeAlias,
     TypeVar,
     TypeVarTuple,
@@ -323,6 +324,10 @@ class Step(Generic[R_co]):
     def over(self) -> bool:
         """Return whether nothing is left to clean up."""
         raise NotImplementedError
+
+    def unfinished(self) -> Self | None:
+        """Return this step if something is left to clean up, else None."""
+        return None if self.over() else self
 
     def __iter__(self) -> Op[R_co]:
         failure: BaseException | None = None
