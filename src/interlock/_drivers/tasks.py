@@ -64,9 +64,9 @@ def until_left(end: object, block: object) -> Callable[[], object]:
     return weakref.ref(block)
 
 
-def finish_later(driver: AwaitedDriver, left: Callable[[], object]) -> None:
+def finish_later(driver: AwaitedDriver, name: str, left: Callable[[], object]) -> None:
     """Do nothing: only a cancellation ends a task early, and every operation goes on after it."""
-    del driver, left
+    del driver, name, left
 
 
 class LostEvent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import warnings
 import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -52,7 +53,13 @@ from interlock._links.poster import Poster
 from interlock._links.topology import topology_of
 from interlock._misuse import warn_in_event_loop
 from interlock._traceback import shorten
-from interlock.errors import ClosedError, ConfigError, InterlockError, WrongTypeError
+from interlock.errors import (
+    ClosedError,
+    ConfigError,
+    InterlockError,
+    MisuseWarning,
+    WrongTypeError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,17 +106,22 @@ def until_left(end: object, block: _Left) -> Callable[[], object]:
     return weakref.ref(end, block.dropped)
 
 
-def finish_later(driver: BlockingDriver, left: Callable[[], Step[Any] | None]) -> None:
-    """Finish the step that *left* returns, if any, in a thread that no signal strikes."""
+def finish_later(driver: BlockingDriver, name: str, left: Callable[[], Step[Any] | None]) -> None:
+    """Finish the step that *left* returns, if any, in a thread that no signal strikes.
+
+    *name* is what that has acquired.
+    """
     step = left()
     if step is not None:
-        what = "the end of a block that a signal kept from it"
-        call_user(driver, what, partial(_finish, driver, step))
+        what = "the end of a block that was never left"
+        call_user(driver, what, partial(_finish, driver, name, step))
 
 
-def _finish(driver: BlockingDriver, step: Step[Any]) -> None:
+def _finish(driver: BlockingDriver, name: str, step: Step[Any]) -> None:
     with suppress(KeyboardInterrupt, InterlockError):  # without an answer, the background goes on
         driver.undo(step, KeyboardInterrupt())
+    message = f"a block of {name!r} was never left; what it acquired is released now"
+    warnings.warn(message, MisuseWarning, stacklevel=2)
 
 
 _modules = sys.modules

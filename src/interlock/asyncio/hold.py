@@ -277,7 +277,7 @@ class Hold:
 
     def keep_for(self, block: Block) -> None:
         """Keep it until *block* is left; not for users."""
-        block.begin(self._driver, self._left)
+        block.begin(self._driver, self.name, self._left)
         if self._claim is not None:
             self._claim.over = True
         self._hold.hand(block.handle)

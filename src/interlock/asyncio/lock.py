@@ -176,7 +176,7 @@ class Lock:
         hold = None
         try:
             if block is not None:
-                block.begin(driver, step.unfinished)
+                block.begin(driver, self.name, step.unfinished)
             hold = await driver.perform(step)
             if hold is not None:
                 if block is None:
@@ -226,7 +226,7 @@ class Lock:
         hold = None
         try:
             if block is not None:
-                block.begin(driver, step.unfinished)
+                block.begin(driver, self.name, step.unfinished)
             hold = await driver.perform(step)
             if hold is not None:
                 face = Hold(driver, hold)

@@ -64,14 +64,17 @@ class Block:
         given_away: whether what it acquired is another process' to release.
         handle: a weak reference to an object that lives until the block is left.
         driver: the client's that acquires for it.
+        name: what that acquires is called.
         left: returns the step that undoes what it acquired, or carries its release through; or
             None. None if nothing is left.
     """
 
     __slots__ = (
-        "__weakref__", "driver", "entered", "given_away", "got", "handle", "left", "lock", "owner"
+        "__weakref__", "driver", "entered", "given_away", "got", "handle", "left", "lock", "name",
+        "owner",
     )  # fmt: skip
     driver: BlockingDriver
+    name: str
 
     def __init__(self, lock: Entered | None) -> None:
         self.lock = lock
@@ -81,9 +84,11 @@ class Block:
         self.handle: Callable[[], object] = weakref.ref(self)
         self.left: Callable[[], Step[Any] | None] | None = None
 
-    def begin(self, driver: BlockingDriver, left: Callable[[], Step[Any] | None]) -> None:
-        """Finish what is *left* if nothing leaves this block; before anything is acquired."""
-        self.driver, self.left = driver, left
+    def begin(
+        self, driver: BlockingDriver, name: str, left: Callable[[], Step[Any] | None]
+    ) -> None:
+        """Finish what is *left* if nothing leaves this block; before *name* is acquired."""
+        self.driver, self.name, self.left = driver, name, left
 
     def dropped(self, _: object = None) -> None:
         """Finish what is left in the background: what leaves this block is gone.
@@ -94,9 +99,9 @@ class Block:
         if left is None or self.given_away:
             return
         try:
-            finish_later(self.driver, left)
+            finish_later(self.driver, self.name, left)
         except BaseException:  # noqa: BLE001 - a second Ctrl-C; nobody would see it here
-            finish_later(self.driver, left)
+            finish_later(self.driver, self.name, left)
 
     def __repr__(self) -> str:
         return "<a block>" if self.lock is None else f"<a block of {self.lock!r}>"

@@ -170,7 +170,7 @@ class Lock:
         hold = None
         try:
             if block is not None:
-                block.begin(driver, step.unfinished)
+                block.begin(driver, self.name, step.unfinished)
             hold = driver.perform(step)
             if hold is not None:
                 if block is None:
@@ -216,7 +216,7 @@ class Lock:
         hold = None
         try:
             if block is not None:
-                block.begin(driver, step.unfinished)
+                block.begin(driver, self.name, step.unfinished)
             hold = driver.perform(step)
             if hold is not None:
                 face = Hold(driver, hold)

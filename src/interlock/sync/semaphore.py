@@ -51,7 +51,7 @@ class Permits:
         """Take *n* permits by *acquire* for *block*; not for users."""
         if block is not None:
             block.got = self
-            block.begin(self._driver, self.left)
+            block.begin(self._driver, self._core.name, self.left)
         if self._driver.perform(acquire) is not False:
             # Nothing here makes a call, so no Ctrl-C comes in between.
             self.n = self._taken = n
