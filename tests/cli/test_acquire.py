@@ -128,6 +128,41 @@ def test_a_ticket_that_cannot_be_written(
     assert not redis_client.exists("deploy")
 
 
+def test_a_file_with_a_good_ticket_of_another_lock(
+    shell: Shell, tmp_path: Path, redis_client: redis.Redis
+) -> None:
+    """A ticket that still holds another lock is not overwritten; one that is over is."""
+    path = tmp_path / "ticket"
+    assert shell.run("acquire", "deploy", "--ticket-file", path) == 0
+    kept = path.read_text()
+
+    assert shell.run("acquire", "report", "--ticket-file", path) == 64
+    assert f"{path} has the ticket that holds 'deploy'" in shell.err
+    assert path.read_text() == kept
+    assert not redis_client.exists("report")
+
+    redis_client.delete("deploy")  # as the end of its lease does
+    assert shell.run("acquire", "report", "--ticket-file", path) == 0
+    assert shell.run("release", "--ticket-file", path) == 0
+
+
+@pytest.mark.parametrize("text", ["export PATH=/bin\n", "{}", "\udcff"])
+def test_a_file_that_has_no_ticket(
+    shell: Shell, tmp_path: Path, redis_client: redis.Redis, text: str
+) -> None:
+    """A file with anything else is not overwritten; an empty one, as `mktemp` makes, is."""
+    path = tmp_path / "profile"
+    raw = text.encode(errors="surrogateescape")
+    path.write_bytes(raw)
+    assert shell.run("acquire", "deploy", "--ticket-file", path) == 64
+    assert "no ticket" in shell.err
+    assert path.read_bytes() == raw
+    assert not redis_client.exists("deploy")
+
+    path.write_text("")
+    assert shell.run("acquire", "deploy", "--ticket-file", path) == 0
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import interlock
 from interlock.cli.reading import add_url, credentials_of, url_of
-from interlock.cli.status import Status, say
+from interlock.cli.status import Status, UsageError, say
 from interlock.cli.ticket_file import NewFile
+from interlock.cli.ticket_status import holder_with
 from interlock.cli.values import lease, seconds
-from interlock.errors import AcquireTimeoutError, NotHeldError
+from interlock.errors import AcquireTimeoutError, ConfigError, NotHeldError
 from interlock.options import check_reason
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ It is the same lock as client.lock(NAME) in Python and `interlock run NAME`.
 
 EPILOG = """\
 Everybody who has the ticket can release the lock. With --ticket-file it is in a file that only you
-can read, and nothing is printed.
+can read, and nothing is printed. A ticket that was there is replaced if it is over. If it still
+holds another lock, or if the file has anything else, it stays and nothing is locked.
 
 exit status:
     0   the lock is held, and the ticket written
@@ -82,7 +84,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         environ: for the URL.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: the file cannot be written, or has what may not be lost.
         ConfigError: a URL, a name or a reason that cannot be.
         ServerUnavailableError: the server could not be asked.
     """
@@ -92,6 +94,8 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     try:
         credentials = credentials_of(given, environ)
         with interlock.connect(url, credentials=credentials, card=False) as client:
+            if file is not None:
+                _check_replaceable(client, file.present(), str(given["name"]), str(path))
             lock = client.fenced_lock(str(given["name"]), timeout=float(str(given["wait"])))
             try:
                 with lock as hold:
@@ -104,6 +108,29 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     finally:
         if file is not None:
             file.close()
+
+
+def _check_replaceable(client: Client, present: str, name: str, path: str) -> None:
+    """Check that *present*, the text of the file, may give way to a ticket for *name*.
+
+    A ticket for *name* itself needs no check: while it is good, the lock cannot be acquired.
+
+    Raises:
+        UsageError: it is no ticket, or a ticket that still holds another lock.
+    """
+    if not present:
+        return
+    try:
+        ticket = client.ticket(present)
+    except ConfigError as error:
+        raise UsageError(
+            f"{path} has something that is no ticket of this client, and would be lost: {error}"
+        ) from error
+    if ticket.name != name and holder_with(client, ticket.name, ticket.holder) is not None:
+        raise UsageError(
+            f"{path} has the ticket that holds {ticket.name!r}, and it would be lost:"
+            " release it first, or name another file"
+        )
 
 
 def _deliver(

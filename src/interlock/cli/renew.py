@@ -9,14 +9,13 @@ from interlock.cli.acquire import LEASE
 from interlock.cli.reading import add_url, credentials_of, url_of
 from interlock.cli.status import Status, say
 from interlock.cli.ticket_file import add_ticket, ticket_of
+from interlock.cli.ticket_status import holder_with
 from interlock.cli.values import lease
 from interlock.errors import NotHeldError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
-
-    from interlock.inspection.info import HolderInfo
 
 DESCRIPTION = """\
 Let the lock that a ticket of `interlock acquire` stands for end in SECS from now. The ticket stays
@@ -75,10 +74,3 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
                 held_for=holder.held_for or 0.0,
             )
     return 0
-
-
-def holder_with(client: interlock.Client, name: str, holder: str) -> HolderInfo | None:
-    """Return what operators see of *holder*; None if it does not hold the lock *name*."""
-    info = client.describe(name)
-    found = () if info is None else info.holders
-    return next((each for each in found if each.holder == holder), None)

@@ -60,6 +60,14 @@ class NewFile:
         except OSError as error:
             raise UsageError(f"cannot write the ticket: {error}") from error
 
+    def present(self) -> str:
+        """Return the text that is there now, without the spaces around it; "" if none is."""
+        try:
+            with self._path.open(encoding="utf-8", errors="replace") as file:
+                return file.read(LONGEST).strip()
+        except OSError:
+            return ""
+
     def write(self, ticket: str) -> None:
         """Write *ticket*, in place of a ticket that was there.
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import interlock
 from interlock.cli.reading import add_url, credentials_of, url_of
-from interlock.cli.renew import holder_with
 from interlock.cli.status import Status, one_line, say
 from interlock.cli.ticket_file import add_ticket, ticket_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
+
+    from interlock.inspection.info import HolderInfo
 
 DESCRIPTION = """\
 Tell whether the ticket of `interlock acquire` still holds its lock, and for how long.
@@ -65,3 +66,10 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     ends = "never" if holder.remaining is None else f"in {holder.remaining:.0f} s"
     print(one_line(f"{ticket.name} ends {ends}{since}{by}{why}"))
     return 0
+
+
+def holder_with(client: interlock.Client, name: str, holder: str) -> HolderInfo | None:
+    """Return what operators see of *holder*; None if it does not hold the lock *name*."""
+    info = client.describe(name)
+    found = () if info is None else info.holders
+    return next((each for each in found if each.holder == holder), None)
