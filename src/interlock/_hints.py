@@ -94,8 +94,28 @@ LOCK_NAMES = {
     "id": "hold.holder",
     "get_owner_id": "hold.holder",
     "is_owned": "owned()",
+    "renew": "extend(lease); a lock without a lease is renewed by itself",
+    "refresh": "extend(lease); a lock without a lease is renewed by itself",
+    "ttl": "remaining()",
 }
 """Names that other libraries have on a lock or a hold, and ours."""
+
+HOLD_NAMES = {
+    **LOCK_NAMES,
+    "acquire": "acquire() of the lock; a hold is what that gives, and falsy if it was not acquired",
+    "locked": "valid, or locked() of the lock",
+    "is_locked": "valid, or locked() of the lock",
+    "owned": "valid",
+    "is_valid": "valid",
+    "hold_count": "depth",
+    "remain_time_to_live": "remaining",
+    "ttl": "remaining",
+    "expires_at": "remaining",
+    "fencing_token": "token",
+    "renew": "set_lease(seconds); a hold without a lease is renewed by itself",
+    "refresh": "set_lease(seconds); a hold without a lease is renewed by itself",
+}
+"""Names that users look for on a hold, and ours."""
 
 _EITHER = ("acquire", "release", "locked", "owned", "hold_count", "remaining", "extend", "hold")
 READ_WRITE_NAMES = {

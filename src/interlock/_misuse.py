@@ -141,6 +141,16 @@ def warn_no_permits(kind: str, name: str) -> None:
     )
 
 
+def warn_too_many_permits(kind: str, name: str, wanted: int, permits: int) -> None:
+    """Warn that more permits are wanted together than there are."""
+    has = "1 permit" if permits == 1 else f"{permits} permits"
+    warn(
+        f"{kind} {name!r} has {has} in all, and {wanted} are wanted together: this cannot succeed "
+        f"before set_permits({wanted}) or add_permits({wanted - permits})",
+        MisuseWarning,
+    )
+
+
 def caller_frame() -> FrameType:
     """Return the frame of the user's that called into this package."""
     frame = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]

@@ -295,6 +295,32 @@ LOCKS: list[Mistake] = [
         code=0,
     ),
     sync(
+        "try_lock and acquire",
+        """
+        client.try_lock("x").acquire()
+        """,
+        "AttributeError",
+        "use acquire() of the lock",
+    ),
+    sync("ttl of a hold", "client.try_lock('x').ttl", "use remaining"),
+    sync("a hold that is refreshed", "client.try_lock('x').refresh()", "use set_lease(seconds)"),
+    sync(
+        "a multi lock whose second member is held",
+        """
+        import threading
+        client.lock("b").acquire()
+        def work():
+            with client.multi_lock(client.lock("a"), client.lock("b"), timeout=0.2):
+                pass
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        client.lock("b").release()
+        """,
+        "multi lock 'a + b' not acquired in 0.2 s; lock 'b' is held by thread 'MainThread'",
+        code=0,
+    ),
+    sync(
         "a lock that is asked for again by another thread",
         """
         import threading

@@ -44,6 +44,36 @@ OBJECTS: list[Mistake] = [
         code=0,
     ),
     sync(
+        "more permits than there are",
+        """
+        client.semaphore("a", permits=2).acquire(5, timeout=0.5)
+        """,
+        "MisuseWarning",
+        "semaphore 'a' has 2 permits in all, and 5 are wanted together",
+        "add_permits(3)",
+        code=0,
+    ),
+    sync(
+        "more permits than another program has set",
+        """
+        client.semaphore("a").try_set_permits(2)
+        client.semaphore("a").acquire(5, timeout=0.5)
+        """,
+        "MisuseWarning",
+        "semaphore 'a' has 2 permits in all, and 5 are wanted together",
+        code=0,
+    ),
+    sync(
+        "more permits with leases than there are",
+        """
+        client.leased_semaphore("b", permits=2).acquire(1)
+        client.leased_semaphore("b", permits=2).try_acquire(5)
+        """,
+        "MisuseWarning",
+        "leased semaphore 'b' has 2 permits in all, and 5 are wanted together",
+        code=0,
+    ),
+    sync(
         "a semaphore of no permits",
         'client.leased_semaphore("x", permits=0)',
         "ConfigError",

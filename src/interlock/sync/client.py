@@ -37,6 +37,7 @@ from interlock._misuse import (
     warn_no_permits,
     warn_other_count,
     warn_other_permits,
+    warn_too_many_permits,
 )
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
@@ -129,7 +130,7 @@ class Client:
         self._where = servers.where
         self._limits = Limits(log_limit)
         self._counts = Limits(warn_other_count)
-        self._permits = Limits(warn_other_permits, warn_no_permits, log_gone)
+        self._permits = Limits(warn_other_permits, warn_no_permits, log_gone, warn_too_many_permits)
 
     def _new_driver(self, servers: Endpoint | Cluster, options: Options, /) -> BlockingDriver:
         return ThreadDriver(servers, options)

@@ -13,7 +13,7 @@ from interlock._core.model.no_hold import NoHold
 from interlock._drivers.blocking import go_on
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.threads import LostEvent
-from interlock._hints import LOCK_NAMES, hints
+from interlock._hints import HOLD_NAMES, hints
 from interlock._misuse import (
     check_long_lease,
     wants_with,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @wants_with
-@hints(LOCK_NAMES, made_by="client.lock(name), whose block gives it")
+@hints(HOLD_NAMES, made_by="client.lock(name), whose block gives it")
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 

@@ -233,9 +233,7 @@ class CompositeLock(ABC):
         """
         asking = [(member.session, member.status()) for member in self.members]
         answers = yield from lockstep(asking, GRACE / 2)
-        known = [answer.holders for answer in answers if isinstance(answer, LockStatus)]
-        holder = next((holder for holders in known for holder in holders), None)
-        return not_acquired(self.kind, self.name, timeout, holder, self.members[0].session)
+        return _refusal_of(self, timeout, answers)
 
     def release(self, owner: Owner) -> Step[None]:
         """Go down by one depth in every member; errors as for `release_hold`."""
@@ -535,6 +533,25 @@ class CompositeLock(ABC):
             elif isinstance(outcome, InterlockError):
                 raise outcome
         return failures
+
+
+def _refusal_of(
+    core: CompositeLock, timeout: float, answers: Sequence[LockStatus | InterlockError]
+) -> AcquireTimeoutError:
+    """Return the error that names the member that is held, by the members' *answers*."""
+    held = [
+        (member, holder)
+        for member, answer in zip(core.members, answers, strict=True)
+        if isinstance(answer, LockStatus)
+        for holder in answer.holders
+    ]
+    if not held:
+        return not_acquired(core.kind, core.name, timeout, None, core.members[0].session)
+    # One that another client holds, if there is one: this owner may hold some itself.
+    foreign = (each for each in held if each[0].session.holds.label_of(each[1]) is None)
+    member, holder = next(foreign, held[0])
+    what = f"{member.kind} {member.name!r}"
+    return not_acquired(core.kind, core.name, timeout, holder, member.session, member=what)
 
 
 def depths(holds: Sequence[Hold | None]) -> list[int]:

@@ -251,11 +251,14 @@ def not_held(kind: str, name: str, who: str) -> NotHeldError:
 
 
 def not_acquired(
-    kind: str, name: str, timeout: float, holder: str | None, session: Session
+    kind: str, name: str, timeout: float, holder: str | None, session: Session, *, member: str = ""
 ) -> AcquireTimeoutError:
-    """Return the error for a lock that the client of *session* did not get in *timeout* seconds."""
+    """Return the error for a lock that the client of *session* did not get in *timeout* seconds.
+
+    *holder* has it, or its *member*.
+    """
     return AcquireTimeoutError(
-        f"{kind} {name!r} not acquired in {timeout:g} s{_held_by(holder, session)}",
+        f"{kind} {name!r} not acquired in {timeout:g} s{_held_by(holder, session, member)}",
         name=name,
         timeout=timeout,
         holder=holder,
@@ -268,11 +271,14 @@ def name_holder(error: NotHeldError, holder: str | None, session: Session) -> No
     error.args = (f"{error.args[0]}{_held_by(holder, session)}",)
 
 
-def _held_by(holder: str | None, session: Session) -> str:
-    """Return the end of a message: who holds the lock, by name if it is of this client."""
+def _held_by(holder: str | None, session: Session, member: str = "") -> str:
+    """Return the end of a message: who holds the lock, by name if it is of this client.
+
+    *member*: the lock that is held, if that is not clear.
+    """
     if holder is None:
         return ""
     label = session.holds.label_of(holder)
-    return (
-        f"; held by {holder}" if label is None else f"; held by {label} of this client ({holder})"
-    )
+    what = f"{member} is held" if member else "held"
+    who = holder if label is None else f"{label} of this client ({holder})"
+    return f"; {what} by {who}"

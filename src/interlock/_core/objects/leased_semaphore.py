@@ -427,8 +427,11 @@ class LeasedSemaphore:
 
         Without a number, tell that it is missing.
         """
-        # A refusal that names no end of a lease: nobody holds a permit.
-        if remaining is None or remaining < NEVER or self._limits is None:
+        if remaining is None or self._limits is None:
+            return remaining
+        if self._permits is not None:
+            self._limits.compare(self.kind, self.name, self.key, len(permit.ids), self._permits)
+        if remaining < NEVER:  # otherwise nobody holds a permit: no end of a lease is named
             return remaining
         if self._permits is not None:
             if (yield from self.set_up(deadline)):

@@ -18,6 +18,8 @@ class Limits:
         differs: is told a name, the number on the server and the number in the code.
         missing: is told the kind and name of a semaphore without permits that is waited for.
         gone: is told the name of a semaphore that is gone, and how many permits came back for it.
+        too_many: is told the kind and name of a semaphore, how many permits were wanted together,
+            and how many there are.
     """
 
     def __init__(
@@ -25,6 +27,7 @@ class Limits:
         differs: Callable[[str, int, int], None],
         missing: Callable[[str, str], None] = lambda _kind, _name: None,
         gone: Callable[[str, int], None] = lambda _name, _permits: None,
+        too_many: Callable[[str, str, int, int], None] = lambda _kind, _name, _wanted, _all: None,
     ) -> None:
         self._taken: set[str] = set()
         self._known: dict[str, int] = {}
@@ -32,6 +35,7 @@ class Limits:
         self.differs = differs
         self.missing = missing
         self.gone = gone
+        self.too_many = too_many
 
     def note_taken(self, key: str) -> None:
         """Note that this client has taken permits of *key*: so it exists, or is lost."""
@@ -61,6 +65,14 @@ class Limits:
         if len(self._known) >= REMEMBERED:
             self._known.clear()
         self._known[key] = permits
+
+    def compare(self, kind: str, name: str, key: str, wanted: int, permits: int) -> None:
+        """Tell once for *key* and *wanted* if that is more than all *permits*.
+
+        With 0, others are meant to add some.
+        """
+        if wanted > permits > 0 and self.first_wait(f"{wanted} of {key}"):
+            self.too_many(kind, name, wanted, permits)
 
     def first_wait(self, key: str) -> bool:
         """Return whether this is the first wait for *key* that is noted."""

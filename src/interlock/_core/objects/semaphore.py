@@ -414,15 +414,15 @@ class Semaphore:
         if remaining is None or self._limits is None:
             return remaining
         if self._permits is not None:
+            self._limits.compare(self.kind, self.name, self.key, permits, self._permits)
             if (yield from self._is_missing(deadline)) and (yield from self.set_up(deadline)):
                 return (yield from self._ask(part, request, permits, deadline, waits=waits))
-        elif (
-            waits
-            and self._session.clock() < deadline
-            and self._limits.first_wait(self.key)
-            and (yield from self._is_missing(deadline))
-        ):
-            self._limits.missing(self.kind, self.name)
+        elif waits and self._session.clock() < deadline and self._limits.first_wait(self.key):
+            free, found = yield from self._numbers(deadline)
+            if free is None:
+                self._limits.missing(self.kind, self.name)
+            elif found is not None:
+                self._limits.compare(self.kind, self.name, self.key, permits, found)
         return remaining
 
     def _is_missing(self, deadline: float) -> Op[bool]:
