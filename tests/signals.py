@@ -29,6 +29,7 @@ import interlock.asyncio
 from interlock.errors import HoldLostError, NotHeldError
 from tests.lock.lock_like import KINDS
 from tests.support.again import again
+from tests.support.cards import is_card
 from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
@@ -210,17 +211,15 @@ class Bed:
         self.urls = [server.url() for server in servers]
         self._probes = [server.client() for server in servers]
 
-    def free(self, kind: Kind, name: str) -> bool:
-        """Return whether *name* is held on no server."""
-        for probe in self._probes[: kind.servers]:
-            keys = {str(key, "utf-8") for key in probe.keys("*")} - kind.keeps(name)
-            if keys:
-                return False
-        return True
-
-    def free_within(self, seconds: float, kind: Kind, name: str) -> bool:
-        """Return whether *name* is held on no server before *seconds* have passed."""
-        return _comes(lambda: self.free(kind, name), seconds)
+    def held(self, kind: Kind, name: str) -> set[str]:
+        """Return the keys that show that *name* is held on some server."""
+        found = {
+            str(key, "utf-8")
+            for probe in self._probes[: kind.servers]
+            for key in probe.keys("*")
+            if not is_card(key)
+        }
+        return found - kind.keeps(name)
 
     def flush(self) -> None:
         """Forget everything."""
@@ -233,8 +232,9 @@ def judge(bed: Bed, kind: Kind, lock: Any, count: Count) -> None:
     count.strikes += 1
     if not _comes(lambda: lock.hold is None, SOON):
         count.wrong.append(f"still {lock.hold!r}")
-    elif not bed.free_within(SOON, kind, lock.name):
-        count.wrong.append("nothing is held here, and the server has it")
+    elif not _comes(lambda: not bed.held(kind, lock.name), SOON):
+        found = bed.held(kind, lock.name)
+        count.wrong.append(f"nothing is held here, and the server has {found}")
     else:
         return
     bed.flush()

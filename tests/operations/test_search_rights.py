@@ -10,12 +10,15 @@ import pytest
 from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import ClosedError, connect
+from interlock._core.insight.card import CARD
 from interlock._drivers.background import deadlocks
 from interlock.check import Requirements
 from interlock.check.rights import LIBRARY
 
 if TYPE_CHECKING:
     from tests.support.servers import RedisServer
+
+    from interlock.inspection.reader import Reader
 
 
 @pytest.mark.parametrize("kind", ["lock", "fair_lock", "fenced_lock"])
@@ -57,3 +60,42 @@ def test_the_search_needs_no_more_rights(
     with fresh_server.client() as server:
         refused = {entry["object"] for entry in server.acl_log()}
     assert refused <= {LIBRARY}, "a server from 7.2 on may be told the library's name"
+
+
+def test_what_may_not_be_read_is_asked_for_once(
+    fresh_server: RedisServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search asks once for a card that it has no right to, and tells it once."""
+    monkeypatch.setattr(deadlocks, "PATIENCE", 0.3)
+    monkeypatch.setattr(deadlocks, "FIRST_SEARCH_PAUSE", 0.05)
+    monkeypatch.setattr(deadlocks, "LONGEST_SEARCH_PAUSE", 0.05)
+    looks, check = list[None](), deadlocks.DeadlockWatch._check
+
+    def counted(watch: deadlocks.DeadlockWatch, reader: Reader) -> None:
+        check(watch, reader)
+        looks.append(None)
+
+    monkeypatch.setattr(deadlocks.DeadlockWatch, "_check", counted)
+    words = Requirements(("lock", "cards"), "locks:*").acl_line().split()
+    fresh_server.execute("ACL", "SETUSER", *words[1:])
+    url = fresh_server.url(username="app", password="secret")
+    with connect(fresh_server.url()) as other, connect(url, lease=1.5) as client:
+        own = [word for word in words if word.startswith("~") and "interlock_client:" not in word]
+        card = CARD.format(client.client_id)
+        fresh_server.execute("ACL", "SETUSER", words[1], "resetkeys", *own, f"~{card}")
+
+        def wait() -> None:
+            with client.lock("locks:mine"):
+                assert client.lock("locks:theirs").acquire()
+
+        with other.lock("locks:theirs"):
+            waiter = threading.Thread(target=wait)
+            waiter.start()
+            wait_until(lambda: len(looks) > 5, GIVE_UP, "the search has looked again and again")
+        waiter.join()
+        with fresh_server.client() as server:
+            theirs = CARD.format(other.client_id)
+            counts = [each["count"] for each in server.acl_log() if each["object"] == theirs]
+    assert counts in ([1], ["1"])
+    told = [each for each in caplog.records if getattr(each, "event", "") == "deadlock.unread"]
+    assert len(told) == 1

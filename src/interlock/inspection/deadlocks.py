@@ -30,6 +30,8 @@ LONGEST_LOOK = 12.0
 """Seconds for which `find_deadlocks` looks again at a suspected cycle."""
 PAUSE = 1.0
 """Seconds between two looks."""
+CARD, LOCK = "card", "lock"
+"""What a user may have no right to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,18 @@ class Look:
     Args:
         reader: reads cards and holders.
         here: what a client knows of itself without a card, by client id.
+        refused: locks and client ids that the user has no right to read about, by name. They are
+            not asked for; new ones are added.
     """
 
-    def __init__(self, reader: Reader, here: Mapping[str, Told] | None = None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        here: Mapping[str, Told] | None = None,
+        refused: set[tuple[str, str]] | None = None,
+    ) -> None:
         self._reader = reader
+        self._refused = set[tuple[str, str]]() if refused is None else refused
         self._told: dict[str, Told | None] = dict(here or {})
         self._holders: dict[str, tuple[str, ...]] = {}
         self.cards: dict[str, Card] = {}
@@ -83,16 +93,31 @@ class Look:
     def told(self, client_id: str) -> Told | None:
         """Return what the client tells of itself."""
         if client_id not in self._told:
-            card = self._reader.card(client_id)
+            card = self._card(client_id)
             if card is not None:
                 self.cards[client_id] = card
             self._told[client_id] = None if card is None else told_by(card)
         return self._told[client_id]
 
+    def _card(self, client_id: str) -> Card | None:
+        """Return the card of a client; None if there is none, or if it may not be read."""
+        if (CARD, client_id) in self._refused:
+            return None
+        before = self._reader.forbidden_cards
+        card = self._reader.card(client_id)
+        if self._reader.forbidden_cards > before:
+            self._refused.add((CARD, client_id))
+        return card
+
     def holders(self, key: str) -> tuple[str, ...]:
-        """Return who holds *key*."""
+        """Return who holds *key*; nobody, if that may not be read."""
+        if (LOCK, key) in self._refused:
+            return ()
         if key not in self._holders:
+            before = self._reader.forbidden
             self._holders[key] = self._reader.holders(key)
+            if self._reader.forbidden > before:
+                self._refused.add((LOCK, key))
         return self._holders[key]
 
     def cycle(self, start: Party, clock: Callable[[], float]) -> Sight | None:
@@ -105,7 +130,7 @@ class Look:
         after: dict[str, int | None] = {}
         for each in clients:
             if seen.get(each) is not None:
-                card = self._reader.card(each)
+                card = self._card(each)
                 after[each] = None if card is None else card.number
         return Sight(links, seen, after, clock())
 

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from interlock.inspection.reader import Reader
 
 
+MOST_REFUSED = 1000
+"""So many places may not be read that the search is given up."""
+
+
 class DeadlockWatch:
     """Looks for the deadlocks that the threads and tasks of one client are in.
 
@@ -59,6 +63,8 @@ class DeadlockWatch:
         self._suspected: dict[Party, Sight] = {}
         # The cycles, each with one of our waits in it. A cycle is over when that wait ends.
         self._reported: dict[object, Hold] = {}
+        # Locks and cards that the user has no right to read. Each is asked for once, and told once.
+        self._refused: set[tuple[str, str]] = set()
 
     def look(self, now: float) -> None:
         """Start the thread if a holder has waited for long; called by the renewal thread."""
@@ -128,7 +134,9 @@ class DeadlockWatch:
         now, session = clock.now(), self._session
         waits = session.events.waits
         self._reported = {cycle: hold for cycle, hold in self._reported.items() if hold in waits}
-        look = Look(reader, {session.client_id: self._told_here(now)})
+        if len(self._refused) > MOST_REFUSED:
+            return
+        look = Look(reader, {session.client_id: self._told_here(now)}, self._refused)
         suspected: dict[Party, Sight] = {}
         for hold in self._long(now):
             party = Party(session.client_id, hold.table_key[1])
@@ -143,6 +151,12 @@ class DeadlockWatch:
                 self._report(sight.links, hold, reader)
         self._suspected = suspected
         self._mark(suspected)
+        if self._refused:
+            session.note(
+                "deadlock.unread",
+                "deadlocks may be missed: the user has no right to read what the search needs; "
+                "`interlock doctor` prints the ACL line",
+            )
 
     def _mark(self, suspected: dict[Party, Sight]) -> None:
         """Mark the waits of proven deadlocks in the card, if they are this client's."""
