@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 
 import pytest
 
 from interlock._version import __version__
 from interlock.check import Finding, Requirements, Severity
+from interlock.check.collect import addresses_of
 from interlock.check.facts import Facts, RightsFacts
 from interlock.check.rules import apply_rules
 from interlock.errors import ConfigError
@@ -284,3 +286,26 @@ def test_versions_leftovers_and_a_slow_server_are_told() -> None:
     assert (untouched.severity, "old:permits" in untouched.found) == (NOTE, True)
     [latency] = found("latency", round_trip=0.1, options=Options(lease=1.5))
     assert (latency.severity, "a lease lasts 1.5 s" in latency.found) == (ERROR, True)
+
+
+def test_a_name_of_several_servers() -> None:
+    """A name that leads to several addresses is told, since each server keeps locks of its own."""
+    assert found("addresses", addresses=("10.0.0.1",)) == []
+    [warned] = found("addresses", addresses=("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"))
+    assert warned.severity is WARNING
+    assert "4 addresses (10.0.0.1, 10.0.0.2, 10.0.0.3, ...)" in warned.found
+
+
+def test_addresses_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The addresses of one family are counted: a machine may have one of IPv4 and one of IPv6."""
+
+    def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        both = {"both": [(2, "127.0.0.1"), (10, "::1")], "two": [(2, "10.0.0.2"), (2, "10.0.0.1")]}
+        if host not in both:
+            raise OSError("no such name")
+        return [(family, 1, 6, "", (address, port)) for family, address in both[host]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    assert len(addresses_of("both", 6379)) == 1
+    assert addresses_of("two", 6379) == ("10.0.0.1", "10.0.0.2")
+    assert addresses_of("none", 6379) == ()

@@ -61,7 +61,7 @@ async def test_from_redis(plain: Stage, cluster: ClusterServers, module: Any) ->
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("redis+cluster://localhost:1/1", "database 0"),
+        ("redis+cluster://localhost:1/one", "number of a database"),
         ("redis+cluster://localhost:1,", "host"),
         ("redis+cluster://localhost:1?nonsense=1", "nonsense"),
         ("redis+cluster://user:secret@localhost:x", "port"),
@@ -72,6 +72,16 @@ def test_urls_that_cannot_work(face: Face, url: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as caught:
         face.module.connect(url)
     assert "secret" not in str(caught.value)
+
+
+async def test_a_database_of_a_cluster_without_databases(
+    plain: Stage, cluster: ClusterServers
+) -> None:
+    """Before Valkey 9, clusters have one database; the error says so."""
+    lock, owner = plain.client(cluster.url(db=1)).lock("name"), plain.owner()
+    with pytest.raises(ServerUnavailableError, match="Valkey 9") as caught:
+        await owner.do(lock.acquire, timeout=12)
+    assert caught.value.code == "DATABASE"
 
 
 async def test_no_cluster_at_all(plain: Stage, server: RedisServer) -> None:

@@ -86,9 +86,9 @@ async def test_a_password_that_nobody_asked_for_is_told_at_once(stage: Stage) ->
 
 
 async def test_a_database_that_does_not_exist_is_told_at_once(stage: Stage) -> None:
-    """A number above the server's last database is refused in the server's words."""
+    """A number above the server's last database is refused, and the setting is named."""
     lock, owner = stage.client(stage.url.replace("/0", "/99")).lock("name"), stage.owner()
-    with refused_at_once("ERR", "DB index is out of range"):
+    with refused_at_once("DATABASE", "DB index is out of range"):
         await owner.do(lock.acquire, timeout=12)
 
 

@@ -127,7 +127,7 @@ def test_it_logs_in_and_chooses_its_database(server: RedisServer) -> None:
         ("me:wrong@", 0, "WRONGPASS", "refused the user name or password"),
         (":unasked@", 0, "WRONGPASS", "refused the user name or password"),
         ("nobody@", 0, "WRONGPASS", "refused the user name or password"),
-        ("", 99, "ERR", "DB index is out of range"),
+        ("", 99, "DATABASE", "DB index is out of range"),
     ],
 )
 def test_a_refusal_is_told_as_with_redis_py(

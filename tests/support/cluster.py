@@ -97,9 +97,9 @@ class ClusterServers:
         """Stop all nodes."""
         self._stack.close()
 
-    def url(self, username: str | None = None, password: str | None = None) -> str:
+    def url(self, username: str | None = None, password: str | None = None, *, db: int = 0) -> str:
         """Return the URL that names all nodes, by default with the default user's password."""
-        scheme, found, rest = self.nodes[0].url(0, username, password).partition("://")
+        scheme, found, rest = self.nodes[0].url(db, username, password).partition("://")
         hosts = ",".join(f"{LOOPBACK}:{node.port}" for node in self.nodes)
         return f"{scheme}+cluster{found}" + rest.replace(f"{LOOPBACK}:{self.nodes[0].port}", hosts)
 

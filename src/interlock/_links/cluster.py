@@ -53,7 +53,7 @@ class Cluster:
 
     Attributes:
         where: its name in messages, which no other server has.
-        identity: the same name.
+        identity: the name that tells this database from all others.
         only: None, because there are several nodes (see `Topology`).
         command_timeout: seconds, when the URL gave ``socket_timeout``.
         sharded: whether it has sharded channels; None until it was asked.
@@ -67,7 +67,7 @@ class Cluster:
         self._seeds = list(seeds)
         self._remap = remap
         self.where = "cluster " + ",".join(sorted(seed.where for seed in seeds))
-        self.identity = self.where
+        self.identity = f"{self.where}/{seeds[0].db}"
         self.only: Endpoint | None = None
         self.command_timeout = seeds[0].command_timeout
         self.sharded: bool | None = None
@@ -104,11 +104,6 @@ class Cluster:
         ]
         if "" in hosts.split(","):
             raise ConfigError(f"cannot use the URL {redact(url)!r}: a host is missing")
-        if any(seed.db for seed in seeds):
-            raise ConfigError(
-                f"cannot use the URL {redact(url)!r}: in a cluster locks are in database 0, "
-                "also where Valkey 9 has more"
-            )
         return cls(seeds)
 
     def use_login(self, login: Login) -> None:

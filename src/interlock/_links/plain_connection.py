@@ -158,5 +158,6 @@ def _of_login(command: str, error: ReplyError) -> ReplyError:
     """Return what the *error* of a *command* that logs in means."""
     uncoded = str(error).removeprefix("ERR ")
     if command == "SELECT":
-        return ReplyError(uncoded)
+        known = error_code(uncoded) == "DATABASE"
+        return ReplyError(f"DATABASE {uncoded}" if known else uncoded)
     return ReplyError(f"WRONGPASS {uncoded}") if error_code(str(error)) == "ERR" else error

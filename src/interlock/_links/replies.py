@@ -39,8 +39,18 @@ _UNCODED = (
     ("Unknown Redis command called from", "FORBIDDEN"),
     ("Lua scripting support disabled", "NOLUA"),
     ("unknown command 'EVAL", "NOLUA"),
+    ("DB index is out of range", "DATABASE"),
+    ("SELECT is not allowed in cluster mode", "DATABASE"),
 )
 
+_READ_ONLY = (
+    "is a read-only replica: connect to the primary, or by redis+sentinel://; if the host's name "
+    "leads to several servers, take the name of the primary alone"
+)
+_NO_DATABASE = (
+    "has no database of this number: see its setting `databases`, or in a cluster "
+    "`cluster-databases` of Valkey 9 (others have database 0 alone)"
+)
 _MEANING = {
     "MOVED": ("is a node of a cluster: connect by redis+cluster://", False),
     "ASK": ("is a node of a cluster: connect by redis+cluster://", False),
@@ -50,7 +60,7 @@ _MEANING = {
     "MASTERDOWN": ("is a replica without its primary", True),
     "CLUSTERDOWN": ("belongs to a cluster that is down", True),
     "TRYAGAIN": ("is migrating the slot", True),
-    "READONLY": ("is a read-only replica: connect to the primary", False),
+    "READONLY": (_READ_ONLY, False),
     "OOM": ("is out of memory: raise maxmemory or free some", False),
     "MISCONF": ("refuses writes because it cannot persist: see its log", False),
     "MAXCLIENTS": ("has too many clients: raise maxclients", True),
@@ -66,6 +76,7 @@ _MEANING = {
         False,
     ),
     "FORBIDDEN": ("does not permit scripts to call a command that this object needs", False),
+    "DATABASE": (_NO_DATABASE, False),
     "NOLUA": (
         "does not run scripts: start Garnet with --lua, or take an OCI Cache that is not sharded",
         False,

@@ -7,6 +7,7 @@ a fact like another. Only a connection that fails ends the asking.
 from __future__ import annotations
 
 import re
+import socket
 import statistics
 import time
 from collections import Counter
@@ -88,6 +89,21 @@ def collect(
             client.close()
 
 
+def addresses_of(host: str, port: int) -> tuple[str, ...]:
+    """Return the addresses of *host*, of IPv4 or IPv6, whichever has more; none if unknown.
+
+    One machine often has one of each.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return ()
+    families: dict[int, set[str]] = {}
+    for family, _, _, _, address in found:
+        families.setdefault(family, set()).add(str(address[0]))
+    return max((tuple(sorted(each)) for each in families.values()), key=len)
+
+
 def _text(value: object) -> str:
     return safe(value.decode(errors="replace") if isinstance(value, bytes) else str(value))
 
@@ -135,6 +151,7 @@ class _Inquiry:
                 if sentinel or name is None
                 else self._ask("SCAN", partial(self._untouched, requirements.name_pattern)) or ()
             ),
+            addresses=() if "path" in options else addresses_of(*endpoint.address),
         )
 
     def _versions(self, *, tells: bool) -> dict[str, int]:

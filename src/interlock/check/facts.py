@@ -45,6 +45,7 @@ class Facts:
         server: what HELLO calls the server.
         versions: connections by the version of interlock that CLIENT LIST shows.
         untouched: names of numbers, which semaphores and latches are, that are idle for days.
+        addresses: those that the host's name leads to, of the family that has most of them.
     """
 
     where: str = ""
@@ -62,6 +63,7 @@ class Facts:
     server: str = ""
     versions: Mapping[str, int] = field(default_factory=dict[str, int])
     untouched: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
 
     def number(self, name: str) -> int:
         """Return a number of INFO; 0 when there is none."""

@@ -32,6 +32,8 @@ MUCH_OFFSET = 1.0
 """Seconds between the clocks that are worth telling."""
 MANY_CLIENTS = 0.8
 """The part of maxclients that is worth telling."""
+SHOWN = 3
+"""Addresses of one name that are told."""
 SHORT_IDLE = 60
 """Seconds. A pooled connection of a calm application may well be idle for longer."""
 
@@ -72,6 +74,21 @@ def _silence(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
                 f"unknown what {command} would tell: the server said {facts.silent[command]!r}",
                 f"look {how}",
             )
+
+
+def _addresses(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    if len(facts.addresses) > 1:
+        shown = ", ".join(facts.addresses[:SHOWN])
+        shown += ", ..." if len(facts.addresses) > SHOWN else ""
+        yield Finding(
+            "addresses",
+            WARNING,
+            f"the host's name leads to {len(facts.addresses)} addresses ({shown}): each connection "
+            "may meet another server, which keeps locks of its own",
+            "give the name of the primary alone, redis+sentinel:// or redis+cluster://; if all "
+            "addresses lead to one server, all is well",
+        )
 
 
 def _latency(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
@@ -311,7 +328,7 @@ def _untouched(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[Facts, Requirements], Iterator[Finding]], ...] = (
-    service, _latency, _version, _role, _cluster, replicas, eviction, persistence, _writes, _rights,
-    _messages, _clock, _clients, _idle, _transport, _versions, _untouched,
+    service, _addresses, _latency, _version, _role, _cluster, replicas, eviction, persistence,
+    _writes, _rights, _messages, _clock, _clients, _idle, _transport, _versions, _untouched,
     _silence,
 )  # fmt: skip

@@ -160,6 +160,14 @@ SERVICES = (
         hosts=r"\.db\.ondigitalocean\.com$",
     ),
     Service(
+        "Heroku",
+        "expected",
+        "TLS alone, with a certificate that nobody has signed; INFO and the host's name do not "
+        "tell it",
+        "ssl_cert_reqs=none in the URL",
+        "https://devcenter.heroku.com/articles/connecting-heroku-redis",
+    ),
+    Service(
         "OCI Cache, sharded",
         "impossible",
         "EVAL is refused",

@@ -100,7 +100,8 @@ class NodeSubscriber:
         self.wanted: set[str] = set()
         self._connection: SharedConnection | None = None
         self._thread: threading.Thread | None = None
-        self._closed = False
+        # Whether the connection ends because there are newer credentials.
+        self._closed = self._at_once = False
         # The commands that are not answered yet, in order. An error names no channel: it is the
         # answer to the first of them.
         self._unanswered: deque[tuple[bytes, list[bytes]]] = deque()
@@ -142,6 +143,7 @@ class NodeSubscriber:
         """
         connection, login = self._connection, self._endpoint.login
         if connection is not None and connection.outdated and login and not login.doubted:
+            self._at_once = True
             self.reconnect()
 
     def hang_up(self) -> None:
@@ -292,6 +294,9 @@ class NodeSubscriber:
             try:
                 self._listen()
             except InterlockError as error:
+                if self._at_once:
+                    pause, self._at_once = FIRST_RECONNECT_PAUSE, False
+                    continue
                 self._failed(error)
                 # Waiters poll meanwhile. If something is wrong with the server, the commands of the
                 # client report it.
@@ -318,7 +323,7 @@ class NodeSubscriber:
             with self._lock:
                 if self._closed:
                     return
-                self._connection = connection
+                self._connection, self._at_once = connection, False
                 self._unanswered.clear()
                 self._ask(connection)
                 for channel in self.wanted.copy():

@@ -1,0 +1,113 @@
+"""Databases of a cluster of Valkey 9: each is a place of its own for locks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.lock.lock_like import KINDS, Face, Stage, queued
+from tests.support.doings import DOINGS, LEASE
+from tests.support.servers import ClusterServers, binaries, wait_until
+
+import interlock
+from interlock import ConfigError, ServerUnavailableError
+from interlock._links.slots import slot_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.servers import RedisServer
+
+VERSION = "valkey-9.1"
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterServers]:
+    """Give a cluster of three primaries that has four databases."""
+    config = {"cluster-databases": 4}
+    with ClusterServers(
+        binary=binaries()[request.param], replicas=False, node_timeout=20, config=config
+    ) as servers:
+        yield servers
+
+
+def keys(node: RedisServer) -> list[object]:
+    """Return the keys of database 0 of *node*."""
+    with node.client() as client:
+        return list(client.scan_iter())
+
+
+of_valkey_9 = pytest.mark.parametrize("cluster", [VERSION], indirect=True)
+
+
+@of_valkey_9
+@pytest.mark.parametrize("kind", DOINGS)
+def test_every_object_works_in_another_database(cluster: ClusterServers, kind: str) -> None:
+    """Each object does everything in database 2, and leaves no key in database 0."""
+    options = {"lease": LEASE, "fair_wait": 0.5}
+    url = cluster.url(db=2)
+    with interlock.connect(url, **options) as one, interlock.connect(url, **options) as other:
+        DOINGS[kind](one, other)
+        assert [lock.name for lock in one.locks() if lock.holders] == []
+    assert [key for node in cluster.nodes for key in keys(node)] == []
+
+
+@of_valkey_9
+async def test_one_name_in_two_databases(cluster: ClusterServers, face: Face) -> None:
+    """One name in two databases is two locks, and a release wakes the waiter of its own one."""
+    first = cluster.nodes[0].client()
+    stage = Stage(face, KINDS[0], cluster.url(db=1), first)
+    try:
+        one, other = stage.client(poll_cap=30), stage.client(cluster.url(db=3), poll_cap=30)
+        rival = stage.client(poll_cap=30)
+        ours, theirs = one.lock("name"), other.lock("name")
+        owner, waiter = stage.owner(), stage.owner()
+        assert await owner.do(ours.acquire)
+        assert await owner.do(theirs.acquire, timeout=0)
+        waiting = asyncio.create_task(waiter.do(rival.lock("name").acquire, timeout=30))
+        await queued(rival)
+        await owner.do(theirs.release)
+        assert await owner.do(ours.owned)
+        await owner.do(ours.release)
+        assert await asyncio.wait_for(waiting, 20)
+        with pytest.raises(ConfigError, match="a member twice"):
+            one.multi_lock(one.lock("name"), rival.lock("name"))
+        assert one.multi_lock(one.lock("two"), other.lock("two"))
+    finally:
+        await stage.end()
+        first.close()
+
+
+@of_valkey_9
+def test_a_lock_of_another_database_moves(cluster: ClusterServers) -> None:
+    """A slot moves with all its databases: the hold is kept, renewed and released."""
+    slot, name = slot_of("moves"), "moves"
+    source = cluster.owner(slot)
+    target = next(node for node in cluster.nodes if node is not source)
+    with interlock.connect(cluster.url(db=2)) as client, client.lock(name) as hold:
+        move(cluster, slot, source, target)
+        hold.set_lease(60)
+        assert client.lock(name).owned()
+    with target.client(db=2) as seen:
+        assert not seen.exists(name)
+
+
+def move(cluster: ClusterServers, slot: int, source: RedisServer, target: RedisServer) -> None:
+    """Move *slot*, as Valkey 9 does by itself."""
+    source.execute(
+        "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE",
+        str(target.execute("CLUSTER", "MYID"), "ascii"),
+    )  # fmt: skip
+    wait_until(lambda: cluster.owner(slot) is target, 30, "the slot has moved")
+
+
+@of_valkey_9
+def test_a_database_that_is_not_there(cluster: ClusterServers) -> None:
+    """A number that the nodes do not have is told at once, with the setting."""
+    with (
+        interlock.connect(cluster.url(db=9)) as client,
+        pytest.raises(ServerUnavailableError, match="cluster-databases") as caught,
+    ):
+        client.lock("name").acquire()
+    assert caught.value.code == "DATABASE"
