@@ -6,6 +6,7 @@ message.
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import waiters
+from tests.support.patience import GIVE_UP
 from tests.support.servers import wait_until
 
 import interlock
@@ -235,20 +237,18 @@ def test_close_ends_who_receives(room: Room) -> None:
 def test_many_threads_and_many_locks(room: Room) -> None:
     """Each of many waiting threads gets its lock again and again, no matter who receives."""
     names = [f"name{number}" for number in range(4)]
-    stop = time.monotonic() + 3
+    until = time.monotonic() + GIVE_UP
+    counts = dict.fromkeys(itertools.product((room.client, room.other), names), 0)
 
-    def turns(client: interlock.Client, name: str) -> int:
-        count = 0
-        while time.monotonic() < stop:
+    def turns(client: interlock.Client, name: str) -> None:
+        while min(counts.values()) <= 20 and time.monotonic() < until:
             with client.lock(name):
-                count += 1
-        return count
+                counts[client, name] += 1
 
-    crowd = [room.pool.submit(turns, room.client, name) for name in names]
-    with ThreadPoolExecutor(4) as others:
-        rivals = [others.submit(turns, room.other, name) for name in names]
-        counts = [future.result(30) for future in (*crowd, *rivals)]
-    assert all(count > 20 for count in counts), counts
+    with ThreadPoolExecutor(len(counts)) as pool:
+        for done in [pool.submit(turns, *each) for each in counts]:
+            done.result(2 * GIVE_UP)
+    assert min(counts.values()) > 20, counts
 
 
 HANDLER = """

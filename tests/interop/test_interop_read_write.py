@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.interop.agent import AgentError
 from tests.interop.pair import PROMPT, settle
+from tests.support.patience import GIVE_UP
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -158,18 +159,18 @@ def test_javas_writers_and_readers_have_their_turns_beside_pythons(one_pair: Pai
         one_pair.of_second("write"),
         one_pair.of_second("read", "t2"),
     ]
-    ends = time.monotonic() + 2.5
+    waits: list[list[float]] = [[] for _ in parties]
 
-    def work(party: Party) -> list[float]:
-        waits = []
-        while (began := time.monotonic()) < ends:
+    def work(party: Party, mine: list[float]) -> None:
+        until = time.monotonic() + GIVE_UP
+        while min(map(len, waits)) <= 20 and (began := time.monotonic()) < until:
             assert party.ask("acquire", timeout=20, lease=60)
-            waits.append(time.monotonic() - began)
+            mine.append(time.monotonic() - began)
             party.ask("release")
-        return waits
 
     with ThreadPoolExecutor(len(parties)) as pool:
-        for waits in [pool.submit(work, party) for party in parties]:
-            turns = waits.result(30)
-            assert len(turns) > 20
-            assert max(turns) < PROMPT
+        for done in [pool.submit(work, *each) for each in zip(parties, waits, strict=True)]:
+            done.result(2 * GIVE_UP)
+    for turns in waits:
+        assert len(turns) > 20
+        assert max(turns) < PROMPT

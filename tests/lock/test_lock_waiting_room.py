@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 QUEUE = "interlock_queue:{name}"
 CHANNEL = "redisson_lock__channel:{name}"
 READ_WRITE_CHANNEL = "redisson_rwlock:{name}"
-PROMPT = 1.5
+PROMPT = 10
 """Seconds: far below the poll cap of these clients."""
 WAIT = """
 client = interlock.connect(url, poll_cap=30)

@@ -28,6 +28,8 @@ def operate(url: str, capsys: pytest.CaptureFixture[str]) -> None:
 
     with connect(url, lease=1.5) as client:
         holds = [client.try_lock(name) for name in NAMES]
+        told = threading.Event()
+        holds[0].on_lost(told.set)
         listed = [
             json.loads(line)["name"]
             for line in run("list", "orders:*", "--json").split("\n")
@@ -38,7 +40,8 @@ def operate(url: str, capsys: pytest.CaptureFixture[str]) -> None:
         shown = json.loads(run("show", NAMES[0], "--json"))
         assert shown["holders"][0]["holder"] == holds[0].holder
         _ = run("release", NAMES[0], "--holder", str(holds[0].holder), "--reason", "it is stuck")
-        wait_until(holds[0].lost.is_set, GIVE_UP, "the holder is told")
+        # The reason is known then. `lost` is set before it is read.
+        wait_until(told.is_set, GIVE_UP, "the holder is told")
         assert all(hold.valid for hold in holds[1:])
         for hold in holds[1:]:
             hold.release()

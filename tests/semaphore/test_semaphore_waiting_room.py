@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 QUEUE = "interlock_semaphore_queue:{name}"
 CHANNEL = "redisson_sc:{name}"
-PROMPT = 1.5
+PROMPT = 10
 """Seconds: far below the poll cap of these clients."""
 WAIT = """
 client = interlock.connect(url, poll_cap=30)
