@@ -112,6 +112,21 @@ def test_a_failed_adoption_does_not_give_a_later_one_away(bench: Bench, play: ty
     again.abandon()
 
 
+def test_an_adoption_that_comes_after_its_way_back_does_nothing(
+    bench: Bench, play: type[Play]
+) -> None:
+    """The way back of an interrupted adoption remembers the call, so a late copy finds that."""
+    adopting = play(transfer.adopt(bench.lock, bench.owner, "ticket:1", None, None))
+    taking = adopting.effect
+    giving_back = adopting.answer(KeyboardInterrupt())
+    back = giving_back.effect
+    assert (back.script.name, back.keys) == (taking.script.name, taking.keys)
+    assert back.args[:2] == taking.args[1::-1]
+    assert (taking.args[3], back.args[3]) == (0, 1)
+    with pytest.raises(KeyboardInterrupt):
+        giving_back.answer(None)
+
+
 def test_a_lock_is_left_locked_in_spite_of_an_interruption(bench: Bench, play: type[Play]) -> None:
     """The script is sent again after a Ctrl-C; the hold has ended, and its owner has another id."""
     hold = bench.held()

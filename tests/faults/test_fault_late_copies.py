@@ -150,7 +150,12 @@ def _lock(run: Run, one: Any, other: Any, *, transfers: bool) -> None:
     run.step(other.force_release)
     with suppress(HoldLostError):
         other.release()
-    run.step(other.acquire)
+    # Without a lost command the owner keeps its number.
+    assert other.acquire()
+    run.step(one.force_release, holder=other.hold.holder)
+    with suppress(HoldLostError):
+        other.release()
+    assert other.acquire()
     run.step(other.extend, 50)
     if transfers:
         run.step(other.release)

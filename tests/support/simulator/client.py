@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from interlock._core.locks import transfer
 from interlock._core.locks.lock import Lock
 from interlock._core.model.effects import NEVER, Op, Step, Wait
 from interlock._core.model.holds import Owner, State
@@ -120,6 +121,24 @@ class Process(Runner["SimulatedClient"]):
         """Return the operation that has *lock* for at least *lease* seconds from now."""
         self.client.note_use(lock, lease)
         return lock.extend(self.owner, lease)
+
+    def set_lease(self, lock: LockBase, lease: float) -> Op[None]:
+        """Return the operation that ends the hold of *lock* in *lease* seconds."""
+        self.note_use(lock, lease)
+        return transfer.set_lease(lock.mine(self.owner), lease)
+
+    def hand_over(self, lock: LockBase, lease: float) -> Op[transfer.Ticket]:
+        """Return the operation that gives *lock* away for *lease* seconds."""
+        self.note_use(lock, lease)
+        return transfer.hand_over(lock.mine(self.owner), lease)
+
+    def adopt(self, lock: Lock, ticket: transfer.Ticket) -> Op[Hold]:
+        """Return the operation that takes *lock* over by *ticket*."""
+        return transfer.adopt(lock, self.owner, ticket.holder, ticket.token, None)
+
+    def note_use(self, lock: LockBase, lease: float) -> None:
+        """Remember that *lock* is used for *lease* seconds."""
+        self.client.note_use(lock, lease)
 
     def pass_time(self, seconds: float) -> Op[None]:
         """Return the operation that does nothing for *seconds*, in virtual time."""

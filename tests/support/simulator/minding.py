@@ -25,7 +25,7 @@ class EverythingMinded:
     Left out are holds that only their lease has to end:
 
     * a hold that was lost, or that the outside ended;
-    * a claim that nobody has taken;
+    * a claim that nobody has taken, and a ticket;
     * a hold of a process that is gone or was interrupted twice;
     * a hold that came so late that its client need not expect it any more.
     """
@@ -84,6 +84,7 @@ class EverythingMinded:
         sent += client.cleanups.calls()
         sent += [effect.call for effect in client.settled if now >= effect.until]
         minded = numbers(hold.holder for hold in client.session.holds)
+        minded |= numbers(client.network.tickets)
         minded |= numbers(str(word) for call in sent for word in call.args)
         minded |= numbers(
             hold.holder

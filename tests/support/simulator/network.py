@@ -180,6 +180,7 @@ class Network:
         replicas: seconds after which each of its replicas has what it wrote; infinite for one that
             stands still.
         travelling: what has been sent and not arrived.
+        tickets: the holder ids of holds that were given away.
         viewed_at: when `view` last found a change.
     """
 
@@ -201,6 +202,7 @@ class Network:
         self.generation = 0
         self.replicas: list[float] = []
         self.travelling: dict[Exchange, None] = {}
+        self.tickets = set[str]()
         self._subscribed: dict[str, dict[Subscriber, None]] = {}
         self.viewed_at = 0.0
         self._viewed: dict[bytes, Stored] | None = None
@@ -241,6 +243,8 @@ class Network:
         """Run *call* at once; return its reply or the error that it is for a client."""
         if call.script.name.endswith("force_release"):
             self.overseer.doubts.taint(self, call.keys[0])
+        if call.script.name == "lock_give" and str(call.args[3]) == "0":
+            self.tickets.add(str(call.args[1]))
         try:
             return self.server.eval(call.script.text, call.keys, call.args)
         except ModelError as error:

@@ -16,10 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.kinds import KINDS as CATALOGUE
 from interlock._core.locks.group_lock import GroupLock
+from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.model.effects import NEVER
 from interlock._core.objects.election import Election
-from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableError
+from interlock.errors import (
+    HoldLostError,
+    NotHeldError,
+    ReentryError,
+    ReplicationError,
+    ServerUnavailableError,
+)
 from interlock.options import Options, best_effort, required
 from tests.support.simulator import Simulator
 from tests.support.simulator.schedule import Interrupted, Kind, Schedule
@@ -136,6 +143,12 @@ def prepare(seed: int, kind: str = "lock", *, replicated: bool = False) -> Simul
     return simulator
 
 
+_HIT = (
+    *(HoldLostError, NotHeldError, ReentryError, ReplicationError, ServerUnavailableError),
+    Interrupted,
+)
+
+
 def _visit(me: Process, lock: LockBase) -> Generator[Any, Any, None]:
     """Take *lock*, perhaps several times, and give it back as often."""
     random = me.random
@@ -150,17 +163,43 @@ def _visit(me: Process, lock: LockBase) -> Generator[Any, Any, None]:
             yield me.pass_time(random.random() ** 4)
             if depth and random.random() < 0.2:
                 yield me.extend(lock, random.choice((0.3, 2.5)))
+            if depth == 1 and isinstance(lock, Lock) and lock.transferable:
+                depth = yield from _transfer(me, lock)
         while depth:
             yield from _give_back(me, lock)
             depth -= 1
             yield me.pass_time(random.random() ** 6)
-    except (HoldLostError, ReplicationError, ServerUnavailableError, Interrupted):
+    except _HIT:
         # A program that is hit goes on with something else, some day, or gives up what it holds.
         while me.holds(lock) and random.random() < 0.9:
             try:
                 yield from _give_back(me, lock)
-            except (HoldLostError, ServerUnavailableError, Interrupted):
+            except _HIT:
                 continue
+
+
+def _transfer(me: Process, lock: Lock) -> Generator[Any, Any, int]:
+    """Perhaps set the lease of *lock*, give it away and take it back, or break it.
+
+    Return how deep it is held then.
+    """
+    random = me.random
+    draw = random.random()
+    if draw < 0.1:
+        for lease in random.choices((0.2, 0.6, 2.5), k=random.randint(1, 3)):
+            yield me.set_lease(lock, lease)
+            yield me.pass_time(random.random() ** 6)
+    elif draw < 0.2:
+        ticket = yield me.hand_over(lock, random.choice((0.5, 2.0)))
+        yield me.pass_time(random.random() ** 4)
+        try:
+            yield me.adopt(lock, ticket)
+        except NotHeldError:
+            return 0  # the ticket has run out
+    elif draw < 0.23:
+        me.note_use(lock, 0.0)
+        yield lock.force_release()
+    return 1
 
 
 def _give_back(me: Process, lock: LockBase) -> Generator[Any, Any, None]:

@@ -1010,8 +1010,8 @@ def _end_lost(session: Session, hold: Hold) -> Op[None]:
 
 def _end_gone(session: Session, hold: Hold) -> Op[None]:
     """End a hold that the server no longer has."""
-    if hold.unanswered:
-        renumber_owner(hold)
+    # A try to get it may still be under way, or a copy of the command that broke it.
+    renumber_owner(hold)
     known = hold.state is LOST
     tell = session.begin_loss(hold, hold.gone_reason(session.clock()))
     session.holds.end(hold)

@@ -189,8 +189,8 @@ def adopt(
                 f"{core.kind} {core.name!r} is held by the same owner", name=core.name
             )
         sent_at = session.clock()
-        call = scripts.lock_transfer(core.key, holder, hold.holder, hold.lease)
-        done = yield from undoing(session.persist(call), _give_back, session, hold, holder)
+        call = once(session, core.key, scripts.lock_give(core.key, holder, hold.holder, hold.lease))
+        done = yield from undoing(session.persist(call), _give_back, session, hold, call)
         if done and Lock.accept(core, hold, sent_at, Grant(token)):
             return hold
         renumber_owner(hold)  # the release below may arrive late
@@ -311,8 +311,8 @@ def _finish_giving(
     yield from end_late_grants(session, hold)
 
 
-def _give_back(session: Session, hold: Hold, holder: str, error: BaseException) -> Op[None]:
-    """Give the lock back to *holder*, because *error* ended the adoption."""
-    call = scripts.lock_transfer(hold.key, hold.holder, holder, hold.lease)
+def _give_back(session: Session, hold: Hold, taking: Eval[int], error: BaseException) -> Op[None]:
+    """Give the lock back to its former holder, because *error* ended the adoption by *taking*."""
+    call = _way_back(taking, hold.lease)
     renumber_owner(hold)  # that may be executed late, when the owner has adopted the lock again
     yield from session.clean_up_after(error, call, session.clock() + hold.lease)
