@@ -521,6 +521,8 @@ def proxy_faults(proxies: Sequence[FaultProxy]) -> dict[str, Fault]:
         "cut": Fault(cut),
         "refused": Fault(refuse),
         "slow": Fault(with_rules(lambda chance: delay(chance.choice((0.05, 0.3, 1.0))), nth=False)),
+        # A connection stands still, is given up, and comes alive after later calls were answered.
+        "stalled": Fault(with_rules(lambda chance: delay(chance.uniform(1, 5)), nth=True), 4.0),
         "late reply": Fault(
             with_rules(lambda chance: delay_reply(chance.uniform(0.5, 3)), nth=True)
         ),

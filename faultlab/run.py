@@ -32,6 +32,8 @@ OPTIONS = {
     "fair_wait": 3.0,
     "command_timeout": 2.0,
     "outage_timeout": 6.0,
+    # All have the same: the library makes them different clients.
+    "client_id": "1ab",
 }
 
 

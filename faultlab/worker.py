@@ -42,6 +42,8 @@ _FACTORIES = {
     "election": "election",
     "event": "event",
 }
+TRANSFERABLE = ("lock", "fair", "fenced", "spin")
+"""Kinds whose holds can be shortened."""
 _PR_SET_PDEATHSIG = 1
 _STALL = 0.5
 """Seconds after which a late heartbeat counts as standing still."""
@@ -51,6 +53,15 @@ _TOLD = 3.0
 
 class Struck(BaseException):
     """What the signal handler raises, as Ctrl-C does."""
+
+
+class OddName(str):
+    """A name that reads otherwise when it is printed, as a member of a `str` enumeration does."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"OddName.{super().__str__().upper()}"
 
 
 class Lane:
@@ -147,6 +158,7 @@ class Lane:
 
     def _make(self, clients: list[Any], spec: Object) -> Any:
         client = clients[0]
+        name = self._random.choice((spec.name, OddName(spec.name)))
         makers: dict[str, Callable[[], Any]] = {
             "owned": lambda: client.lock(spec.name, owner=f"{self._note.name} {self.name}"),
             "read": lambda: client.read_write_lock(spec.name).read,
@@ -159,7 +171,7 @@ class Lane:
         }
         if spec.kind in makers:
             return makers[spec.kind]()
-        return getattr(client, _FACTORIES[spec.kind])(spec.name)
+        return getattr(client, _FACTORIES[spec.kind])(name)
 
     async def _hold(self, name: str) -> None:
         """Acquire, hold for a while, release."""
@@ -177,6 +189,9 @@ class Lane:
             hold = made.hold if got or error in ("Struck", "CancelledError") else None
         if hold is None:
             return
+        if OBJECTS[name].kind in TRANSFERABLE and chance.random() < 0.15:
+            for lease in chance.choices((0.4, 2.0, 4.0), k=chance.randint(1, 3)):
+                await self._attempt("set_lease", name, partial(hold.set_lease, lease))
         ident = self._watch(hold, name, lease)
         again = OBJECTS[name].reentrant and chance.random() < 0.3
         if again:
