@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.model.effects import Enqueue, Eval, Post, Wait
+import pytest
+
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.model.effects import Cleanup, Enqueue, Eval, Post, Wait
 from interlock._core.model.holds import HELD, Hold, Owner
 from interlock.errors import ServerUnavailableError
 
@@ -27,13 +30,13 @@ def join(bench: Bench, play: Play) -> None:
     play.answer(bench.waiters.join(play.effect.channel, lambda: None))
 
 
-def claim(bench: Bench, owner: Owner, at: int = CLAIMED_AT) -> Hold:
+def claim(bench: Bench, owner: Owner, at: int = CLAIMED_AT, about_token: str = "") -> Hold:
     """Tell the waiter of *owner*, a tenth of a second after its refusal, that it is the holder."""
     hold = bench.session.holds.table[bench.lock.hold_key, owner.identity]
     wake = bench.waiters.channels_of(bench.lock.channel)[-1]
     number = hold.holder.rpartition(":")[2]
     bench.now += 0.1
-    bench.waiters.notify(wake, f"={number}:{at}".encode())
+    bench.waiters.notify(wake, f"={number}:{at}{about_token}".encode())
     return hold
 
 
@@ -82,3 +85,49 @@ def test_who_cannot_start_asks_even_from_behind(bench: Bench) -> None:
     assert isinstance(asking, Eval)
     assert asking.script.name == "lock_acquire"
     assert second.answer(None).result.state is HELD
+
+
+def test_a_fenced_lock_starts_with_the_token_of_the_message(bench: Bench) -> None:
+    """The release has drawn it; from then on every token of this client must be larger."""
+    bench.lock = FencedLock(bench.session, "x")
+    stand(bench)
+    played = bench.acquire().answer([0, *REFUSED])
+    join(bench, played)
+    hold = claim(bench, bench.owner, about_token=":41:clock")
+    assert isinstance(played.answer(None).effect, Post)
+    assert played.answer(True).result is hold
+    assert (hold.state, hold.token, hold.token_source) == (HELD, 41, "clock")
+    after = bench.lock.acquire_script(hold, 30, 1, 0)
+    assert after.args[3] == 41
+
+
+@pytest.mark.parametrize("about_token", ["", ":7:counter", ":8:guess", ":8"])
+def test_a_fenced_lock_asks_without_a_larger_token(bench: Bench, about_token: str) -> None:
+    """A message without a token is not believed, nor one whose token was used before."""
+    bench.lock = FencedLock(bench.session, "x")
+    first = bench.acquire().answer([1, 7, b"counter"]).result
+    bench.session.holds.end(first)
+    stand(bench)
+    played = bench.acquire().answer([0, *REFUSED])
+    join(bench, played)
+    hold = claim(bench, bench.owner, about_token=about_token)
+    if about_token in ("", ":7:counter"):
+        assert isinstance(played.answer(None).effect, Eval)
+    else:
+        # No message that is known: the front waiter asks.
+        assert bench.waiters.places[bench.lock.queue].woken
+    assert hold.token is None
+
+
+def test_a_try_under_way_outlasts_the_claim_that_is_found_first(bench: Bench) -> None:
+    """The undo releases what the queue may have given, and then what the try may still take."""
+    stand(bench)
+    played = bench.acquire().answer(REFUSED)
+    join(bench, played)
+    hold = claim(bench, bench.owner, CLAIMED_AT + 60_000_000)
+    assert isinstance(played.answer(None).effect, Eval)
+    undo = played.answer(KeyboardInterrupt()).effect
+    assert isinstance(undo, Eval)
+    assert undo.args[0] == hold.holder
+    played.answer(1)
+    assert [effect.late for effect in played.effects if isinstance(effect, Cleanup)] == [1]

@@ -60,7 +60,7 @@ def test_a_grant_asked_for_before_the_failover_is_given_back(
     play = acquire(bench)
     failovers.count = 1
     play.answer([1, 7, b"counter"])
-    assert play.effect.script.name == "lock_release"
+    assert play.effect.script.name == "fenced_lock_release"
     play.answer(1)
     play.answer(bench.waiters.join("x", lambda: None))
     bench.now = play.effect.until

@@ -334,7 +334,7 @@ def _gives_up(effect: object, scenario: Scenario) -> bool:
     """
     if isinstance(effect, Batch) and effect.evals[0].script.name == "forced_note_write":
         return True  # a forced release goes on without its notes
-    scripts = ("fair_lock_release", "lock_release", "write_lock_release")
+    scripts = ("fair_lock_release", "lock_release", "fenced_lock_release", "write_lock_release")
     gives_back = isinstance(effect, Eval) and effect.script.name in scripts
     return gives_back and scenario.name == "acquire-in-vain"
 

@@ -27,7 +27,10 @@ from tests.support.scripts import TEXTS
 from tests.support.simulator import Process, Schedule, Simulator, StepBudgetError, schedule
 
 from interlock._core.locks import lock, lock_base
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.model import names
 from interlock._core.model.effects import Script
+from interlock._core.scripts import fenced_lock as fenced_scripts
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.source import MESSAGES, sent
 from interlock.options import Options
@@ -270,6 +273,43 @@ def unconfirmed() -> None:
         simulator.run()
 
 
+def tokens() -> None:
+    """Three clients come again and again for a fenced lock."""
+    simulate(*[fenced(10)] * 3)
+
+
+def lost_counter() -> None:
+    """An operator removes the counter of a fenced lock while clients wait for it."""
+    removing = schedule.force_release(names.fence_token("x"))
+    simulate(*[fenced(10)] * 3, times=[(0.31, removing), (0.52, removing)])
+
+
+def two_kinds() -> None:
+    """Clients want a fenced lock and a plain lock of one name."""
+
+    def plain(me: Process) -> Generator[Any, Any, Any]:
+        lock = me.lock("x")
+        for _ in range(10):
+            if (yield me.acquire(lock)) is not None:
+                yield me.pass_time(0.02)
+                yield me.release(lock)
+
+    simulate(fenced(10), plain, fenced(10), plain)
+
+
+def fenced(rounds: int) -> Callable[[Process], Generator[Any, Any, Any]]:
+    """Return a program that takes a fenced lock again and again."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        lock = FencedLock(me.client.session, "x")
+        for _ in range(rounds):
+            if (yield me.acquire(lock)) is not None:
+                yield me.pass_time(0.02)
+                yield me.release(lock)
+
+    return program
+
+
 def removed_key() -> None:
     """An operator removes the key of a lock that is held; its holder must hear of that."""
 
@@ -475,7 +515,7 @@ MUTATIONS = [
     ),
     Mutation(
         "claim-of-another-number-is-believed",
-        "queue.waiters:_is_for",
+        "queue.waiter:Claim.is_for",
         Call("endswith", "True"),
         siblings,
     ),
@@ -497,6 +537,24 @@ MUTATIONS = [
         Call("hset", "redis.call('hset', $1, string.match($2, '^[^:]*') .. ':0', $3)", which=1),
         contention,
     ),
+    Mutation(
+        "fenced-lock-is-given-with-the-last-token",
+        "fenced_lock_release",
+        Call("incrby", "redis.call('get', $1)"),
+        tokens,
+    ),
+    Mutation(
+        "plain-lock-is-given-to-who-needs-a-token",
+        "lock_release",
+        Value("told", "''", which=1),
+        two_kinds,
+    ),
+    Mutation(
+        "small-token-is-believed",
+        "locks.fenced_lock:FencedLock.believes",
+        Result("True"),
+        lost_counter,
+    ),
 ]
 
 
@@ -512,14 +570,15 @@ def mutate(mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
 def mutate_script(stem: str, mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
     """Put a mistaken script in the place of the right one."""
     name = f"_{stem.upper()}"
-    script: Script[Any] | Variants[Any] = getattr(scripts, name)
+    home = fenced_scripts if stem.startswith("fenced") else scripts
+    script: Script[Any] | Variants[Any] = getattr(home, name)
     wrong = LuaText(TEXTS[stem]).changed(mutation.change)
     if isinstance(script, Script):
         mistaken: Any = Script(script.name, sent(wrong), script.decode)
     else:
         decode = script["PUBLISH"].decode
         mistaken = {p: Script(script.name, sent(wrong, p), decode) for p in MESSAGES}
-    patch.setattr(scripts, name, mistaken)
+    patch.setattr(home, name, mistaken)
 
 
 def mutate_function(
@@ -531,12 +590,12 @@ def mutate_function(
     right = getattr(holder, name)
     function = function_in(ast.parse(inspect.getsource(module)), qualified)
     changed_function(function, mutation.change)
-    names: dict[str, Any] = {}
+    made: dict[str, Any] = {}
     source = f"from __future__ import annotations\n{ast.unparse(function)}"
-    exec(source, vars(module).copy(), names)
+    exec(source, vars(module).copy(), made)
     for user in (holder, lock, lock_base):
         if getattr(user, name, None) is right:
-            patch.setattr(user, name, names[name])
+            patch.setattr(user, name, made[name])
 
 
 FINDINGS = list(dict.fromkeys(mutation.found_by for mutation in MUTATIONS))

@@ -356,7 +356,8 @@ def test_some_are_never_passed_on(
     waits.answer([0, TAKEN] if kind is FencedLock else TAKEN)
     waits.answer(bench.waiters.join(lock.channel, lambda: None))
 
-    assert play(lock.release(first)).effect.script.name == "lock_release"
+    freeing = "fenced_lock_release" if kind is FencedLock else "lock_release"
+    assert play(lock.release(first)).effect.script.name == freeing
 
 
 def freed(here: Queue, reply: int) -> Play:

@@ -140,7 +140,7 @@ def test_a_kept_request_of_a_fenced_lock_is_made_anew_after_a_small_token(
         assert play(bench.lock.release(bench.owner)).answer(1).over
     assert floors == [0, 7, 7, 7]
     acquire = play(bench.lock.acquire(bench.owner, NEVER, None)).answer([1, 10, b"counter"])
-    assert acquire.effect.script.name == "lock_release"
+    assert acquire.effect.script.name == "fenced_lock_release"
     acquire.answer(1)
     waiter = bench.waiters.join(bench.lock.channel, lambda: None)
     assert isinstance(acquire.answer(waiter).effect, Wait)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from interlock._core.queue.waiter import Claim
 from interlock._core.queue.waiters import SHARED, section
 
 if TYPE_CHECKING:
@@ -302,7 +303,7 @@ def test_a_claim_that_meets_nobody_is_kept_for_its_holder(bench: Bench, wakes: W
     bench.waiters.introduce(waiter, candidate("me:17"), shares=False)
     assert waiter.take_claim() is None
     bench.waiters.introduce(waiter, candidate("me:7"), shares=False)
-    assert waiter.take_claim() == 123
+    assert waiter.take_claim() == Claim(123, "7")
     bench.waiters.places["c:x"].stand(False, "me:7")
     bench.waiters.introduce(waiter, candidate("me:7"), shares=False)
 

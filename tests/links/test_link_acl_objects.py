@@ -47,7 +47,7 @@ PLAIN = (
 SCRIPTS = {
     "app": PLAIN,
     "fair": ("fair_lock_", "lock_renew", "lock_query"),
-    "fenced": ("fenced_lock_acquire", *PLAIN[1:]),
+    "fenced": ("fenced_lock_", *PLAIN[1:]),
     "spin": PLAIN,
     "read-write": ("read_", "write_", "lock_renew"),
     "group": ("group_lock_",),

@@ -17,6 +17,7 @@ from tests.support.servers import wait_until
 import interlock
 from interlock._core.locks import lock
 from interlock._core.model import holds
+from interlock._core.scripts import fenced_lock as fenced_scripts
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts import source
 from interlock._core.scripts.script import load_variants, released
@@ -46,17 +47,20 @@ def let_claims_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holds, "CLAIM", 2.0)
     monkeypatch.setattr(lock, "CLAIM", 2.0)
     monkeypatch.setitem(source.TIMES, "CLAIM", 2.0)
-    monkeypatch.setattr(scripts, "_LOCK_RELEASE", load_variants("lock_release", released))
+    for home, name in ((scripts, "lock_release"), (fenced_scripts, "fenced_lock_release")):
+        monkeypatch.setattr(home, f"_{name.upper()}", load_variants(name, released))
 
 
+@pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
 async def test_it_is_taken_without_an_answer(
-    proxy: FaultProxy, plain: Stage, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultProxy, plain: Stage, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The waiter gets no answer any more, and starts all the same; the server has its lease."""
     let_claims_last(monkeypatch)
     client, a, b = plain.client(proxy.url(), poll_cap=30), plain.owner(), plain.owner()
-    mine, theirs = plain.client().lock("name"), client.lock("name")
+    mine, theirs = (getattr(each, kind)("name") for each in (plain.client(), client))
     await a.do(mine.acquire)
+    before = await a.do(lambda: mine.hold)
     leave_to_nobody(plain.redis)
     waiting = asyncio.create_task(b.do(theirs.acquire))
     await until(lambda: plain.redis.zcard(QUEUE) == 2, 10, "b waits")
@@ -66,6 +70,7 @@ async def test_it_is_taken_without_an_answer(
     await a.do(mine.release)
     assert await asyncio.wait_for(waiting, 5)
     hold = await b.do(lambda: theirs.hold)
+    assert hold.token == (before.token and before.token + 1)
     holder = hold.holder.encode()
     told = threading.Event()
     await b.do(hold.on_lost, told.set)

@@ -288,7 +288,7 @@ KINDS = {
         cores=(FencedLock,),
         page="reference/fenced_lock.md",
         uses=Uses(
-            (*_PLAIN, "fenced_lock_acquire"),
+            (*_PLAIN, "fenced_lock_acquire", "fenced_lock_release"),
             keys=(KeyPattern(names.fence_token), _OWN_REQUESTS),
             channels=_HEARD,
             queue=_QUEUE,

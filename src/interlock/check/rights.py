@@ -28,6 +28,7 @@ QUEUE = frozenset({"time", "zadd", "zrange", "zrem", "zscore"})
 FOR_QUEUE = {
     **dict.fromkeys(("lock_acquire", "lock_release", "lock_transfer"), QUEUE),
     "fenced_lock_acquire": QUEUE | {"hdel"},
+    "fenced_lock_release": QUEUE,
     **dict.fromkeys(("read_lock_acquire", "read_lock_release"), QUEUE),
     **dict.fromkeys(("write_lock_acquire", "write_lock_release"), QUEUE),
     "semaphore_acquire": QUEUE | {"pexpire", "pttl"},

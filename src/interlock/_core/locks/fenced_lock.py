@@ -44,8 +44,10 @@ from interlock._core.scripts import fenced_lock as scripts
 from interlock._core.scripts.script import Grant
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval
+    from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
+    from interlock._core.queue.waiter import Claim
+    from interlock._core.queue.waiters import Place
     from interlock._core.upkeep.session import Session
 
 EPOCH_BITS = 32
@@ -66,7 +68,7 @@ class FencedLock(Lock):
     """A plain lock whose holds have tokens."""
 
     kind = "fenced lock"
-    passes_locally = may_start = False  # each hold draws a token
+    passes_locally = False  # each hold draws a token
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
@@ -77,10 +79,24 @@ class FencedLock(Lock):
         self, hold: Hold, lease: float, depth: int, deadline: float
     ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
-        floor = self._floor()
-        unit = 1 << EPOCH_BITS if self.session.clustered else 0
         return scripts.fenced_lock_acquire(
-            self.key, self._token_key, lease, hold.holder, depth, floor, unit, deadline=deadline
+            *(self.key, self._token_key, lease, hold.holder, depth, *self._floor_and_unit()),
+            deadline=deadline,
+        )
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes *hold* down to *depth*."""
+        return scripts.fenced_lock_release(
+            *(self.key, self._token_key, hold.holder, depth, *self._floor_and_unit()),
+            *(self._publish, self.channel),
+        )
+
+    def leave_script(self, place: Place) -> Eval[int]:
+        """Return the script that gives up *place*, and passes on a claim that it got."""
+        return scripts.fenced_lock_release(
+            *(self.key, self._token_key, place.holder or f"{place.client}:0", 0),
+            *(*self._floor_and_unit(), self._publish, self.channel),
+            leaving=(place.client,),
         )
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
@@ -99,10 +115,29 @@ class FencedLock(Lock):
         if hold.token is not None:
             self._tokens.note(self.key, hold.token)
         if type(answer) is Grant:
-            hold.tell_source("epoch" if self.session.counts_failovers else answer.source)
-            if self.session.clustered and answer.source != "epoch":
-                self.session.note("token.source", WEAKER[answer.source])
+            self._tell_source(hold, answer.source)
         return held
+
+    def believes(self, claim: Claim) -> bool:
+        """Return whether a hold may start with *claim*: its token is larger than all others."""
+        return (claim.token or 0) > self._floor()
+
+    def _start(self, hold: Hold, claim: Claim) -> Op[bool]:
+        started = yield from super()._start(hold, claim)
+        if started:
+            self._tokens.note(self.key, claim.token or 0)
+            self._tell_source(hold, claim.source)
+        return started
+
+    def _tell_source(self, hold: Hold, source: str) -> None:
+        """Note what the token of *hold* follows, and tell it if that is less than it could be."""
+        hold.tell_source("epoch" if self.session.counts_failovers else source)
+        if self.session.clustered and source != "epoch":
+            self.session.note("token.source", WEAKER[source])
+
+    def _floor_and_unit(self) -> tuple[int, int]:
+        """Return what every new token exceeds, and in a cluster how many tokens an epoch has."""
+        return self._floor(), 1 << EPOCH_BITS if self.session.clustered else 0
 
     def _floor(self) -> int:
         """Return a number that every new token exceeds."""

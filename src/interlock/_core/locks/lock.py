@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Op
-    from interlock._core.queue.waiter import Waiter
+    from interlock._core.queue.waiter import Claim, Waiter
     from interlock._core.queue.waiters import Place, Waiters
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.scripts.script import Grant
@@ -127,7 +127,7 @@ class Lock(LockBase):
             self._try,
             hold,
             deadline,
-            candidate=hold if self.passes_locally else None,
+            candidate=hold if self.passes_locally or self.may_start else None,
             start=partial(self._start, hold) if self.may_start else None,
         )
 
@@ -145,8 +145,12 @@ class Lock(LockBase):
             and len(session.holds) < MANY
         )
 
-    def _start(self, hold: Hold, at: int) -> Op[bool]:
-        """Start with the claim that a release gave to *hold* at *at*, if it stands.
+    def believes(self, claim: Claim) -> bool:
+        """Return whether a hold may start with *claim*."""
+        return claim.token is None
+
+    def _start(self, hold: Hold, claim: Claim) -> Op[bool]:
+        """Start with *claim*, which a release gave to *hold*, if it stands.
 
         Return whether *hold* is held now. The command that keeps it for the whole lease is on its
         way before the caller goes on. It takes nothing, so it may come late. Without an answer the
@@ -157,11 +161,12 @@ class Lock(LockBase):
         """
         session = self.session
         now = sent_at = session.clock()
-        if hold.unanswered or now + CLAIM / 2 >= hold.claim_end(at, now):
+        stands = now + CLAIM / 2 < hold.claim_end(claim.at, now)
+        if hold.unanswered or not stands or not self.believes(claim):
             return False
         hold.sent()
         post = Post(self._keeping(hold), partial(_confirm, hold, sent_at))
-        if not (yield from post) or not hold.start(at, session.clock()):
+        if not (yield from post) or not hold.start(claim.token, claim.at, session.clock()):
             hold.uncount_try()
             return False
         hold.uncount_try()

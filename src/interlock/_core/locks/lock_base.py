@@ -938,7 +938,8 @@ def undo_acquire(
     """
     granted, late = hold.depth > 0, hold.late_grants()
     if late:
-        late += granted  # the release must find the grant that we know of, too
+        # The release must also find the grant that we know of, or the one that the queue may give.
+        late += granted or hold.placed
     if owner is not None and (late or granted):
         owner.renumber()  # what we send now may arrive late
     session.holds.end(hold)

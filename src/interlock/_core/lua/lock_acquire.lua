@@ -30,46 +30,15 @@ if free and not client then
   return nil
 end
 
+local named = holder
+local me = starts and named or client
+
 -- include: stand_in_queue
+
 -- include: microseconds
 
-local function refused(left)
-  local now = starts and microseconds()
-  return now and {left, now} or left
-end
+-- include: reach_depth
 
-local me = starts and holder or client
-local ours = not free and redis.call('hexists', lock, holder) == 1
--- The client's claim is the only field, so the lock is free without it.
-local claimed = client and not free and not ours
-  and redis.pcall('hexists', lock, client .. ':0') == 1
-if claimed then
-  free = true
-elseif client and free and redis.pcall('exists', queue) == 1
-  and redis.pcall('zscore', queue, client) == false
-  and redis.pcall('zscore', queue, me) == false and stand_in_queue(me) then
-  -- A free lock with a queue: it was left to others for a moment, or the first client did not take
-  -- it. This client joins the queue.
-  return refused(COURTESY)
-end
-if not ours and not free then
-  if client and (me == client or redis.pcall('zscore', queue, client) == false) then
-    stand_in_queue(me)
-  end
-  return refused(redis.call('pttl', lock))
-end
-redis.call('hset', lock, holder, depth)
-if claimed then
-  -- Last: a key that was gone for a moment cannot be made again while its slot moves.
-  redis.pcall('hdel', lock, client .. ':0')
-end
-if free or redis.call('pttl', lock) < tonumber(lease) then
-  redis.call('pexpire', lock, lease)
-end
-if client then
-  redis.pcall('zrem', queue, client, holder)
-  if others_wait == '1' then
-    stand_in_queue(client)
-  end
-end
-return nil
+local left = reach_depth(free)
+local now = left and starts and microseconds()
+return now and {left, now} or left

@@ -28,50 +28,14 @@
 --          others listen; this code is our own
 local lock, queue, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local channel, leaving = ARGV[3], ARGV[4]
+local named = holder
 
-if leaving and queue then
-  redis.pcall('zrem', queue, leaving, holder)
-end
-if leaving and redis.call('hexists', lock, leaving .. ':0') == 1 then
-  holder = leaving .. ':0'
-end
-if redis.call('hexists', lock, holder) == 0 then
-  -- The client that leaves may have been told to ask for a free lock in 20 ms. Then the next one
-  -- must be told.
-  if not leaving or redis.call('exists', lock) == 1 then
-    return nil
-  end
-elseif depth ~= '0' then
-  redis.call('hdel', lock, '')
-  redis.call('hset', lock, holder, depth)
-  return 1
-end
-if not queue or redis.pcall('exists', queue) ~= 1 then
-  redis.call('del', lock)
-  redis.call(PUBLISH, channel, '0')
-  return 1
-end
-redis.pcall('zrem', queue, holder)
-local name, freed = string.match(channel, ':.*'), '0'
+-- include: go_down
+
+local name, freed, draw = string.match(channel, ':.*'), '0', nil
 
 -- include: microseconds
+
 -- include: pass_on
 
--- The key never goes away in between: while its slot moves, a script cannot make it anew.
-local function give(next)
-  redis.call('hset', lock, next, '1')
-  redis.call('hdel', lock, holder)
-  redis.call('pexpire', lock, CLAIM)
-end
-
-local next = pass_on(give)
-if type(next) ~= 'string' then
-  redis.call('del', lock)
-elseif not string.find(next, ':', 1, true) then
-  give(next .. ':0')
-end
-if not next then
-  redis.call(PUBLISH, channel, '0')
-end
-local ours = string.match(holder, '^[^:]*')
-return type(next) == 'string' and string.match(next, '^[^:]*') == ours and 2 or 1
+-- include: give_on

@@ -631,7 +631,7 @@ class Hold(HoldLease):
             return 0.0
         return valid_until(begun, CLAIM)
 
-    def start(self, at: int, now: float) -> bool:
+    def start(self, token: int | None, at: int, now: float) -> bool:
         """Begin with the claim that a release gave it at *at*; return whether it is held now.
 
         Half of the claim must be left: the confirmation is on its way for that long at most.
@@ -640,6 +640,7 @@ class Hold(HoldLease):
         if now + CLAIM / 2 >= until:
             return False
         self.depth = 1
+        self.token = token
         self.offered = self.queued = self.placed = False
         self.valid_until = until
         self.asked_by = NEVER

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +66,26 @@ class Candidate(Protocol):
         ...
 
 
+class Claim(NamedTuple):
+    """A message that a release has made a waiter the holder.
+
+    Attributes:
+        at: when it did, by the server's clock, in microseconds.
+        number: the number of the holder.
+        token: the fencing token that the release drew for it; None if there is none.
+        source: what the token follows; empty if there is none.
+    """
+
+    at: int
+    number: str
+    token: int | None = None
+    source: str = ""
+
+    def is_for(self, holder: str) -> bool:
+        """Return whether *holder* was made the holder."""
+        return holder.endswith(f":{self.number}")
+
+
 class Waiter:
     """One waiter in the queue of a channel.
 
@@ -78,7 +98,7 @@ class Waiter:
             waiter looks, because nobody else can have it before; None if others may at once.
         next_look: seconds until its own next look, from the ``successor_look`` of the waiter before
             it, or from a message.
-        claim: the server's time of a message that this waiter is the holder now, or None.
+        claim: a message that this waiter is the holder now, or None.
         candidate: the hold that may be given to this waiter, or None.
         busy: True while it asks the server itself.
         offered: True while a release gives the lock to it.
@@ -99,7 +119,7 @@ class Waiter:
         self.should_ask = False
         self.successor_look: float | None = None
         self.next_look: float | None = None
-        self.claim: int | None = None
+        self.claim: Claim | None = None
         self.candidate: Candidate | None = None
         self.busy = self.offered = self.departed = self.shares = False
         self.offered_until = 0.0
@@ -120,7 +140,7 @@ class Waiter:
         should_ask, self.should_ask = self.should_ask, False
         return should_ask and self.front
 
-    def take_claim(self) -> int | None:
+    def take_claim(self) -> Claim | None:
         """Return the claim of a message, and forget it."""
         claim, self.claim = self.claim, None
         return claim

@@ -31,12 +31,13 @@ asyncio.Semaphore (gh-90155).
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER
 from interlock._core.queue.policy import COURTESY, PassPolicy
-from interlock._core.queue.waiter import Waiter
+from interlock._core.queue.waiter import Claim, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,8 +65,10 @@ NEXT = b"0"
 STARTS = b"="
 """How a message on a client's wake channel begins if a waiter of the client is the holder now.
 
-The waiter's number follows, a colon, and the server's time in microseconds.
+The waiter's number follows, a colon, and the server's time in microseconds. With a fencing token,
+another colon, the token, a colon, and what the token follows come next.
 """
+_CLAIM = re.compile(STARTS + rb"(\d{1,20}):(\d{1,20})(?::(\d{1,20}):(epoch|clock|counter))?")
 IDLE_LOOKS = 1
 """How many looks of the subscriber an idle channel outlasts; the next one unsubscribes."""
 
@@ -91,17 +94,15 @@ def whole_of(channel: str) -> str:
     return channel.partition(_SECTION)[0]
 
 
-def _claim(payload: bytes) -> tuple[str, int] | None:
-    """Return the number and the time of a message that makes a waiter the holder, or None."""
-    number, _, at = payload[1:].partition(b":")
-    if payload[:1] != STARTS or not (number.isdigit() and at.isdigit()):
+def _claim(payload: bytes) -> Claim | None:
+    """Read a message that makes a waiter the holder; None if it is another message."""
+    found = _CLAIM.fullmatch(payload)
+    if found is None:
         return None
-    return number[:20].decode(), int(at[:20])
-
-
-def _is_for(holder: str, claim: tuple[str, int]) -> bool:
-    """Return whether a message with *claim* makes *holder* the holder."""
-    return holder.endswith(f":{claim[0]}")
+    number, at, token, source = found.groups()
+    if token is None:
+        return Claim(int(at), number.decode())
+    return Claim(int(at), number.decode(), int(token), source.decode())
 
 
 class Subscriptions(Protocol):
@@ -161,7 +162,7 @@ class Place:
         others_wait: whether the newest request asked to stay there after it is granted.
         remaining: seconds that remained of the holder's lease when the client was refused last.
         woken: whether a wake-up came while nobody waited here.
-        claim: the number and the time of a message that came then, since the newest request.
+        claim: a message that came then, since the newest request.
         holder: the holder id in whose name the client stood there last; empty if in its own.
         bare: whether it may stand there in its own name.
     """
@@ -176,7 +177,7 @@ class Place:
         self.taken = self.others_wait = self.woken = self.bare = False
         self.remaining = 0.0
         self.holder = ""
-        self.claim: tuple[str, int] | None = None
+        self.claim: Claim | None = None
 
     def stand(self, others_wait: bool, holder: str = "") -> None:
         """Note a request that puts the client into the queue, to stay if *others_wait*.
@@ -454,11 +455,11 @@ class Waiters:
                 front.wake(ask=not patience)
 
     @staticmethod
-    def _made_holder(queue: Iterable[Waiter], claim: tuple[str, int]) -> None:
+    def _made_holder(queue: Iterable[Waiter], claim: Claim) -> None:
         """Tell the waiter of *claim* that it is the holder; if it has left, the front asks."""
         for waiter in queue:
-            if waiter.candidate is not None and _is_for(waiter.candidate.holder, claim):
-                waiter.claim = claim[1]
+            if waiter.candidate is not None and claim.is_for(waiter.candidate.holder):
+                waiter.claim = claim
                 waiter.wake()
                 return
         next(iter(queue)).wake()
@@ -473,8 +474,8 @@ class Waiters:
             waiter.candidate, waiter.shares = candidate, shares
             place = self.places.get(waiter.channel)
             claim = None if place is None else place.claim
-            if candidate is not None and claim is not None and _is_for(candidate.holder, claim):
-                waiter.claim = claim[1]
+            if candidate is not None and claim is not None and claim.is_for(candidate.holder):
+                waiter.claim = claim
 
     def started(self, channel: str, holder: str) -> None:
         """Note that *holder* began with its claim; if the front has no place now, it must ask."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
-    from interlock._core.queue.waiter import Waiter
+    from interlock._core.queue.waiter import Claim, Waiter
     from interlock._core.queue.waiters import Place
     from interlock._core.upkeep.session import Session
 
@@ -85,7 +85,7 @@ def wait_in_queue(
     candidate: Hold | None = None,
     interval: Callable[[], float] | None = None,
     shares: bool = False,
-    start: Callable[[int], Op[bool]] | None = None,
+    start: Callable[[Claim], Op[bool]] | None = None,
 ) -> Op[bool]:
     """Wait as `wait_for` does, after a first attempt or without one.
 
@@ -99,7 +99,7 @@ def wait_in_queue(
         candidate: the hold that a release may hand the lock over to.
         interval: returns the seconds between looks; default: `Session.poll_interval`.
         shares: whether others may have it at the same time, as readers do.
-        start: takes the time of a claim; returns whether *candidate* is held now. If not, it asks.
+        start: takes a claim; returns whether *candidate* is held now. If not, it asks.
     """
     interval = interval or session.poll_interval
     if session.clock() >= deadline:

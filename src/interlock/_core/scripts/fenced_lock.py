@@ -1,4 +1,4 @@
-"""The scripts of the fenced lock; all but the acquire are the plain lock's."""
+"""The scripts of the fenced lock that draw tokens; all others are the plain lock's."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     Grant,
     ReplyShapeError,
+    grant_or_left,
     load,
+    load_variants,
     milliseconds,
     number,
+    released,
     seconds,
+    with_queue,
 )
 
 _SOURCES = {b"epoch": "epoch", b"clock": "clock", b"counter": "counter"}
@@ -24,10 +28,13 @@ def _token_or_left(reply: Any) -> Grant | float:
             return Grant(number(reply[1]), _SOURCES[reply[2]])
         if reply[:-1] == [0]:
             return seconds(reply[1])
+        if reply[:1] == [0]:
+            return grant_or_left(reply[1:])
     raise ReplyShapeError(f"expected {{1, token, source}} or {{0, milliseconds}}, got {reply!r}")
 
 
 _FENCED_LOCK_ACQUIRE = load("fenced_lock_acquire", _token_or_left, varies=True)
+_FENCED_LOCK_RELEASE = load_variants("fenced_lock_release", released, varies=True)
 
 
 def fenced_lock_acquire(
@@ -49,3 +56,24 @@ def fenced_lock_acquire(
     """
     args = (milliseconds(lease), holder, depth, floor, unit)
     return Eval(_FENCED_LOCK_ACQUIRE, (lock, token), args, deadline)
+
+
+def fenced_lock_release(
+    lock: str,
+    token: str,
+    holder: str,
+    depth: int,
+    floor: int,
+    unit: int,
+    publish: str,
+    channel: str,
+    *,
+    leaving: tuple[str, ...] = (),
+) -> Eval[int]:
+    """Go down to *depth*; at 0 a holder that waits may get the lock, and a new token.
+
+    Arguments and results are those of `lock_release` and `fenced_lock_acquire`.
+    """
+    args: tuple[str | int, ...] = (holder, depth, channel, floor, unit, *leaving)
+    keys, spare = ((lock, token), False) if depth else with_queue((lock, token), publish, channel)
+    return Eval(_FENCED_LOCK_RELEASE[publish], keys, args, spare=spare)

@@ -1,9 +1,10 @@
 -- pass_on: tell the first client in *queue* that the lock is its own, and return the client's id.
 --
--- If the client waits in the name of a holder, *give* makes that holder the next one for 250 ms.
--- Then the result is the holder id. The message has the holder's number and the time at which the
--- claim begins. The client may start at once, so the message comes last. For all other clients the
--- caller writes the claim.
+-- If the client waits in the name of a holder, *give* makes that holder the next one for 250 ms. It
+-- gets the holder id and what follows that in the queue: "token" if the holder needs one. Then it
+-- returns the end of the message, or nil if it cannot give that. The result is the member of the
+-- queue. The message has the holder's number and the time at which the claim begins. The client may
+-- start at once, so the message comes last. For all other clients the caller writes the claim.
 --
 -- The result true means that the lock was left to others for a moment: if others listen, they were
 -- told on *channel*, by '0' and *freed*. The result false means that the caller must tell all. The
@@ -39,7 +40,7 @@ local function pass_on(give)
     if not member then
       return false
     end
-    local client, number = string.match(member, '^([^:]*):?(.*)$')
+    local client, number, needs = string.match(member, '^([^:]*):?(%d*):?(.*)$')
     local wake = 'interlock_wake' .. name .. ':' .. client
     -- PUBSUB NUMSUB does not count pattern subscribers. They do not compete for the lock.
     local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_waiting' .. name, wake)
@@ -55,15 +56,13 @@ local function pass_on(give)
         return type(redis.pcall(PUBLISH, wake, COURTESY)) == 'number'
       end
       local now = give and number ~= '' and microseconds()
-      if now then
-        give(member)
-      end
-      local message = now and '=' .. number .. ':' .. now or '0'
+      local told = now and give(client .. ':' .. number, needs)
+      local message = told and '=' .. number .. ':' .. now .. told or '0'
       if type(redis.pcall(PUBLISH, wake, message)) ~= 'number' then
         return false
       end
       redis.pcall('zrem', queue, member)
-      return now and member or client
+      return told and member or client
     end
     if redis.pcall('zrem', queue, member) ~= 1 then
       return false
