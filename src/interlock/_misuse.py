@@ -83,7 +83,7 @@ def check_long_lease(lease: object, scope: object = None) -> None:
 
     A timedelta is meant as it is.
     """
-    if isinstance(lease, int | float) and lease >= LONG:
+    if isinstance(lease, (int, float)) and lease >= LONG:
         warn_once(scope, "lease", _in_milliseconds("lease", lease))
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.locks import lock_base
 from interlock._core.model.effects import NEVER, Cleanup, Eval, Wait
 from interlock._core.objects.leased_semaphore import LeasedSemaphore, Request
 from interlock._core.objects.permit import Permit
@@ -82,7 +81,7 @@ def _inner_release_of_nothing(bench: Bench, hold: Hold, play: type[Play]) -> Pla
 
 
 def _extension_of_nothing(bench: Bench, hold: Hold, play: type[Play]) -> Play:
-    played = play(lock_base.extend(bench.session, hold, 60.0)).answer([0]).answer(None)
+    played = play(bench.lock.extend(bench.owner, 60.0)).answer([0]).answer(None)
     with pytest.raises(HoldLostError):
         played.answer(None)
     return played

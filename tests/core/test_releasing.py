@@ -345,7 +345,7 @@ class TestExtend:
         """The new lease counts from when it was asked for."""
         hold = bench.held(lease=5.0)
         sent_at = bench.now
-        played = play(lock_base.extend(bench.session, hold, 60.0))
+        played = play(bench.lock.extend(bench.owner, 60.0))
         assert played.effect.script.name == "lock_renew"
         bench.now += 1.0
         played.answer([1])
@@ -357,15 +357,15 @@ class TestExtend:
         self, bench: Bench, play: type[Play], lease: float, deadline: float
     ) -> None:
         """An extension is given up at the end of the hold, or after the outage time-out."""
-        hold = bench.held(lease=lease)
-        played = play(lock_base.extend(bench.session, hold, 60.0))
+        bench.held(lease=lease)
+        played = play(bench.lock.extend(bench.owner, 60.0))
 
         assert played.effect.deadline - bench.now == pytest.approx(deadline, abs=0.01)
 
     def test_server_that_lost_it_is_believed(self, bench: Bench, play: type[Play]) -> None:
         """A hold that is not there cannot be extended, and is lost."""
         hold = bench.held()
-        asking = play(lock_base.extend(bench.session, hold, 60.0)).answer([0])
+        asking = play(bench.lock.extend(bench.owner, 60.0)).answer([0])
         with pytest.raises(HoldLostError):
             asking.answer(None)
 
@@ -373,16 +373,16 @@ class TestExtend:
 
     def test_expired_hold_is_not_extended(self, bench: Bench, play: type[Play]) -> None:
         """A hold that has ended by the clock is not brought back."""
-        hold = bench.held(lease=5.0)
+        bench.held(lease=5.0)
         bench.now += 5.0
-        played = play(lock_base.extend(bench.session, hold, 60.0))
+        played = play(bench.lock.extend(bench.owner, 60.0))
         with pytest.raises(HoldLostError):
             played.answer(None)
 
     def test_answer_that_comes_too_late_is_a_loss(self, bench: Bench, play: type[Play]) -> None:
         """An extension that is answered after what it asked for does not succeed."""
         hold = bench.held(lease=5.0)
-        played = play(lock_base.extend(bench.session, hold, 6.0))
+        played = play(bench.lock.extend(bench.owner, 6.0))
         bench.now += 7.0
         with pytest.raises(HoldLostError):
             played.answer([1]).answer(None)
@@ -391,8 +391,9 @@ class TestExtend:
 
     def test_impossible_lease_is_refused(self, bench: Bench, play: type[Play]) -> None:
         """A lease that cannot be is refused before anything is sent."""
+        bench.held()
         with pytest.raises(ConfigError):
-            play(lock_base.extend(bench.session, bench.held(), 0.0))
+            play(bench.lock.extend(bench.owner, 0.0))
 
 
 class TestStruckSteps:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.locks.group_lock import GroupLock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.model.effects import NEVER, Cleanup, Eval, Wait
 from interlock._core.model.holds import Owner
@@ -176,3 +177,26 @@ def test_what_is_kept_of_one_side_is_not_sent_while_its_owner_has_the_other(
 
     with pytest.raises(UpgradeError):
         play(write.acquire(bench.owner, NEVER, None))
+
+
+class TestGroupLocks:
+    """A group lock has a number of its own, which it keeps while nobody else draws one."""
+
+    def test_the_same_is_sent_from_the_second_time_on(self, bench: Bench, play: type[Play]) -> None:
+        """Who takes one group lock again and again sends the very same."""
+        bench.lock = GroupLock(bench.session, "group", ["one", "two"])  # type: ignore[assignment]
+        pairs = [pair(bench, play) for _ in range(3)]
+
+        assert pairs[0] == pairs[1] == pairs[2]
+        assert all(sent is former for sent, former in zip(pairs[2], pairs[1], strict=True))
+
+    def test_two_holds_never_share_a_number(self, bench: Bench, play: type[Play]) -> None:
+        """Two locks that share a value are two holders, however often one of them is taken."""
+        kept, other = (GroupLock(bench.session, "group", [value, "two"]) for value in "ab")
+        for _ in range(3):
+            play(kept.acquire(bench.owner, NEVER, None)).answer(None)
+            play(kept.release(bench.owner)).answer(1)
+        beside = play(other.acquire(bench.owner, NEVER, None)).answer(None)
+        again = play(kept.acquire(bench.owner, NEVER, None)).answer(None)
+
+        assert beside.result.holder != again.result.holder

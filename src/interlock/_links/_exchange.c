@@ -18,8 +18,8 @@ Rules:
   References are borrowed only from arguments that cannot change: bytes, texts, numbers, tuples.
 * The errors are those of `exchange_in_python` in exchange.py.
   Signals are handled as PEP 475 says.
-* `ask` reads the replies that locks get nearly always: nil and numbers, if whole and alone.
-  Of all others it returns the bytes, for the parser.
+* `ask` reads the replies that locks get nearly always: nil, a number, or a list without an error.
+  They must be whole and alone. Of all others it returns the bytes, for the parser.
 * `packed` makes a command of texts and small numbers. It leaves all else to Python.
 */
 
@@ -36,7 +36,6 @@ Rules:
 
 #define CHUNK 16384 /* a lock's replies have 40 bytes at the most */
 #define DIGITS 19   /* of a number: what has more does not fit into 64 bits */
-#define FEW 8       /* numbers in a list that is read here */
 #define DEEPEST 16  /* lists in lists */
 #define HEAD 24     /* bytes of a number's line */
 #define LONGEST (1LL << 30) /* bytes of a text, or replies in a list */
@@ -231,7 +230,9 @@ reply_end(const char *at, const char *end, int depth, Py_ssize_t *missing)
     return next;
 }
 
-/* Return the reply that begins at *at*, and move *at* to its end. It is known to be whole. */
+/* Return the reply that begins at *at*, and move *at* to its end. It is known to be whole.
+
+   NULL without an exception means that it has an error, and that *error* is NULL. */
 static PyObject *
 value_at(const char **at, const char *end, PyObject *error)
 {
@@ -244,6 +245,8 @@ value_at(const char **at, const char *end, PyObject *error)
     if (begin[-1] == '+')
         return PyBytes_FromStringAndSize(begin, *at - begin - 2);
     if (begin[-1] == '-') {
+        if (error == NULL)
+            return NULL;
         item = PyUnicode_DecodeUTF8(begin, *at - begin - 2, "replace");
         value = item == NULL ? NULL : PyObject_CallFunctionObjArgs(error, item, NULL);
         Py_XDECREF(item);
@@ -304,14 +307,14 @@ parse(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     return value == NULL ? NULL : Py_BuildValue("(Nn)", value, (Py_ssize_t)(end - begin));
 }
 
-/* Return the reply if it is nil, a number or a few numbers, else its bytes. */
+/* Return the reply if it is nil, a number or a list without an error, else its bytes. */
 static PyObject *
 parsed(const char *reply, Py_ssize_t size)
 {
-    const char *at, *end = reply + size;
-    long long number, numbers[FEW];
-    Py_ssize_t count = 0, place;
-    PyObject *list, *item;
+    const char *at = reply, *end = reply + size;
+    long long number;
+    Py_ssize_t missing;
+    PyObject *list;
 
     if (size == 5 && memcmp(reply, "$-1\r\n", 5) == 0) {
         Py_INCREF(Py_None); /* as in `send_all` */
@@ -319,20 +322,10 @@ parsed(const char *reply, Py_ssize_t size)
     }
     if (size > 3 && reply[0] == ':' && digits(reply + 1, end, &number) == end)
         return PyLong_FromLongLong(number);
-    if (size > 3 && reply[0] == '*' && reply[1] >= '1' && reply[1] <= '0' + FEW
-        && reply[2] == '\r') {
-        at = reply + 4;
-        while (at != NULL && at < end && reply[3] == '\n' && *at == ':' && count < FEW)
-            at = digits(at + 1, end, &numbers[count++]);
-        if (at == end && count == reply[1] - '0') {
-            list = PyList_New(count);
-            for (place = 0; list != NULL && place < count; place++) {
-                item = PyLong_FromLongLong(numbers[place]);
-                if (item == NULL || PyList_SetItem(list, place, item) < 0)
-                    Py_CLEAR(list);
-            }
+    if (size > 3 && reply[0] == '*' && reply_end(reply, end, 0, &missing) == end) {
+        list = value_at(&at, end, NULL);
+        if (list != NULL || PyErr_Occurred())
             return list;
-        }
     }
     return PyBytes_FromStringAndSize(reply, size);
 }

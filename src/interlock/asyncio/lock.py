@@ -346,7 +346,7 @@ class Lock:
         seconds, driver = check_lease(lease), self.driver
         check_long_lease(lease, driver)
         try:
-            await driver.run(self.core.extend(self._fixed_owner or current_owner(), seconds))
+            await driver.perform(self.core.extend(self._fixed_owner or current_owner(), seconds))
         except NotHeldError as error:
             await tell_holder(self.driver, self.core, error)
             raise

@@ -326,7 +326,7 @@ class Lock:
         seconds, driver = check_lease(lease), self.driver
         check_long_lease(lease, driver)
         try:
-            driver.run(self.core.extend(self._fixed_owner or current_owner(), seconds))
+            driver.perform(self.core.extend(self._fixed_owner or current_owner(), seconds))
         except NotHeldError as error:
             tell_holder(self.driver, self.core, error)
             raise

@@ -117,7 +117,7 @@ class Process(Runner["SimulatedClient"]):
         self._expect_end(self.client.clock() + options.outage_timeout + 2 * options.command_timeout)
         return lock.release(self.owner)
 
-    def extend(self, lock: LockBase, lease: float) -> Op[None]:
+    def extend(self, lock: LockBase, lease: float) -> Step[None]:
         """Return the operation that has *lock* for at least *lease* seconds from now."""
         self.client.note_use(lock, lease)
         return lock.extend(self.owner, lease)

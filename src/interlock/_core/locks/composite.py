@@ -28,7 +28,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import not_acquired, not_held
-from interlock._core.model.effects import Eval, Gather, RunOn, Step, Undoable, Wait, ended, undoing
+from interlock._core.model.effects import (
+    Eval,
+    Gather,
+    RunOn,
+    Step,
+    Undoable,
+    Wait,
+    ended,
+    failing,
+    undoing,
+)
 from interlock._core.model.holds import ENDED, ENDING, HELD, State
 from interlock._core.scripts.lock import LockStatus
 from interlock._core.upkeep.session import GRACE
@@ -303,17 +313,17 @@ class CompositeLock(ABC):
             raise unreached[0]
         self._forget(present)
 
-    def extend(self, owner: Owner, lease: float) -> Op[None]:
-        """Extend enough members to at least *lease* seconds from now.
+    def extend(self, owner: Owner, lease: float) -> Step[None]:
+        """Extend enough members to at least *lease* seconds from now, by one round trip to all.
 
         Raises:
             NotHeldError: *owner* does not hold it.
             HoldLostError: fewer members than are needed are still held.
             ServerUnavailableError: fewer members than are needed answered.
-
-        Cost:
-            One round trip to all servers at once.
         """
+        return Undoable(self._extend_all(owner, lease), lambda: True, failing)
+
+    def _extend_all(self, owner: Owner, lease: float) -> Op[None]:
         hold = self.mine(owner)
         if hold.state is State.ENDED:
             raise not_held(self.kind, self.name, owner.label)

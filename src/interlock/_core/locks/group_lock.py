@@ -10,9 +10,11 @@ Rules:
 
 * All times are the server's. Redisson's clients write times by their own clocks. The scripts
   compare those with the server's clock.
-* Each hold has a number of its own. If two holds of one owner want the same value, the second is
-  refused like another owner's. Otherwise the release of one would free a value that the other still
-  needs. An owner that would wait for itself gets an error at once.
+* Each group lock draws a number of its own, and another one whenever its owner's number has changed
+  since. So if two holds of one owner want the same value, the second is refused like another
+  owner's. Otherwise the release of one would free a value that the other still needs. An owner that
+  would wait for itself gets an error at once. An owner that takes one group lock again and again
+  keeps its number, and so its commands.
 * In one client, waiters for the same values stand in one queue. Waiters for different values stand
   in different queues.
 
@@ -57,12 +59,14 @@ class GroupLock(LockBase):
     """
 
     kind = "group lock"
+    repeats = True
 
     def __init__(
         self, session: Session, name: str, values: Iterable[str], *, reentrant: bool = True
     ) -> None:
         self.renewal = self._renew
         super().__init__(session, name, reentrant=reentrant)
+        self._drawn = 0
         self.values = check_values(values)
         self.channel = names.lock_channel(self.key)
         self._fields = tuple(highway_hash.field(value) for value in self.values)
@@ -122,8 +126,12 @@ class GroupLock(LockBase):
         return scripts.group_lock_renew(keys[0], lease, holders, self._fields, deadline=deadline)
 
     def _holder(self, owner: Owner) -> str:
-        owner.renumber()
-        return super()._holder(owner)
+        # Nobody else has the number that this very lock drew, even if other threads of the same
+        # owner draw at the same time.
+        number = self._drawn
+        if number != owner.number:
+            number = self._drawn = owner.renumber()
+        return f"{self.session.client_id}:{number}"
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         owner, now = hold.owner(), self.session.clock()

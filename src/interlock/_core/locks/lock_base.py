@@ -2,9 +2,9 @@
 
 Acquire, re-enter, release, extend, and the undo of each.
 
-Begin with `Acquire`, `Reenter`, which goes one deeper, and `Release`: the operations. `LockBase`,
-below them, has their parts. The functions at the end do what is left when an operation ends.
-`KnownLock`, in a file of its own, asks the server and frees a lock by force.
+Begin with `Acquire`, `Reenter`, which goes one deeper, `Release` and `Extend`: the operations.
+`LockBase`, below them, has their parts. The functions at the end do what is left when an operation
+ends. `KnownLock`, in a file of its own, asks the server and frees a lock by force.
 
 Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours
 tells the script which depth to reach. So an acquire or release may be repeated any number of times.
@@ -366,6 +366,14 @@ class Release(Step[None]):
         call = self._call = core.release_script(hold, depth) if depth else core.last_release(hold)
         return call
 
+    def resume(self, depth: int, first: bool) -> Eval[int]:
+        """Go on from `Hold.begin_release`, which told *depth* and *first*; return the release."""
+        hold, self._depth, self._found = self._hold, depth, 0
+        self._resumed, self._begun = not first, True
+        core = hold.core
+        call = self._call = core.release_script(hold, depth) if depth else core.last_release(hold)
+        return call
+
     def done(self, answer: int) -> bool:
         """Take the server's answer; return whether the release is complete."""
         self._found = answer
@@ -462,6 +470,95 @@ class DelayingRelease(Release):
         return call
 
 
+class Extend(Step[None]):
+    """An extension of *hold*, a hold of *lock*, to at least *lease* seconds from now.
+
+    Arguments, cost and errors as for `LockBase.extend`.
+    """
+
+    __slots__ = ("answer", "call", "hold", "lease", "lock", "sent_at")
+    result = None
+    lock: LockBase
+    hold: Hold
+    lease: float
+    call: Eval[list[bool]] | None
+    answer: list[bool]
+    sent_at: float
+
+    def begin(self) -> Eval[list[bool]] | None:
+        """Return the script, unless something comes first."""
+        hold, clock = self.hold, self.lock.session.clock
+        self.lease = check_lease(self.lease)
+        now = clock()
+        if hold.state is HELD and now < hold.valid_until and hold.cut_at != NEVER:
+            return self._send(now)
+        return None
+
+    def _send(self, now: float) -> Eval[list[bool]]:
+        """Return the script, which is sent *now*.
+
+        The encoded command is kept for an owner that extends again and again.
+        """
+        hold, lock, lease = self.hold, self.lock, self.lease
+        kept = lock.kept_extension
+        if kept is None or kept[0] != hold.holder or kept[1] != lease:
+            first = hold.core.renewal([lock.key], lease, [hold.holder], deadline=NEVER)
+            kept = lock.kept_extension = hold.holder, lease, first
+        call = self.call = kept[2].anew()
+        call.deadline = now + lock.session.options.outage_timeout
+        call.deadline = min(call.deadline, hold.valid_until)
+        self.sent_at = now
+        return call
+
+    def done(self, answer: list[bool]) -> bool:
+        """Take the server's answer; return whether *hold* is held for that long."""
+        self.answer, hold, session = answer, self.hold, self.lock.session
+        if not answer[0]:
+            return False
+        hold.extend_validity(self.sent_at, self.lease)
+        clock = session.clock
+        now = clock()
+        if (hold.state is not HELD or now >= hold.valid_until) and hold.lost(now):
+            # The answer took longer than the lease: somebody else may hold it by now.
+            return False
+        session.watchdog.watch(hold)
+        return True
+
+    def rest(self, failure: BaseException | None) -> Op[None]:
+        """Ask again after *failure*, ask at all, or raise that the hold is lost."""
+        if failure is None:
+            return self._go_on()
+        if self.call is None or not isinstance(failure, ServerUnavailableError):
+            return failing(failure)
+        return self._once_more(self.call, failure)
+
+    def over(self) -> bool:
+        """Return True: there is nothing to undo."""
+        return True
+
+    def _go_on(self) -> Op[None]:
+        hold, session = self.hold, self.lock.session
+        if self.call is not None:
+            yield from self._end()
+        if hold.lost(session.clock()):
+            yield from _end_lost(session, hold)
+        yield from end_doubt(session, hold)
+        if not self.done((yield from session.persist(self._send(session.clock())))):
+            yield from self._end()
+
+    def _once_more(self, call: Eval[list[bool]], failure: BaseException) -> Op[None]:
+        if not self.done((yield from self.lock.session.again(call, failure))):
+            yield from self._end()
+
+    def _end(self) -> Op[None]:
+        """End the hold, which the server does not have or which is over; raise HoldLostError."""
+        hold, session = self.hold, self.lock.session
+        if self.answer[0]:
+            yield from _end_lost(session, hold)
+        yield from _end_gone(session, hold)
+        raise lost(hold)
+
+
 class Refused(Step[None]):
     """An operation that cannot begin, because of *error*."""
 
@@ -484,9 +581,7 @@ class Refused(Step[None]):
 class LockBase(KnownLock):
     """One lock for one client, as its owners use it.
 
-    Attributes:
-        channel: where a release is announced.
-        queue: the channel for which local waiters queue; most often the same.
+    Releases are announced on *channel*. Local waiters queue for *queue*, most often the same.
     """
 
     channel: str
@@ -499,8 +594,8 @@ class LockBase(KnownLock):
         super().__init__(session, name, reentrant=reentrant)
         self._kept: KeptCommands | None = None
         self._last_holder = ""
-        # Python 3.11 looks up an attribute of the class anew each time.
-        self._renewal = self.renewal
+        self.kept_extension: tuple[str, float, Eval[list[bool]]] | None = None
+        self._renewal = self.renewal  # Python 3.11 looks up an attribute of the class anew
 
     # What the faces call.
 
@@ -566,18 +661,22 @@ class LockBase(KnownLock):
         """Go down by one depth in *hold*, no matter who asks; errors as for `release`."""
         return Release().of(self._session, hold)
 
-    def extend(self, owner: Owner, lease: float) -> Op[None]:
-        """Extend the hold of *owner* to at least *lease* seconds from now.
-
-        Cost and further errors are those of the function `extend`.
+    def extend(self, owner: Owner, lease: float) -> Step[None]:
+        """Extend the hold of *owner* to at least *lease* seconds from now, by one round trip.
 
         Raises:
             NotHeldError: *owner* does not hold it.
+            HoldLostError: it is lost.
+            ServerUnavailableError: no usable answer.
         """
-        yield from extend(self._session, self.mine(owner), lease)
+        hold = self.session.holds.table.get((self.hold_key, owner.identity))
+        if hold is None or hold.state is PENDING:
+            return Refused(not_held(self.kind, self.name, owner.label))
+        step = Extend()  # made without `__init__`, as in `acquire`
+        step.lock, step.hold, step.lease, step.call = self, hold, lease, None
+        return step
 
-    # One try: a hold, the script that asks for it, and `accept`, which takes the answer. None of
-    # these methods waits.
+    # One try: a hold, the script that asks for it, and what takes the answer. Nothing here waits.
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
         """Create a hold. It is not in the table yet.
@@ -878,34 +977,6 @@ class LockBase(KnownLock):
         if kept is not None and kept.holder == hold.holder:
             return kept.release
         return self.release_script(hold, 0)
-
-
-def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
-    """Extend *hold* to at least *lease* seconds from now.
-
-    Raises:
-        HoldLostError: it is lost.
-        ServerUnavailableError: no usable answer.
-
-    Cost:
-        One round trip.
-    """
-    lease = check_lease(lease)
-    if hold.lost(session.clock()):
-        yield from _end_lost(session, hold)
-    yield from end_doubt(session, hold)
-    sent_at = session.clock()
-    deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
-    call = hold.core.renewal([hold.key], lease, [hold.holder], deadline=deadline)
-    kept = yield from session.persist(call)
-    if not kept[0]:
-        yield from _end_gone(session, hold)
-        raise lost(hold)
-    hold.extend_validity(sent_at, lease)
-    if hold.lost(session.clock()):
-        # The answer took longer than the lease: somebody else may hold it by now.
-        yield from _end_lost(session, hold)
-    session.watchdog.watch(hold)
 
 
 def require_replicas(call: Eval[Grant | float], hold: Hold, policy: ReplicaPolicy) -> None:

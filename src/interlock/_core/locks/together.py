@@ -24,9 +24,9 @@ from interlock._core.locks.composite import CompositeHold, CompositeLock, Member
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import LockBase, Release, undo_acquire
 from interlock._core.model.effects import NEVER, Opened, Step, failing, undoing
-from interlock._core.model.holds import PENDING
+from interlock._core.model.holds import ENDED, LOST, PENDING, Hold
 from interlock._core.model.names import shares_channels, waiting_queue
-from interlock._core.scripts.lock import locks_acquire, locks_release
+from interlock._core.scripts.lock import lock_renew, locks_acquire, locks_release
 from interlock._core.scripts.script import Grant, ReplyShapeError
 from interlock.errors import InterlockError, ServerUnavailableError
 from interlock.options import check_lease
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock._core.model.effects import Eval, Op
-    from interlock._core.model.holds import Hold, Owner
+    from interlock._core.model.holds import Owner
 
 
+LAST = (0, True)
+"""What `Hold.begin_release` tells of a release to depth 0 that was not begun before."""
 FREED, LEFT_ALONE = 1, 2
 """The answers for a lock that was freed, and for one that others wait for."""
 
@@ -46,7 +48,7 @@ class Together:
     """What *members* have in common, and the scripts for all of them."""
 
     def __init__(self, members: Sequence[Lock]) -> None:
-        self.members = members
+        self.members: Sequence[LockBase] = members
         self.session = members[0].session
         self._keys = [member.key for member in members]
         self._queues = [waiting_queue(member.channel) for member in members]
@@ -121,7 +123,7 @@ class AcquireTogether(Opened["CompositeHold | None"]):
         self._owner = owner
         self._deadline = deadline
         self._lease = lease
-        self._member_steps = MemberSteps()
+        self._member_steps: MemberSteps | None = None
         self._holds: list[Hold] = []
         self._sent_at = 0.0
         self._refused = self.begun = self.goes_on = False
@@ -130,22 +132,20 @@ class AcquireTogether(Opened["CompositeHold | None"]):
     def begin(self) -> Eval[Grant | float] | None:
         """Reserve a hold of each member; return the script, unless they are taken one by one."""
         way, owner = self._way, self._owner
-        session, members = way.session, way.members
-        table, identity = session.holds.table, owner.identity
+        session = way.session
+        members = way.members
         self.begun = True
         if not way.usable or way.awaited():
             return None
+        holder, holds, lease = session.holder(owner), self._holds, self._lease
         for member in members:
-            if (member.hold_key, identity) in table:
-                return None
-        lease = None if self._lease is None else check_lease(self._lease)
-        holds = self._holds
-        for member in members:
-            hold = member.new_hold(owner, lease)
+            if lease is None:
+                hold = Hold(member, owner, holder, session.options.lease, lock_renew)
+            else:
+                hold = Hold(member, owner, holder, check_lease(lease))
             holds.append(hold)  # first: what is in the table must be found here
-            member.keep_commands(hold)
             if session.holds.reserve(hold) is not hold:
-                # Another thread of the same owner was faster.
+                # The owner holds it already, or another thread of the same owner was faster.
                 hold.end()
                 self._give_up()
                 return None
@@ -154,7 +154,7 @@ class AcquireTogether(Opened["CompositeHold | None"]):
         deadline = self._deadline
         if deadline != NEVER:
             deadline = members[0].answer_by(deadline, now)
-        return way.acquire_script(holds[0].holder, holds[0].lease, deadline)
+        return way.acquire_script(holder, holds[0].lease, deadline)
 
     def _give_up(self) -> None:
         """Note that nothing was sent for the holds, or that nothing was taken."""
@@ -197,20 +197,23 @@ class AcquireTogether(Opened["CompositeHold | None"]):
             return None
         if failure is not None and (useless or (over and failure.sent and not once_more)):
             raise failure
+        member_steps = self._member_steps = MemberSteps()
         return (
             yield from self._lock.acquire_in_turn(
-                self._owner, self._deadline, self._lease, self._member_steps
+                self._owner, self._deadline, self._lease, member_steps
             )
         )
 
     def settled(self) -> bool:
         """Return whether no member is held, and none can be."""
-        return all(hold.settled() for hold in self._holds) and self._member_steps.over()
+        none_left = all(hold.settled() for hold in self._holds)
+        return none_left and (self._member_steps is None or self._member_steps.over())
 
     def undo(self, failure: BaseException) -> Op[None]:
         """Give back what was taken."""
         yield from self._undo(failure)
-        yield from self._member_steps.settle(failure)
+        if self._member_steps is not None:
+            yield from self._member_steps.settle(failure)
 
     def _undo(self, failure: BaseException | None) -> Op[None]:
         session = self._way.session
@@ -236,7 +239,14 @@ class ReleaseTogether(Step[None]):
     """
 
     __slots__ = (
-        "_answers", "_calls", "_hold", "_lock", "_member_steps", "_owner", "_refused", "_steps",
+        "_answers",
+        "_begun",
+        "_hold",
+        "_holds",
+        "_lock",
+        "_member_steps",
+        "_owner",
+        "_refused",
         "_way",
     )  # fmt: skip
     result = None
@@ -252,55 +262,70 @@ class ReleaseTogether(Step[None]):
         self._way = way
         self._hold = hold
         self._owner = owner
-        self._member_steps = MemberSteps()
-        self._steps: list[Release] = []
-        self._calls: list[Eval[int]] = []
+        self._member_steps: MemberSteps | None = None
+        # The members' holds, if one script frees them, and what `Hold.begin_release` told of each.
+        self._holds: list[Hold] = []
+        self._begun: list[tuple[int, bool]] = []
         self._answers: list[int] = []
         self._refused = False
 
     def begin(self) -> Eval[list[int]] | None:
         """Begin to release each member; return the script, unless they are released one by one."""
         way = self._way
-        hold = self._hold
-        if hold is None:
-            assert self._owner is not None
-            hold = self._hold = self._lock.mine(self._owner)
-        members, session = hold.members, way.session
-        if len(members) != len(way.members) or not way.usable or way.awaited():
+        holds = self._members()
+        if holds is None or not way.usable or way.awaited():
             return None
-        holder, now = members[0].holder, session.clock()
-        for each in members:
+        clock = way.session.clock
+        holder, now = holds[0].holder, clock()
+        for each in holds:
             if each.depth != 1 or each.holder != holder or each.unanswered or not each.valid(now):
                 return None
-        steps = [Release().of(session, each) for each in members]
-        self._member_steps.add_all(
-            [(each.core, step) for each, step in zip(members, steps, strict=True)]
-        )
-        for step in steps:
-            call = step.begin()
-            if call is None:
+        self._holds, begun = holds, self._begun
+        for each in holds:
+            found = each.begin_release(now)
+            if found is None:
                 return None
-            self._calls.append(call)
-        self._steps = steps
+            begun.append(found)
+            if found != LAST:
+                return None  # another thread of the same owner has entered or left it meanwhile
         return way.release_script(holder)
+
+    def _members(self) -> list[Hold] | None:
+        """Return the hold of each member; None if one of them is missing."""
+        way = self._way
+        if self._hold is not None:
+            members = self._hold.members
+            return members if len(members) == len(way.members) else None
+        assert self._owner is not None
+        table, identity = way.session.holds.table, self._owner.identity
+        try:
+            return [table[member.hold_key, identity] for member in way.members]
+        except KeyError:
+            return None
 
     def done(self, answer: list[int]) -> bool:
         """Take the server's answer; return whether all were released."""
-        if len(answer) != len(self._steps):
-            raise ReplyShapeError(f"expected {len(self._steps)} numbers, got {answer!r}")
+        if len(answer) != len(self._holds):
+            raise ReplyShapeError(f"expected {len(self._holds)} numbers, got {answer!r}")
         self._answers = answer
-        over = True
-        for step, one in zip(self._steps, answer, strict=True):
-            over &= one == FREED and step.done(one)
-        return over
+        for one in answer:
+            if one != FREED:
+                return False
+        holds = self._way.session.holds
+        for hold in self._holds:
+            holds.released(hold)
+        return True
 
     def rest(self, failure: BaseException | None) -> Op[None]:
         """Release the members one by one, or complete what *failure* has interrupted."""
-        if failure is None or (isinstance(failure, InterlockError) and self._steps):
-            steps, self._steps = self._steps, []
-            return self._one_by_one(steps, failure) if steps else self._in_turn()
-        if self._member_steps:
-            return failing(failure, self._member_steps.settle(failure))
+        member_steps = self._member_steps
+        if member_steps is not None:
+            assert failure is not None
+            return failing(failure, member_steps.settle(failure))
+        if self._holds:
+            return self._one_by_one(failure)
+        if failure is None:
+            return self._in_turn()
         if isinstance(failure, Exception):
             self._refused = True
             return failing(failure)
@@ -316,23 +341,46 @@ class ReleaseTogether(Step[None]):
             except InterlockError:
                 self._refused = True
                 raise
-        yield from self._lock.release_in_turn(hold, self._member_steps)
+        member_steps = self._member_steps = self._member_steps or MemberSteps()
+        yield from self._lock.release_in_turn(hold, member_steps)
 
     def over(self) -> bool:
         """Return whether it was refused, or no member has anything left to do."""
-        return self._refused or (bool(self._member_steps) and self._member_steps.over())
+        if self._refused:
+            return True
+        if self._member_steps is not None:
+            return bool(self._member_steps) and self._member_steps.over()
+        holds = self._holds
+        return bool(holds) and all(hold.state is ENDED or hold.state is LOST for hold in holds)
 
-    def _one_by_one(self, steps: Sequence[Release], failure: InterlockError | None) -> Op[None]:
-        """Go on with each of *steps* after the script was answered, or ended with *failure*."""
-        answers = self._answers if failure is None else [LEFT_ALONE] * len(steps)
-        session, hold = self._way.session, self._hold
-        assert hold is not None
-        ops = [
-            (session, _go_on(step, call, answer, failure))
-            for step, call, answer in zip(steps, self._calls, answers, strict=True)
+    def _one_by_one(self, failure: BaseException | None) -> Op[None]:
+        """Go on with the release of each member, from where this step came to.
+
+        The script was answered, not sent, or it ended with *failure*.
+        """
+        session, holds, begun = self._way.session, self._holds, self._begun
+        releases = [Release().of(session, hold) for hold in holds]
+        member_steps = MemberSteps()
+        member_steps.add_all([(hold.core, one) for hold, one in zip(holds, releases, strict=True)])
+        calls = [one.resume(*told) for one, told in zip(releases, begun, strict=False)]
+        self._member_steps = member_steps
+        if failure is not None and not isinstance(failure, InterlockError):
+            return failing(failure, member_steps.settle(failure))
+        answers = self._answers or [LEFT_ALONE] * len(calls)
+        steps: list[Op[None] | Step[None]] = [
+            _go_on(one, call, answer, failure)
+            for one, call, answer in zip(releases, calls, answers, strict=False)
         ]
-        outcomes = yield from undoing(lockstep(ops), self._member_steps.settle)
-        yield from self._lock.judge_release(hold, hold.members, outcomes, self._member_steps)
+        return self._judged([*steps, *releases[len(calls) :]], member_steps)
+
+    def _judged(
+        self, steps: Sequence[Op[None] | Step[None]], member_steps: MemberSteps
+    ) -> Op[None]:
+        """Perform *steps*, one for each member, and judge what they came to."""
+        session, hold = self._way.session, self._hold or CompositeHold(self._lock, self._holds)
+        performed = lockstep([(session, step) for step in steps])
+        outcomes = yield from undoing(performed, member_steps.settle)
+        yield from self._lock.judge_release(hold, hold.members, outcomes, member_steps)
 
 
 def _go_on(step: Release, call: Eval[int], answer: int, failure: InterlockError | None) -> Op[None]:

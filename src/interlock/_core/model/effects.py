@@ -137,18 +137,21 @@ class Eval(Generic[R_co]):
 
     def anew(self) -> Eval[R_co]:
         """Return an unsent copy of this call."""
+        # By place: names cost as much as the object.
         return Eval(
             self.script,
             self.keys,
             self.args,
             self.deadline,
-            replication=self.replication,
-            packed=self.packed,
-            queued=self.queued,
-            spare=self.spare,
-            patient=self.patient,
-            asks=self.asks,
-            readers=self.readers,
+            0,
+            self.replication,
+            self.packed,
+            None,
+            self.queued,
+            self.spare,
+            self.patient,
+            self.asks,
+            self.readers,
         )
 
     def __iter__(self) -> Generator[Effect, object, R_co]:

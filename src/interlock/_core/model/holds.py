@@ -86,9 +86,10 @@ class Owner:
         self._ended = ended
         self.reference: Callable[[], Owner | None] = weakref.ref(self)
 
-    def renumber(self) -> None:
-        """Draw another number for later holds."""
-        self.number = next(_numbers)
+    def renumber(self) -> int:
+        """Draw another number for later holds; return it."""
+        number = self.number = next(_numbers)
+        return number
 
     def ended(self) -> bool:
         """Return whether the thread or task has ended."""

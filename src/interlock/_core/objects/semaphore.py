@@ -204,7 +204,9 @@ class Semaphore:
             self._overtook(permits)
         if session.waiters.places:
             self._tell_waiter(permits)
-        self._end(request)
+        if self._limits is not None:  # `_end` inlined
+            self._limits.note_taken(self.key)
+        self._requests.end(request)
 
     def _overtook(self, permits: int) -> None:
         """Note that others stand in the queue: from its next acquire on, the client does so too."""
@@ -268,7 +270,8 @@ class Semaphore:
         limits = self._limits
         lost = limits is not None and limits.was_there(self.key)
         create = 0 if self._permits or lost else 1
-        return self._release(check_permits(permits), create)
+        script = self._release_script
+        return self._requests.carried_through(script, check_permits(permits), create)
 
     def tell_gone(self, permits: int) -> None:
         """Tell that *permits* came back to a semaphore that the server does not have."""
@@ -504,9 +507,7 @@ class Semaphore:
             call.replication = Replication(self._session.replicas, what, bool, NEVER)
 
     def _release(self, permits: int, create: int) -> Step[bool]:
-        return self._requests.carried_through(
-            partial(self._release_script, permits=permits, create=create)
-        )
+        return self._requests.carried_through(self._release_script, permits, create)
 
     def _release_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
         return self._requests.script(

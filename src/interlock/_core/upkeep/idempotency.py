@@ -28,7 +28,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Step, Undoable, failing, undoing
@@ -40,7 +40,7 @@ from interlock.options import MAX_LEASE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.effects import Eval, Op, R
+    from interlock._core.model.effects import A, Eval, Op, R
     from interlock._core.model.form import Forms
     from interlock._core.upkeep.session import Session
 
@@ -165,7 +165,8 @@ class IdempotentCalls:
             old_latch = old_latches.popleft() if old_latches else self._no_latch
         except IndexError:  # another thread was faster
             old_latch = self._no_latch
-        id_ = new_id(self.session)
+        session = self.session
+        id_ = (session.id_prefix or session.draw_prefix()) + str(next(_numbers))  # `new_id` inlined
         ttl = self._usual_ttl if deadline == NEVER else self.ttl(deadline)
         return IdempotentCall(self._latches + id_, ttl, old_latch, id_)
 
@@ -248,12 +249,18 @@ class IdempotentCalls:
             request.ended = True
             self._old_latches.append(request.key)
 
-    def carried_through(self, make: Make[bool]) -> CarriedThrough:
-        """Return the step that sends the script that *make* makes.
+    def carried_through(
+        self, make: Callable[[IdempotentCall, Unpack[A]], Eval[bool]], *args: *A
+    ) -> CarriedThrough:
+        """Return the step that sends the script that *make* makes of a request and *args*.
 
         Even if the step is interrupted anywhere, the script is sent until it is answered.
         """
-        return CarriedThrough(self, make)
+        step = CarriedThrough()  # made without `__init__`, as in `LockBase.acquire`
+        step.requests, step.make, step.args = self, make, args
+        step.request = step.call = None
+        step.ended = step.result = False
+        return step
 
     def failed(
         self, request: IdempotentCall, error: BaseException | None, *, before: bool = False
@@ -316,67 +323,66 @@ class CarriedThrough(Step[bool]):
     If it is interrupted anywhere, the background goes on with it.
     """
 
-    __slots__ = ("_call", "_make", "_over", "_request", "_requests", "result")
-
-    def __init__(self, requests: IdempotentCalls, make: Make[bool]) -> None:
-        self._requests = requests
-        self._make = make
-        self._request: IdempotentCall | None = None
-        self._call: Eval[bool] | None = None
-        self._over = self.result = False
+    __slots__ = ("args", "call", "ended", "make", "request", "requests", "result")
+    requests: IdempotentCalls
+    make: Callable[..., Eval[bool]]
+    args: tuple[object, ...]
+    request: IdempotentCall | None
+    call: Eval[bool] | None
+    ended: bool
 
     def begin(self) -> Eval[bool]:
         """Return the script to send."""
-        request = self._request = self._requests.begin()
-        make = self._make  # bound first: else Python 3.11 looks for a method
-        call = self._call = make(request)
+        request = self.request = self.requests.begin()
+        make = self.make  # bound first: else Python 3.11 looks for a method
+        call = self.call = make(request, *self.args)
         request.unanswered = True
         return call
 
     def done(self, answer: bool) -> bool:
         """Take the answer; return True."""
-        request = self._request
+        request = self.request
         assert request is not None
         request.unanswered = False
-        self._requests.end(request)
-        self._over, self.result = True, answer
+        self.requests.end(request)
+        self.ended, self.result = True, answer
         return True
 
     def rest(self, failure: BaseException | None) -> Op[bool]:
         """Send it again, now or in the background."""
-        if self._request is None or self._call is None:
+        if self.request is None or self.call is None:
             if isinstance(failure, Exception):
-                self._over = True
+                self.ended = True
                 return failing(failure)
-            self._request = None
+            self.request = None
             _ = self.begin()
-        assert self._request is not None
-        assert self._call is not None
+        assert self.request is not None
+        assert self.call is not None
         assert failure is not None
-        return self._go_on(self._request, self._call, failure)
+        return self._go_on(self.request, self.call, failure)
 
     def over(self) -> bool:
         """Return whether it was answered, or left to the background."""
-        return self._over
+        return self.ended
 
     def _go_on(self, request: IdempotentCall, call: Eval[bool], failure: BaseException) -> Op[bool]:
         answer = yield from undoing(self._again(request, call, failure), self._leave, request, call)
-        self._over, self.result = True, answer
-        self._requests.end(request)
+        self.ended, self.result = True, answer
+        self.requests.end(request)
         return answer
 
     def _leave(self, request: IdempotentCall, call: Eval[bool], error: BaseException) -> Op[None]:
-        yield from self._requests.go_on(request, call, error)
-        self._over = True
+        yield from self.requests.go_on(request, call, error)
+        self.ended = True
 
     def _again(self, request: IdempotentCall, call: Eval[bool], failure: BaseException) -> Op[bool]:
-        self._requests.failed(request, failure)
+        self.requests.failed(request, failure)
         if not isinstance(failure, ServerUnavailableError):
             raise failure
         try:
-            answer = yield from self._requests.session.again(call, failure)
+            answer = yield from self.requests.session.again(call, failure)
         except InterlockError as error:
-            self._requests.failed(request, error)
+            self.requests.failed(request, error)
             raise
         request.unanswered = call.unknown > 0
         return answer
