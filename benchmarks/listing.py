@@ -1,4 +1,4 @@
-"""How long `interlock list` takes: ``python -m benchmarks.listing [--short]``.
+"""How long `interlock list` takes: ``python -m benchmarks.listing [--short] [--plain]``.
 
 A server of its own is filled with locks and cards as Python clients write them. The command is
 timed to its first line and to its end. Redis' own latency monitor tells whether it was blocked.
@@ -59,11 +59,11 @@ def fill(server: redis.Redis, clients: int, holds: int) -> None:
             pipe.execute()
 
 
-def measure(url: str) -> dict[str, float]:
-    """Run the command once; return its figures."""
+def measure(url: str, *options: str) -> dict[str, float]:
+    """Run the command with *options* once; return its figures."""
     began = time.perf_counter()
     with subprocess.Popen(
-        [sys.executable, "-m", "interlock", "list", "--url", url], stdout=subprocess.PIPE
+        [sys.executable, "-m", "interlock", "list", *options, "--url", url], stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         _ = process.stdout.readline()
@@ -95,6 +95,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="a tenth of the clients, once")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--plain", action="store_true", help="measure `interlock list --plain`")
     given = parser.parse_args(words)
     with RedisServer() as started:
         server: Any = redis.Redis.from_url(started.url())
@@ -105,7 +106,7 @@ def main(words: Sequence[str] | None = None) -> int:
         server.slowlog_reset()
         worst: dict[str, float] = {}
         for _ in range(1 if given.short else given.rounds):
-            figures = measure(started.url())
+            figures = measure(started.url(), *(["--plain"] if given.plain else []))
             print(", ".join(f"{name}: {value:.2f}" for name, value in figures.items()))
             worst = {name: max(value, worst.get(name, 0)) for name, value in figures.items()}
         blocked = server.execute_command("LATENCY", "LATEST")

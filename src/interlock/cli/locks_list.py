@@ -10,9 +10,11 @@ import threading
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.kinds import seen
+from interlock._core.model.foreign_text import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import say
 from interlock.cli.table import lines, row_of, widths_of
+from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +43,7 @@ examples:
   interlock list 'orders:*' --waiting --older-than 5m
   interlock list --late --json
   interlock list --dead
+  interlock list --plain | cut -f4
 """
 
 AHEAD = 2
@@ -92,6 +95,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         help=f"only these, several times for several: {', '.join(seen())}",
     )
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="print only kind, seconds left, holder ids and name, between tabs, for many locks",
+    )
     add_url(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object for each line")
 
@@ -104,9 +112,13 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         environ: for the URL.
 
     Raises:
-        ConfigError: a URL that cannot be.
+        ConfigError: a URL that cannot be, or options that exclude each other.
         ServerUnavailableError: a server could not be asked.
     """
+    if given["plain"] and (given["json"] or given["older_than"] is not None or _filters(given)):
+        raise ConfigError(
+            "--plain reads no details: give it neither --json nor a filter but --kind"
+        )
     kinds = cast("list[str]", given["kinds"] or [])
     # There is no garbage in cycles. To look for it takes a quarter of the time of a long list.
     gc.disable()
@@ -122,10 +134,13 @@ def _print(given: Mapping[str, object], environ: Mapping[str, str], kinds: list[
     with open_reader(given, environ) as reader:
         widths: list[int] = []
         found = False
-        for page in _ahead(reader.pages(str(given["pattern"]), kinds)):
+        plain = bool(given["plain"])
+        for page in _ahead(reader.pages(str(given["pattern"]), kinds, plain=plain)):
             chosen = list(_chosen(page, given))
             found = found or bool(chosen)
-            if given["json"]:
+            if plain:
+                print("\n".join(map(_plain, chosen)))
+            elif given["json"]:
                 for info in chosen:
                     print(json.dumps(info.as_dict()))
             elif chosen:
@@ -139,9 +154,21 @@ def _print(given: Mapping[str, object], environ: Mapping[str, str], kinds: list[
             say(line)
 
 
+def _plain(info: LockInfo) -> str:
+    """Return what the keys of a lock tell, between tabs."""
+    left = "" if info.remaining is None else f"{info.remaining:.3f}"
+    holders = ",".join([each.holder for each in info.holders])
+    return "\t".join((info.kind, left, safe(holders), safe(info.name)))
+
+
+def _filters(given: Mapping[str, object]) -> list[str]:
+    """Return the options that choose locks by what is known of their clients."""
+    return [f"--{each}" for each in ("waiting", "late", "dead") if given[each]]
+
+
 def _wanted(given: Mapping[str, object]) -> str:
     """Return what no lock is, in words."""
-    wanted = [f"--{each}" for each in ("waiting", "late", "dead") if given[each]]
+    wanted = _filters(given)
     wanted += ["--older-than"] if given["older_than"] is not None else []
     pattern = "" if given["pattern"] == "*" else f" under {given['pattern']!r}"
     filters = f" that passes {' '.join(wanted)}" if wanted else ""
