@@ -14,7 +14,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "src" / "interlock"
 SOURCE, TARGET = ROOT / "asyncio", ROOT / "sync"
-BELOW = {ROOT / "_drivers" / "awaited.py": ROOT / "_drivers" / "blocking.py"}
+BELOW = {
+    ROOT / "_drivers" / awaited: ROOT / "_drivers" / blocking
+    for awaited, blocking in (
+        ("awaited.py", "blocking.py"),
+        ("awaited_block.py", "blocking_block.py"),
+    )
+}
 """What is made in the same way and stands below the faces."""
 HEADER = "# Generated from interlock/{name} by tools/make_sync.py; change that file.\n"
 
@@ -36,7 +42,7 @@ WORDS = [
     (r"\bawait ", ""),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\basync with\b", "with"),
-    (r"interlock\._drivers\.awaited\b", "interlock._drivers.blocking"),
+    (r"interlock\._drivers\.awaited(_block)?\b", r"interlock._drivers.blocking\1"),
     (r"interlock\._drivers\.aio\b", "interlock._drivers.threads"),
     (r"\baio_change_watchers\b", "change_watchers"),
     (r"interlock\._drivers\.tasks\b", "interlock._drivers.threads"),

@@ -13,6 +13,7 @@ from tests.lock.lock_like import Kind, Stage
 
 import interlock.asyncio
 from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError
+from interlock._drivers.awaited_block import ByHand
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -88,7 +89,7 @@ async def test_an_interruption_before_the_block_begins(
     owner, limit = stage.owner(), stage.lock(stage.client())
     await owner.do((await owner.do(limit.acquire)).release)
     if how == "block":
-        monkeypatch.setattr(limit, "_by_hand", type("Hit", (list,), {"append": strike})())
+        monkeypatch.setattr(limit, "_by_hand", type("Hit", (ByHand,), {"enter": strike})())
         enter = functools.partial(stage.face.enter, limit)
     else:
         kind = interlock.asyncio.Permit if stage.face.is_async else interlock.Permit

@@ -99,7 +99,9 @@ TESTED_BY = {
     "_drivers/tasks.py": "lock/test_lock_tasks.py",
     "_drivers/threads.py": "lock/test_lock_threads.py",
     "_drivers/awaited.py": "lock/test_lock_blocks.py",
+    "_drivers/awaited_block.py": "lock/test_lock_blocks.py",
     "_drivers/blocking.py": "lock/test_lock_blocks.py",
+    "_drivers/blocking_block.py": "lock/test_lock_blocks.py",
     "_drivers/trio.py": "hosts/test_trio.py",
     "_drivers/wakeup.py": "lock/test_lock_threads.py",
     "_embedded/download.py": "embedded/test_embedded_install.py",
@@ -125,7 +127,6 @@ TESTED_BY = {
     "_links/wait_connection.py": "replicas/test_replicas.py",
     # The faces hold no logic; each is tested with its kind of lock.
     "asyncio/barrier.py": "barrier/test_barrier.py",
-    "asyncio/block.py": "lock/test_lock_blocks.py",
     "asyncio/client.py": "lock/test_lock_input.py",
     "asyncio/composite_lock.py": "composite/test_composite_input.py",
     "asyncio/condition.py": "condition/test_condition.py",

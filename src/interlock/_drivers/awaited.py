@@ -10,7 +10,7 @@ tools/make_sync.py makes `blocking` from this file.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.locks.known_lock import name_holder
 from interlock._core.locks.lock_base import DelayingRelease
@@ -18,13 +18,19 @@ from interlock._misuse import warn
 from interlock.errors import InterlockError, MisuseWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
+    from interlock._drivers.awaited_block import Block
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.errors import NotHeldError
+
+H = TypeVar("H", bound="AnyHold")
+K = TypeVar("K")
 
 
 def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
@@ -40,7 +46,39 @@ def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = F
     error.add_note(f"interlock: {trouble}")
 
 
-async def undo(
+async def acquire_for(
+    driver: AwaitedDriver,
+    step: Step[H | None],
+    keep: Callable[[H], K],
+    block: Block | None = None,
+    name: str = "",
+) -> K | None:
+    """Perform *step*, and give what it acquired to *keep*, which returns what the user gets.
+
+    If the caller is interrupted before it has that, nothing stays acquired.
+
+    Args:
+        driver: the client's.
+        step: acquires.
+        keep: takes the hold.
+        block: finishes what is left if nothing leaves it; None if there is no block.
+        name: what is acquired.
+
+    Returns:
+        What *keep* returned, or None if nothing was acquired.
+    """
+    hold = None
+    try:
+        if block is not None:
+            block.begin(driver, name, step.unfinished)
+        hold = await driver.perform(step)
+        return None if hold is None else keep(hold)
+    except BaseException as error:
+        await _undo(driver, step, hold, error)
+        raise
+
+
+async def _undo(
     driver: AwaitedDriver, step: Step[Any], hold: AnyHold | None, error: BaseException
 ) -> None:
     """Give back what *step* acquired for a block that *error* keeps from beginning.

@@ -9,7 +9,7 @@ stands here once; the faces only call it.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock._core.locks.known_lock import name_holder
 from interlock._core.locks.lock_base import DelayingRelease
@@ -17,13 +17,19 @@ from interlock._misuse import warn
 from interlock.errors import InterlockError, MisuseWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
+    from interlock._drivers.blocking_block import Block
     from interlock._drivers.protocol import BlockingDriver
     from interlock.errors import NotHeldError
+
+H = TypeVar("H", bound="AnyHold")
+K = TypeVar("K")
 
 
 def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
@@ -39,7 +45,39 @@ def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = F
     error.add_note(f"interlock: {trouble}")
 
 
-def undo(
+def acquire_for(
+    driver: BlockingDriver,
+    step: Step[H | None],
+    keep: Callable[[H], K],
+    block: Block | None = None,
+    name: str = "",
+) -> K | None:
+    """Perform *step*, and give what it acquired to *keep*, which returns what the user gets.
+
+    If the caller is interrupted before it has that, nothing stays acquired.
+
+    Args:
+        driver: the client's.
+        step: acquires.
+        keep: takes the hold.
+        block: finishes what is left if nothing leaves it; None if there is no block.
+        name: what is acquired.
+
+    Returns:
+        What *keep* returned, or None if nothing was acquired.
+    """
+    hold = None
+    try:
+        if block is not None:
+            block.begin(driver, name, step.unfinished)
+        hold = driver.perform(step)
+        return None if hold is None else keep(hold)
+    except BaseException as error:
+        _undo(driver, step, hold, error)
+        raise
+
+
+def _undo(
     driver: BlockingDriver, step: Step[Any], hold: AnyHold | None, error: BaseException
 ) -> None:
     """Give back what *step* acquired for a block that *error* keeps from beginning.

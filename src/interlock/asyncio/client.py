@@ -26,7 +26,7 @@ from interlock._core.objects import limited as core_limited
 from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.limits import Limits
 from interlock._drivers.aio import AsyncDriver
-from interlock._drivers.awaited import go_on, release_unclaimed
+from interlock._drivers.awaited import acquire_for, go_on, release_unclaimed
 from interlock._drivers.background.log import log_gone, log_limit
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.tasks import current_owner
@@ -547,18 +547,14 @@ class Client:
         core, owner = core_lock.Lock(driver.session, name), current_owner()
         if driver.unclaimed.entries:
             await release_unclaimed(driver, core, owner, limit)
-        hold = await driver.perform(
-            core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
+        step = core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
+        hold = await acquire_for(
+            driver, step, lambda hold: kept(driver, hold, owner, _WRITE_TRY_LOCK)
         )
-        if hold is None:
-            refusal = await driver.run(core.refusal(limit))
-            return Hold(driver, NoHold(core.kind, name, owner.label, refusal.holder))
-        try:
-            return kept(driver, hold, owner, _WRITE_TRY_LOCK)
-        except BaseException:
-            # A Ctrl-C between two steps: nobody has what would release it.
-            await driver.perform(hold.release())
-            raise
+        if hold is not None:
+            return hold
+        refusal = await driver.run(core.refusal(limit))
+        return Hold(driver, NoHold(core.kind, name, owner.label, refusal.holder))
 
     # asyncio only
     @attempt

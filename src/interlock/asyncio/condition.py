@@ -6,9 +6,9 @@ import inspect
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.objects.leased_waiters import MOST
+from interlock._drivers.awaited_block import Exit
 from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import wants_async_with
-from interlock.asyncio.block import Exit
 from interlock.options import check_number, check_timeout
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.condition import Condition as CoreCondition
+    from interlock._drivers.awaited_block import Block
     from interlock._drivers.protocol import AwaitedDriver
-    from interlock.asyncio.block import Block
     from interlock.asyncio.hold import Hold
     from interlock.asyncio.lock import Lock
     from interlock.options import Duration

@@ -12,6 +12,7 @@ from interlock._core.locks import transfer
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.awaited import go_on
+from interlock._drivers.awaited_block import Exit, entered, give_away
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import LostEvent
 from interlock._hints import HOLD_NAMES, hints
@@ -20,7 +21,6 @@ from interlock._misuse import (
     publish,
     wants_async_with,
 )
-from interlock.asyncio.block import Exit, entered, give_away
 from interlock.errors import (
     HoldLostError,
     InterlockError,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.model.holds import Hold as OneHold
+    from interlock._drivers.awaited_block import Block
     from interlock._drivers.protocol import AwaitedDriver
-    from interlock.asyncio.block import Block
     from interlock.options import Duration
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
+    from interlock._drivers.awaited_block import Block
     from interlock._drivers.protocol import AwaitedDriver
-    from interlock.asyncio.block import Block
     from interlock.options import Duration
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from interlock._drivers.awaited_block import ByHand, Exit, caller, entered
 from interlock._misuse import wants_async_with
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
-from interlock.asyncio.block import Exit, entered
 from interlock.errors import NotHeldError
 from interlock.options import check_timeout
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
 
-    from interlock.asyncio.block import Block
+    from interlock._drivers.awaited_block import Block
     from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
     from interlock.options import Duration
 
@@ -44,7 +44,7 @@ class Limited:
         self._timeout = _timeout
         self._lease = _lease
         self._semaphore: LeasedSemaphore | None = None
-        self._by_hand: list[Permit] = []
+        self._by_hand: ByHand[Permit] = ByHand()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._template!r}>"
@@ -119,7 +119,7 @@ class Limited:
         permit = await self.acquire()
         try:
             if block is None:
-                self._by_hand.append(permit)
+                self._by_hand.enter(caller(), permit)
             else:
                 permit.keep_for(block)
                 block.got = permit
@@ -141,11 +141,9 @@ class Limited:
 
     async def leave(self, block: Block, error: BaseException | None) -> None:
         """Give back what *block* acquired, in any task that leaves it; not for users."""
-        permit: Permit | None = block.got
+        permit: Permit | None = self._by_hand.leave(caller()) if block.got is None else block.got
         if permit is None:
-            if not self._by_hand:
-                raise NotHeldError(f"no block of {self!r} is open", name=self._template)
-            permit = self._by_hand.pop()
+            raise NotHeldError(f"no block of {self!r} is open", name=self._template)
         block.got = None  # it may refer to the block
         await permit.leave(block, error)
 

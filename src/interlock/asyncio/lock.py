@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Never
 
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.awaited import go_on, release_unclaimed, tell_holder, undo
+from interlock._drivers.awaited import acquire_for, go_on, release_unclaimed, tell_holder
+from interlock._drivers.awaited_block import Block, ByHand, Exit, entered
 from interlock._drivers.tasks import current_owner
 from interlock._hints import LOCK_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     check_long_lease,
     wants_async_with,
 )
-from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold, awaited
 from interlock.asyncio.trying import Trying
 from interlock.errors import ConfigError, InterlockError, NotHeldError
@@ -75,7 +75,7 @@ class Lock:
         self.cancel_on_lost = False
         # end
         self.name = core.name
-        self._by_hand: list[Block] = []
+        self._by_hand: ByHand[Block] = ByHand()
 
     def __repr__(self) -> str:
         hold = None
@@ -173,25 +173,24 @@ class Lock:
         step = self.core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
-        hold = None
-        try:
-            if block is not None:
-                block.begin(driver, self.name, step.unfinished)
-            hold = await driver.perform(step)
-            if hold is not None:
-                if block is None:
-                    self._enter_by_hand(owner, hold)
-                else:
-                    hold.hand(block.handle)
-                # asyncio only
-                if self.cancel_on_lost:
-                    driver.cancel_on_lost(hold)
-                # end
-                return Hold(driver, hold)
-        except BaseException as error:
-            await undo(driver, step, hold, error)
-            raise
-        raise await driver.run(self.core.refusal(limit))
+        hold = await acquire_for(
+            driver, step, partial(self._entered, block, owner), block, self.name
+        )
+        if hold is None:
+            raise await driver.run(self.core.refusal(limit))
+        return hold
+
+    def _entered(self, block: Block | None, owner: Owner, hold: AnyHold) -> Hold:
+        """Keep *hold* for *block*, or until *owner* leaves by hand."""
+        if block is None:
+            self._enter_by_hand(owner, hold)
+        else:
+            hold.hand(block.handle)
+        # asyncio only
+        if self.cancel_on_lost:
+            self.driver.cancel_on_lost(hold)
+        # end
+        return Hold(self.driver, hold)
 
     def trying(self, timeout: Duration = 0, *, lease: Duration | None = None) -> Trying[Hold]:
         """Return a block that is entered whether or not the lock is acquired.
@@ -223,24 +222,21 @@ class Lock:
             await self._release_unclaimed(owner, limit)
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         step = self.core.acquire(owner, deadline, lease)
-        hold = None
-        try:
-            if block is not None:
-                block.begin(driver, self.name, step.unfinished)
-            hold = await driver.perform(step)
-            if hold is not None:
-                face = Hold(driver, hold)
-                hold.hand(weakref.ref(face) if block is None else block.handle)
-                # asyncio only
-                if self.cancel_on_lost:
-                    driver.cancel_on_lost(hold)
-                # end
-                return face
-        except BaseException as error:
-            await undo(driver, step, hold, error)
-            raise
+        hold = await acquire_for(driver, step, partial(self._tried, block), block, self.name)
+        if hold is not None:
+            return hold
         refusal = await driver.run(self.core.refusal(limit))
         return Hold(driver, NoHold(self.core.kind, self.name, owner.label, refusal.holder))
+
+    def _tried(self, block: Block | None, hold: AnyHold) -> Hold:
+        """Keep *hold* for *block*, or as long as the user keeps its object."""
+        face = Hold(self.driver, hold)
+        hold.hand(weakref.ref(face) if block is None else block.handle)
+        # asyncio only
+        if self.cancel_on_lost:
+            self.driver.cancel_on_lost(hold)
+        # end
+        return face
 
     async def _release_unclaimed(self, owner: Owner, limit: float) -> None:
         """Release what *owner* acquired of this lock and did not keep."""
@@ -276,12 +272,8 @@ class Lock:
         """Note that *owner* entered by hand, and may leave by ``__aexit__`` or `release`."""
         block = Block(self)
         block.owner = owner
-        self._by_hand = [
-            former
-            for former in self._by_hand
-            if former.owner is not None and self.core.hold_of(former.owner) is not None
-        ]
-        self._by_hand.append(block)
+        self._by_hand.forget(self._is_over)
+        self._by_hand.enter(owner.identity, block)
         hold.hand(weakref.ref(block), alone=False)
 
     def _left_by_hand(self) -> Owner:
@@ -290,14 +282,11 @@ class Lock:
         It is the caller. If the caller has nothing to leave, it is the owner that entered last.
         """
         me = self._fixed_owner or current_owner()
-        blocks = self._by_hand
-        mine = [block for block in blocks if block.owner is me]
-        chosen = mine or ([] if self.core.hold_of(me) is not None else blocks)
-        if not chosen or chosen[-1].owner is None:
-            return me
-        owner = chosen[-1].owner
-        blocks.remove(chosen[-1])
-        return owner
+        block = self._by_hand.leave(me.identity, others=self.core.hold_of(me) is None)
+        return me if block is None or block.owner is None else block.owner
+
+    def _is_over(self, block: Block) -> bool:
+        return block.owner is None or self.core.hold_of(block.owner) is None
 
     # asyncio only
     @awaited

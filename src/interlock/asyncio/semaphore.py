@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Never, Self
 
 from interlock._drivers.awaited import go_on
+from interlock._drivers.awaited_block import Exit, entered
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     publish,
     wants_async_with,
 )
-from interlock.asyncio.block import Exit, entered
 from interlock.asyncio.hold import awaited
 from interlock.asyncio.trying import Trying
 from interlock.errors import InterlockError
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Step
     from interlock._core.objects.semaphore import Semaphore as CoreLock
+    from interlock._drivers.awaited_block import Block
     from interlock._drivers.protocol import AwaitedDriver
-    from interlock.asyncio.block import Block
     from interlock.options import Duration
 
 

@@ -27,7 +27,7 @@ from interlock._core.objects import limited as core_limited
 from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.limits import Limits
 from interlock._drivers.background.log import log_gone, log_limit
-from interlock._drivers.blocking import go_on, release_unclaimed
+from interlock._drivers.blocking import acquire_for, go_on, release_unclaimed
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._hints import CLIENT_NAMES, hints, told
@@ -533,18 +533,12 @@ class Client:
         core, owner = core_lock.Lock(driver.session, name), current_owner()
         if driver.unclaimed.entries:
             release_unclaimed(driver, core, owner, limit)
-        hold = driver.perform(
-            core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
-        )
-        if hold is None:
-            refusal = driver.run(core.refusal(limit))
-            return Hold(driver, NoHold(core.kind, name, owner.label, refusal.holder))
-        try:
-            return kept(driver, hold, owner, _WRITE_TRY_LOCK)
-        except BaseException:
-            # A Ctrl-C between two steps: nobody has what would release it.
-            driver.perform(hold.release())
-            raise
+        step = core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
+        hold = acquire_for(driver, step, lambda hold: kept(driver, hold, owner, _WRITE_TRY_LOCK))
+        if hold is not None:
+            return hold
+        refusal = driver.run(core.refusal(limit))
+        return Hold(driver, NoHold(core.kind, name, owner.label, refusal.holder))
 
     def adopt(self, ticket: str, *, lease: Duration | None = None) -> Hold:
         """Take over a hold that another process gave away by `Hold.hand_over`.

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.objects.leased_waiters import MOST
+from interlock._drivers.blocking_block import Exit
 from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import wants_with
 from interlock.options import check_number, check_timeout
-from interlock.sync.block import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.condition import Condition as CoreCondition
+    from interlock._drivers.blocking_block import Block
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
-    from interlock.sync.block import Block
     from interlock.sync.hold import Hold
     from interlock.sync.lock import Lock
 

@@ -11,6 +11,7 @@ from interlock._core.locks import transfer
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.blocking import go_on
+from interlock._drivers.blocking_block import Exit, entered, give_away
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.threads import LostEvent
 from interlock._hints import HOLD_NAMES, hints
@@ -24,7 +25,6 @@ from interlock.errors import (
     NotHeldError,
 )
 from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
-from interlock.sync.block import Exit, entered, give_away
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.model.holds import Hold as OneHold
+    from interlock._drivers.blocking_block import Block
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
-    from interlock.sync.block import Block
 
 
 @wants_with

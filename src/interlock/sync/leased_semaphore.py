@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
+    from interlock._drivers.blocking_block import Block
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
-    from interlock.sync.block import Block
 
 
 _WRITE = "with semaphore.acquire() as permit:"

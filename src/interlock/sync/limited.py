@@ -6,18 +6,18 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from interlock._drivers.blocking_block import ByHand, Exit, caller, entered
 from interlock._misuse import wants_with
 from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock.errors import NotHeldError
 from interlock.options import check_timeout
-from interlock.sync.block import Exit, entered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from interlock._drivers.blocking_block import Block
     from interlock.options import Duration
-    from interlock.sync.block import Block
     from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
 
 P = ParamSpec("P")
@@ -45,7 +45,7 @@ class Limited:
         self._timeout = _timeout
         self._lease = _lease
         self._semaphore: LeasedSemaphore | None = None
-        self._by_hand: list[Permit] = []
+        self._by_hand: ByHand[Permit] = ByHand()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._template!r}>"
@@ -118,7 +118,7 @@ class Limited:
         permit = self.acquire()
         try:
             if block is None:
-                self._by_hand.append(permit)
+                self._by_hand.enter(caller(), permit)
             else:
                 permit.keep_for(block)
                 block.got = permit
@@ -140,11 +140,9 @@ class Limited:
 
     def leave(self, block: Block, error: BaseException | None) -> None:
         """Give back what *block* acquired, in any thread that leaves it; not for users."""
-        permit: Permit | None = block.got
+        permit: Permit | None = self._by_hand.leave(caller()) if block.got is None else block.got
         if permit is None:
-            if not self._by_hand:
-                raise NotHeldError(f"no block of {self!r} is open", name=self._template)
-            permit = self._by_hand.pop()
+            raise NotHeldError(f"no block of {self!r} is open", name=self._template)
         block.got = None  # it may refer to the block
         permit.leave(block, error)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Never
 
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.blocking import go_on, release_unclaimed, tell_holder, undo
+from interlock._drivers.blocking import acquire_for, go_on, release_unclaimed, tell_holder
+from interlock._drivers.blocking_block import Block, ByHand, Exit, entered
 from interlock._drivers.threads import current_owner
 from interlock._hints import LOCK_NAMES, hints, unknown_arguments
 from interlock._misuse import (
@@ -26,7 +27,6 @@ from interlock.options import (
     check_timeout,
     lease_of,
 )
-from interlock.sync.block import Block, Exit, entered
 from interlock.sync.hold import Hold
 from interlock.sync.trying import Trying
 
@@ -72,7 +72,7 @@ class Lock:
         self._lease = lease_of(lease, driver)
         self._fixed_owner = owner
         self.name = core.name
-        self._by_hand: list[Block] = []
+        self._by_hand: ByHand[Block] = ByHand()
 
     def __repr__(self) -> str:
         hold = None
@@ -167,21 +167,18 @@ class Lock:
         step = self.core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
-        hold = None
-        try:
-            if block is not None:
-                block.begin(driver, self.name, step.unfinished)
-            hold = driver.perform(step)
-            if hold is not None:
-                if block is None:
-                    self._enter_by_hand(owner, hold)
-                else:
-                    hold.hand(block.handle)
-                return Hold(driver, hold)
-        except BaseException as error:
-            undo(driver, step, hold, error)
-            raise
-        raise driver.run(self.core.refusal(limit))
+        hold = acquire_for(driver, step, partial(self._entered, block, owner), block, self.name)
+        if hold is None:
+            raise driver.run(self.core.refusal(limit))
+        return hold
+
+    def _entered(self, block: Block | None, owner: Owner, hold: AnyHold) -> Hold:
+        """Keep *hold* for *block*, or until *owner* leaves by hand."""
+        if block is None:
+            self._enter_by_hand(owner, hold)
+        else:
+            hold.hand(block.handle)
+        return Hold(self.driver, hold)
 
     def trying(self, timeout: Duration = 0, *, lease: Duration | None = None) -> Trying[Hold]:
         """Return a block that is entered whether or not the lock is acquired.
@@ -213,20 +210,17 @@ class Lock:
             self._release_unclaimed(owner, limit)
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         step = self.core.acquire(owner, deadline, lease)
-        hold = None
-        try:
-            if block is not None:
-                block.begin(driver, self.name, step.unfinished)
-            hold = driver.perform(step)
-            if hold is not None:
-                face = Hold(driver, hold)
-                hold.hand(weakref.ref(face) if block is None else block.handle)
-                return face
-        except BaseException as error:
-            undo(driver, step, hold, error)
-            raise
+        hold = acquire_for(driver, step, partial(self._tried, block), block, self.name)
+        if hold is not None:
+            return hold
         refusal = driver.run(self.core.refusal(limit))
         return Hold(driver, NoHold(self.core.kind, self.name, owner.label, refusal.holder))
+
+    def _tried(self, block: Block | None, hold: AnyHold) -> Hold:
+        """Keep *hold* for *block*, or as long as the user keeps its object."""
+        face = Hold(self.driver, hold)
+        hold.hand(weakref.ref(face) if block is None else block.handle)
+        return face
 
     def _release_unclaimed(self, owner: Owner, limit: float) -> None:
         """Release what *owner* acquired of this lock and did not keep."""
@@ -262,12 +256,8 @@ class Lock:
         """Note that *owner* entered by hand, and may leave by ``__exit__`` or `release`."""
         block = Block(self)
         block.owner = owner
-        self._by_hand = [
-            former
-            for former in self._by_hand
-            if former.owner is not None and self.core.hold_of(former.owner) is not None
-        ]
-        self._by_hand.append(block)
+        self._by_hand.forget(self._is_over)
+        self._by_hand.enter(owner.identity, block)
         hold.hand(weakref.ref(block), alone=False)
 
     def _left_by_hand(self) -> Owner:
@@ -276,14 +266,11 @@ class Lock:
         It is the caller. If the caller has nothing to leave, it is the owner that entered last.
         """
         me = self._fixed_owner or current_owner()
-        blocks = self._by_hand
-        mine = [block for block in blocks if block.owner is me]
-        chosen = mine or ([] if self.core.hold_of(me) is not None else blocks)
-        if not chosen or chosen[-1].owner is None:
-            return me
-        owner = chosen[-1].owner
-        blocks.remove(chosen[-1])
-        return owner
+        block = self._by_hand.leave(me.identity, others=self.core.hold_of(me) is None)
+        return me if block is None or block.owner is None else block.owner
+
+    def _is_over(self, block: Block) -> bool:
+        return block.owner is None or self.core.hold_of(block.owner) is None
 
     def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""

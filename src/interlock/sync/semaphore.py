@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Never, Self
 
 from interlock._drivers.blocking import go_on
+from interlock._drivers.blocking_block import Exit, entered
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     publish,
@@ -14,7 +15,6 @@ from interlock._misuse import (
 )
 from interlock.errors import InterlockError
 from interlock.options import FOREVER, check_timeout
-from interlock.sync.block import Exit, entered
 from interlock.sync.trying import Trying
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Step
     from interlock._core.objects.semaphore import Semaphore as CoreLock
+    from interlock._drivers.blocking_block import Block
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
-    from interlock.sync.block import Block
 
 
 class Permits:

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from interlock._drivers.threads import current_owner
+from interlock._drivers.blocking_block import ByHand, Exit, caller, entered
 from interlock._misuse import publish, wants_with
-from interlock.sync.block import Exit, entered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from interlock.sync.block import Block
+    from interlock._drivers.blocking_block import Block
 
 
 class _Entered(Protocol):
@@ -35,9 +34,7 @@ class Trying(Generic[E]):
 
     def __init__(self, acquire: Callable[[Block | None], E]) -> None:
         self._acquire = acquire
-        # What was entered by hand, by the identity of the owner: one who leaves must not release
-        # what another one has.
-        self._by_hand: dict[int, list[E]] = {}
+        self._by_hand: ByHand[E] = ByHand()
 
     def __bool__(self) -> bool:
         raise TypeError("nothing was acquired yet: use `with`")
@@ -46,7 +43,7 @@ class Trying(Generic[E]):
         block = entered(self)
         got = self._acquire(block)
         if block is None:
-            self._by_hand.setdefault(_who(), []).append(got)
+            self._by_hand.enter(caller(), got)
         else:
             block.got = got
         return got
@@ -64,28 +61,11 @@ class Trying(Generic[E]):
 
     def leave(self, block: Block, error: BaseException | None) -> None:
         """Release what *block* acquired, in any thread that leaves it; not for users."""
-        got: E = self._left_by_hand() if block.got is None else block.got
+        got: E | None = self._by_hand.leave(caller()) if block.got is None else block.got
         block.got = None  # it may refer to the block
+        if got is None:
+            raise RuntimeError("this block was not entered")
         got.leave(block, error)
-
-    def _left_by_hand(self) -> E:
-        """Return what a call of ``__exit__`` by hand releases."""
-        who = _who()
-        if who not in self._by_hand:  # another thread leaves the block, as in a fixture
-            who = list(self._by_hand)[-1]
-        mine = self._by_hand[who]
-        got = mine.pop()
-        if not mine:
-            del self._by_hand[who]
-        return got
-
-
-def _who() -> int:
-    """Return the identity of the owner; 0 if there is none."""
-    try:
-        return current_owner().identity
-    except RuntimeError:
-        return 0
 
 
 publish("interlock.sync", Trying)

@@ -1,4 +1,4 @@
-# Generated from interlock/asyncio/block.py by tools/make_sync.py; change that file.
+# Generated from interlock/_drivers/awaited_block.py by tools/make_sync.py; change that file.
 """One ``with`` statement over a lock, which releases what it acquired wherever it is left.
 
 Theory. Frameworks enter and leave a block in different threads: a dependency or a fixture that
@@ -8,8 +8,8 @@ block is left; an exit stack does the same. Each look-up here makes a new `Block
 ``__enter__`` notes its owner there. Nothing is guessed from threads or frames, and a block that
 exists is a block that is still open.
 
-A caller of ``__enter__`` by hand has looked nothing up. The lock itself keeps such a block until
-``__exit__`` is called by hand.
+A caller of ``__enter__`` by hand has looked nothing up. Then a `ByHand` keeps the object that was
+acquired, until ``__exit__`` is called by hand.
 
 Source: the language reference, "The with statement": ``__exit__`` is loaded before ``__enter__`` is
 invoked.
@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from interlock._drivers.process.thread_local import of_thread
-from interlock._drivers.threads import finish_later, until_left
+from interlock._drivers.threads import current_owner, finish_later, until_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import Owner
     from interlock._drivers.protocol import BlockingDriver
+
+
+E = TypeVar("E")
 
 
 class Entered(Protocol):
@@ -139,6 +142,14 @@ def entered(lock: Entered) -> Block | None:
     return block
 
 
+def caller() -> int:
+    """Return the identity of the running thread's owner; 0 if there is none."""
+    try:
+        return current_owner().identity
+    except RuntimeError:
+        return 0
+
+
 def give_away(handles: Sequence[Callable[[], object]]) -> None:
     """Note that the blocks of *handles* are not to release what they acquired."""
     for handle in handles:
@@ -146,3 +157,34 @@ def give_away(handles: Sequence[Callable[[], object]]) -> None:
         block: object = kept.args[0] if isinstance(kept, partial) else kept
         if isinstance(block, Block):
             block.given_away = True
+
+
+class ByHand(Generic[E]):
+    """What calls of ``__enter__`` by hand have acquired, until ``__exit__`` is called by hand."""
+
+    __slots__ = ("_entered",)
+
+    def __init__(self) -> None:
+        self._entered: list[tuple[int, E]] = []
+
+    def enter(self, who: int, got: E) -> None:
+        """Note that *who* has entered, and *got* something by that."""
+        self._entered.append((who, got))
+
+    def leave(self, who: int, *, others: bool = True) -> E | None:
+        """Return what *who* has entered last, and forget it.
+
+        One who leaves must not release what another one has. But if *who* has entered nothing,
+        another thread may have, as in a fixture: then it is what was entered last, if *others* may.
+        """
+        mine = [each for each in self._entered if each[0] == who]
+        chosen = mine or (self._entered if others else [])
+        if not chosen:
+            return None
+        last = chosen[-1]
+        self._entered.remove(last)
+        return last[1]
+
+    def forget(self, ended: Callable[[E], bool]) -> None:
+        """Forget all that *ended* returns True for."""
+        self._entered = [each for each in self._entered if not ended(each[1])]
