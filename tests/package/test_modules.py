@@ -77,6 +77,7 @@ TESTED_BY = {
     # Drivers, whose work is seen in the locks that they perform.
     "_drivers/aio.py": "lock/test_lock_tasks.py",
     "_drivers/aio_fan_out.py": "composite/test_composite_crowds.py",
+    "_drivers/aio_tasks.py": "lock/test_lock_tasks.py",
     "_core/upkeep/backup.py": "drivers/test_native_renewal.py",
     "_drivers/background/backups.py": "drivers/test_native_renewal.py",
     "_drivers/background/native_tls.py": "drivers/test_native_renewal.py",

@@ -31,6 +31,7 @@ from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.session import GRACE, Session
 from interlock._drivers import wrong_type
 from interlock._drivers.aio_fan_out import ask
+from interlock._drivers.aio_tasks import Cancellations, OwnTasks
 from interlock._drivers.background.backups import backup_of
 from interlock._drivers.background.callbacks import notify_loss
 from interlock._drivers.background.event_delivery import Observers
@@ -42,12 +43,7 @@ from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.process.identity import new_client_id
 from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.process.unclaimed import Unclaimed
-from interlock._drivers.tasks import (
-    Wakeup,
-    call_in,
-    current_owner,
-    in_thread,
-)
+from interlock._drivers.tasks import Wakeup, call_in, current_owner, in_thread
 from interlock._drivers.threads import current_owner as thread_owner
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.topology import topology_of
@@ -110,10 +106,8 @@ class AsyncDriver:
         self._renewer.listen = self._subscriber.listen
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._finishing: set[asyncio.Task[object]] = set()
-        self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], AnyHold] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._tasks = OwnTasks()
+        self._cancellations = Cancellations()
         self.named = NamedOwners(_user)
         self.unclaimed = self._renewer.unclaimed = Unclaimed(_user)
         self.closed = False
@@ -255,21 +249,10 @@ class AsyncDriver:
 
         If *error* is given, it is thrown into the operation first.
         """
-        task = asyncio.get_running_loop().create_task(self.run(op, error))
-        self._finishing.add(task)
-        later: asyncio.CancelledError | None = None
         try:
-            while not task.done():
-                try:
-                    await asyncio.wait({task})
-                except asyncio.CancelledError as another:
-                    later = another
-            if later is not None and not task.cancelled():
-                raise later from task.exception()
-            return task.result()
+            return await self._tasks.finish(self.run(op, error))
         finally:
-            self._finishing.discard(task)
-            del task, later, error  # a frame and its error would keep each other alive
+            del error  # a frame and its error would keep each other alive
 
     def _seconds(self, call: Eval[object], least: float = GRACE) -> float:
         """Return the seconds that *call* may take; *least* if its time is up."""
@@ -382,48 +365,18 @@ class AsyncDriver:
 
         In the task itself that function returns at once.
         """
-        task = asyncio.get_running_loop().create_task(run())
-        self._finishing.add(task)
-        task.add_done_callback(self._finishing.discard)
-
-        async def ended() -> None:
-            if task is not asyncio.current_task():
-                _ = await asyncio.wait({task})
-
-        return ended
+        return self._tasks.start(run)
 
     def cancel_on_lost(self, hold: AnyHold) -> None:
         """Cancel the running task when *hold* is lost before its release begins."""
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError(
-                "cancel_on_lost must be called from the task that is to be cancelled"
-            )
-
-        def cancel() -> None:
-            former = self._cancelled.get(task)
-            if task.done() or not hold.kept() or hold.latest().leaving():
-                return
-            # One cancellation is enough for all holds that one task loses.
-            if not (former and former.kept()):
-                self._cancelled[task] = hold
-                _ = task.cancel(f"{hold.name!r} was lost")
-
-        self.on_lost(hold, cancel)
+        self.on_lost(hold, self._cancellations.of(hold))
 
     def cancelled_by_loss(self, error: BaseException | None, hold: AnyHold | None) -> bool:
         """Return whether *error* is the cancellation of this task by the loss of *hold*.
 
         If so, the cancellation is taken back.
         """
-        task = asyncio.current_task()
-        if not isinstance(error, asyncio.CancelledError) or task is None or hold is None:
-            return False
-        if self._cancelled.get(task) != hold:
-            return False
-        del self._cancelled[task]
-        _ = task.uncancel()
-        return True
+        return self._cancellations.take_back(error, hold)
 
     def named_owner(self, name: str) -> Owner:
         """Return the owner that the word *name* stands for."""

@@ -54,7 +54,9 @@ def _program(main: Coroutine[Any, Any, object], process: Process) -> Generator[O
         try:
             reply = yield op
         except GeneratorExit:
-            _drop(main)
+            with suppress(BaseException):
+                while True:  # nobody is left to do what it still asks for
+                    main.throw(_Gone())
             raise
         except BaseException as error:
             failure = error
@@ -62,13 +64,6 @@ def _program(main: Coroutine[Any, Any, object], process: Process) -> Generator[O
 
 class _Gone(BaseException):
     """The process is gone. GeneratorExit would not do: an inner coroutine could not ignore it."""
-
-
-def _drop(main: Coroutine[Any, Any, object]) -> None:
-    """End *main*; nobody is left to do what it still asks for."""
-    with suppress(BaseException):
-        while True:
-            main.throw(_Gone())
 
 
 class SimulatedDriver:

@@ -1,0 +1,95 @@
+"""Tasks of asyncio: those that the driver starts, and those that it cancels for a loss."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from interlock._core.model.holds import AnyHold
+
+
+R = TypeVar("R")
+
+
+class OwnTasks:
+    """The tasks that a driver has started: asyncio alone would let them be collected."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    async def finish(self, main: Coroutine[Any, Any, R]) -> R:
+        """Run *main* in a task, where no cancellation of the caller reaches it."""
+        task = asyncio.get_running_loop().create_task(main)
+        self._tasks.add(task)
+        later: asyncio.CancelledError | None = None
+        try:
+            while not task.done():
+                try:
+                    await asyncio.wait({task})
+                except asyncio.CancelledError as another:
+                    later = another
+            if later is not None and not task.cancelled():
+                raise later from task.exception()
+            return task.result()
+        finally:
+            self._tasks.discard(task)
+            del task, later  # a frame and its error would keep each other alive
+
+    def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Awaitable[None]]:
+        """Start a task that performs *run*; return a function that waits for its end.
+
+        In the task itself that function returns at once.
+        """
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+        async def ended() -> None:
+            if task is not asyncio.current_task():
+                _ = await asyncio.wait({task})
+
+        return ended
+
+
+class Cancellations:
+    """The tasks of one client that were cancelled by a loss, each with the hold that it lost."""
+
+    def __init__(self) -> None:
+        self._by_task: weakref.WeakKeyDictionary[asyncio.Task[object], AnyHold] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of(self, hold: AnyHold) -> Callable[[], None]:
+        """Return a function that cancels the task that runs now, for the loss of *hold*."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError(
+                "cancel_on_lost must be called from the task that is to be cancelled"
+            )
+        return partial(self._cancel, task, hold)
+
+    def _cancel(self, task: asyncio.Task[object], hold: AnyHold) -> None:
+        """Cancel *task*, unless its release of *hold* has begun."""
+        former = self._by_task.get(task)
+        if task.done() or not hold.kept() or hold.latest().leaving():
+            return
+        # One cancellation is enough for all holds that one task loses.
+        if not (former and former.kept()):
+            self._by_task[task] = hold
+            _ = task.cancel(f"{hold.name!r} was lost")
+
+    def take_back(self, error: BaseException | None, hold: AnyHold | None) -> bool:
+        """Return whether *error* is the cancellation for *hold*; if so, take it back."""
+        task = asyncio.current_task()
+        if not isinstance(error, asyncio.CancelledError) or task is None or hold is None:
+            return False
+        if self._by_task.get(task) != hold:
+            return False
+        del self._by_task[task]
+        _ = task.uncancel()
+        return True
