@@ -11,6 +11,9 @@ import sysconfig
 import pytest
 from tests.lock.children import Child
 
+LIMIT = 1000.0
+"""Seconds, for a Python that ThreadSanitizer slows down; pytest's time limit comes first."""
+
 PROGRAM = """
 import gc, random, warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +37,7 @@ class Place:  # a plain counter: two who are inside at once lose a turn
 def crowd(work, count=8):
     with ThreadPoolExecutor(count) as pool:
         for future in [pool.submit(work, number) for number in range(count)]:
-            future.result(100)
+            future.result(LIMIT)
 
 """
 
@@ -86,7 +89,7 @@ for number in range(10):
     crowd(lambda _: client.close(), 2)
     over.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(LIMIT)
         assert not thread.is_alive()
 say(gil())
 """
@@ -95,6 +98,6 @@ say(gil())
 @pytest.mark.parametrize("rest", [TURNS, CLOSE], ids=["turns", "close"])
 def test_threads_that_run_at_once(redis_url: str, rest: str) -> None:
     """Nobody is inside twice, `close` ends all, and no module has turned the GIL on."""
-    with Child(PROGRAM + rest, redis_url) as child:
-        assert child.hear(100) == str(not sysconfig.get_config_var("Py_GIL_DISABLED"))
+    with Child(f"LIMIT = {LIMIT}\n{PROGRAM}{rest}", redis_url) as child:
+        assert child.hear(LIMIT) == str(not sysconfig.get_config_var("Py_GIL_DISABLED"))
         assert child.end() == (0, "")
