@@ -103,7 +103,7 @@ def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 # Python tells of a Ctrl-C in the callback of a weak reference, and goes on. We tell of a block that
-# nothing left: without the GIL a Ctrl-C has more places to come before its end.
+# nothing left: later versions of Python have more places for a Ctrl-C before its end.
 @pytest.mark.filterwarnings("ignore::interlock.MisuseWarning")
 @pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <bound method Block:pytest.PytestUnraisableExceptionWarning"
