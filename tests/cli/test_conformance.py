@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.interop.sequences import SEQUENCES
 
 from interlock.cli import main
 
 if TYPE_CHECKING:
     import redis
+    from tests.support.servers import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER = shlex.join([sys.executable, str(ROOT / "tests/interop/peer.py"), "sync"])
@@ -98,3 +100,13 @@ def test_the_vectors_are_those_that_were_recorded() -> None:
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
     assert tool.FILE.read_text() == tool.text(), "run: python tools/make_vectors.py"
+
+
+def test_a_client_that_conforms_on_every_server(
+    any_server: RedisServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On each version of Redis and Valkey, our client plays the whole catalogue as Redisson did."""
+    assert run("--client", PEER, "--url", any_server.url()) == 0
+    _, _, *rows = capsys.readouterr().out.splitlines()
+    assert {row.split("|")[1].strip() for row in rows} == {*SEQUENCES}
+    assert all(row.endswith("| as Redisson |") for row in rows)

@@ -78,7 +78,9 @@ def run(command: Sequence[str], url: str, only: Sequence[str] = ()) -> Iterator[
     with Client(command) as client, cast("Any", redis.Redis).from_url(url) as server:
         client.connect(url)
         stage = _Stage(client, server)
-        for vector in json.loads(text):
+        # A client may remember what it has set up: first come those about missing objects.
+        vectors = json.loads(text)
+        for vector in sorted(vectors, key=lambda each: "missing" not in each["sequence"]):
             if not only or vector["sequence"] in only:
                 yield stage.play(vector)
         stage.pubsub.close()

@@ -1,0 +1,75 @@
+"""Scripts that a real cluster stops in the middle, because their slot is just moving.
+
+A script that has deleted a key may not touch it again: the source of the slot says that the key is
+not its own. It has no rollback. The call is sent again, and finds nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.lock_like import KINDS, Stage, until
+
+from interlock import ServerUnavailableError
+from interlock._links import connection, pipeline, replies
+from interlock._links.slots import slot_of
+
+if TYPE_CHECKING:
+    from tests.support.servers import ClusterServers
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Give the errors of scripts that were stopped half-way, as clients meet them."""
+    met = list[str]()
+
+    def refusal(text: str, *args: Any, **options: Any) -> Any:
+        if "non local key" in text:
+            met.append(text)
+        return replies.refusal(text, *args, **options)
+
+    for module in (connection, pipeline):
+        monkeypatch.setattr(module, "refusal", refusal)
+    return met
+
+
+@pytest.mark.parametrize("close", [False, True], ids=["single", "batch"])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind.name in ("fair", "write")], indirect=True
+)
+async def test_a_release_that_was_stopped_is_no_loss(
+    stage: Stage,
+    cluster: ClusterServers,
+    stopped: list[str],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    close: bool,
+) -> None:
+    """The waiter gets the lock, and nobody is told of a loss; a release raises nothing.
+
+    A client that closes sends its releases once, and may say that the slot was moving.
+    """
+    caplog.set_level(logging.INFO)
+    client, other = stage.client(), stage.client()
+    ours, theirs = stage.lock(client, "half"), stage.lock(other, "half")
+    holder, waiter = stage.owner(), stage.owner()
+    assert await holder.do(ours.acquire)
+    waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=60))
+    await stage.waits()
+    slot = slot_of("half")
+    source = cluster.owner(slot)
+    target = next(node for node in cluster.nodes[:3] if node is not source)
+    with cluster.migrate_slot(slot, source, target):
+        ended = asyncio.create_task(stage.close(client) if close else holder.do(ours.release))
+        await until(lambda: stopped, 20, "the server stopped the script")
+    [outcome] = await asyncio.gather(ended, return_exceptions=True)
+    if outcome is not None:
+        assert close
+        assert isinstance(outcome, ServerUnavailableError)
+        assert outcome.code == "TRYAGAIN"
+    assert await asyncio.wait_for(waiting, 60)
+    assert [line for line in caplog.messages if "force-released" in line or "lost" in line] == []
+    await waiter.do(theirs.release)
