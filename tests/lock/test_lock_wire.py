@@ -120,6 +120,20 @@ async def test_uncontended_is_two_round_trips(proxy: FaultProxy, plain: Stage) -
     assert [request.args[0] for request in proxy.record] == [b"EVALSHA", b"EVALSHA"]
 
 
+async def test_an_uncontended_pair_declares_one_key_more_than_the_lock(
+    proxy: FaultProxy, plain: Stage
+) -> None:
+    """An acquire declares the lock alone, and a release the queue of waiters beside it."""
+    lock, owner = plain.client(proxy.url()).lock("orders"), plain.owner()
+    for _ in range(2):  # the first pair makes the server know the scripts
+        proxy.clear_record()
+        await owner.do(lock.acquire)
+        await owner.do(lock.release)
+    keys = [request.args[3 : 3 + int(request.args[2])] for request in proxy.record]
+    assert keys == [[b"orders"], [b"orders", b"interlock_queue:{orders}"]]
+    assert [len(request.args) for request in proxy.record] == [7, 8]
+
+
 async def test_a_refused_single_try_is_one_round_trip(proxy: FaultProxy, plain: Stage) -> None:
     """A try without waiting asks once."""
     owner, other, client = plain.owner(), plain.owner(), plain.client(proxy.url())
