@@ -48,6 +48,7 @@ NAMES = ["lock", "lock-trying", "semaphore", "semaphore-trying", "permit-trying"
 
 
 @pytest.mark.filterwarnings("ignore:a block of:interlock.MisuseWarning")
+@pytest.mark.filterwarnings("ignore:hold of:interlock.MisuseWarning")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
 @pytest.mark.parametrize("kept", [False, True], ids=["", "traceback-kept"])

@@ -65,6 +65,7 @@ class Block:
         got: what it acquired, unless *lock* knows that by the owner.
         given_away: whether what it acquired is another process' to release.
         handle: a weak reference to an object that lives until the block is left.
+        again: another one, if a Ctrl-C may strike in between.
         driver: the client's that acquires for it.
         name: what that acquires is called.
         left: returns the step that undoes what it acquired, or carries its release through; or
@@ -72,8 +73,8 @@ class Block:
     """
 
     __slots__ = (
-        "__weakref__", "driver", "entered", "given_away", "got", "handle", "left", "lock", "name",
-        "owner",
+        "__weakref__", "again", "driver", "entered", "given_away", "got", "handle", "left", "lock",
+        "name", "owner",
     )  # fmt: skip
     driver: AwaitedDriver
     name: str
@@ -84,6 +85,7 @@ class Block:
         self.entered = self.given_away = False
         self.got: Any = None
         self.handle: Callable[[], object] = weakref.ref(self)
+        self.again: object = None
         self.left: Callable[[], Step[Any] | None] | None = None
 
     def begin(self, driver: AwaitedDriver, name: str, left: Callable[[], Step[Any] | None]) -> None:
@@ -102,6 +104,7 @@ class Block:
             finish_later(self.driver, self.name, left)
         except BaseException:  # noqa: BLE001 - a second Ctrl-C; nobody would see it here
             finish_later(self.driver, self.name, left)
+        self.left = None
 
     def __repr__(self) -> str:
         return "<a block>" if self.lock is None else f"<a block of {self.lock!r}>"

@@ -95,14 +95,18 @@ It ends with the thread, and so does the claim to the holds of the thread.
 class _Left(Protocol):
     """A block, as its end sees it."""
 
+    again: object
+
     def dropped(self, _: object) -> None: ...
 
 
 def until_left(end: object, block: _Left) -> Callable[[], object]:
     """Return a weak reference to what lives until *block* is left: *end*, which leaves it.
 
-    A traceback may keep the block, but never the end. The block is told when the end is gone.
+    A traceback may keep the block, but never the end. The block is told when the end is gone,
+    twice: a Ctrl-C may come before the first instruction of the function that hears it.
     """
+    block.again = weakref.ref(end, block.dropped)
     return weakref.ref(end, block.dropped)
 
 

@@ -127,8 +127,11 @@ class MemberSteps:
         return bool(self._steps)
 
     def entered(self) -> list[Hold]:
-        """Return the holds that were acquired and not given back."""
-        steps = [step for _, step in self._steps.values()]
+        """Return the holds that were acquired and not given back.
+
+        A step whose own undo has begun is left to that. Otherwise its hold would go down twice.
+        """
+        steps = [step for _, step in self._steps.values() if not step.goes_back()]
         return [step.result for step in steps if step.result is not None and not step.over()]
 
     def over(self) -> bool:
