@@ -228,6 +228,7 @@ def _three(
 
 
 @pytest.mark.filterwarnings("ignore:a block of:interlock.MisuseWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
 @pytest.mark.filterwarnings("ignore:hold of:interlock.MisuseWarning")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("kind", KINDS)

@@ -103,6 +103,7 @@ def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client
 
 
 @pytest.mark.filterwarnings("ignore:a block of:interlock.MisuseWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
 @pytest.mark.filterwarnings("ignore:hold of:interlock.MisuseWarning")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 # Python tells of a Ctrl-C in the callback of a weak reference, and goes on. We tell of a block that
