@@ -71,11 +71,12 @@ class Block:
         name: what that acquires is called.
         left: returns the step that undoes what it acquired, or carries its release through; or
             None. None if nothing is left.
+        step: what *left* returned, if it was asked.
     """
 
     __slots__ = (
         "__weakref__", "again", "driver", "entered", "given_away", "got", "handle", "left", "lock",
-        "name", "owner",
+        "name", "owner", "step",
     )  # fmt: skip
     driver: BlockingDriver
     name: str
@@ -87,6 +88,7 @@ class Block:
         self.got: Any = None
         self.handle: Callable[[], object] = weakref.ref(self)
         self.again: object = None
+        self.step: Step[Any] | None = None
         self.left: Callable[[], Step[Any] | None] | None = None
 
     def begin(
@@ -104,10 +106,16 @@ class Block:
         if left is None or self.given_away:
             return
         try:
-            finish_later(self.driver, self.name, left)
+            self._finish(left)
         except BaseException:  # noqa: BLE001 - a second Ctrl-C; nobody would see it here
-            finish_later(self.driver, self.name, left)
+            self._finish(left)
         self.left = None
+
+    def _finish(self, left: Callable[[], Step[Any] | None]) -> None:
+        # Asked for once: a semaphore would make a second release, which gives another permit.
+        step = self.step = self.step or left()
+        if step is not None:
+            finish_later(self.driver, self.name, step)
 
     def __repr__(self) -> str:
         return "<a block>" if self.lock is None else f"<a block of {self.lock!r}>"

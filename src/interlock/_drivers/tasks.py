@@ -64,9 +64,9 @@ def until_left(end: object, block: object) -> Callable[[], object]:
     return weakref.ref(block)
 
 
-def finish_later(driver: AwaitedDriver, name: str, left: Callable[[], object]) -> None:
+def finish_later(driver: AwaitedDriver, name: str, step: object) -> None:
     """Do nothing: only a cancellation ends a task early, and every operation goes on after it."""
-    del driver, name, left
+    del driver, name, step
 
 
 class LostEvent:

@@ -110,18 +110,15 @@ def until_left(end: object, block: _Left) -> Callable[[], object]:
     return weakref.ref(end, block.dropped)
 
 
-def finish_later(driver: BlockingDriver, name: str, left: Callable[[], Step[Any] | None]) -> None:
-    """Finish the step that *left* returns, if any, in a thread that no signal strikes.
-
-    *name* is what that has acquired.
-    """
-    step = left()
-    if step is not None:
-        what = "the end of a block that was never left"
-        call_user(driver, what, partial(_finish, driver, name, step))
+def finish_later(driver: BlockingDriver, name: str, step: Step[Any]) -> None:
+    """Finish *step*, which has acquired *name*, in a thread that no signal strikes."""
+    what = "the end of a block that was never left"
+    call_user(driver, what, partial(_finish, driver, name, step))
 
 
 def _finish(driver: BlockingDriver, name: str, step: Step[Any]) -> None:
+    if step.over():
+        return
     with suppress(KeyboardInterrupt, InterlockError):  # without an answer, the background goes on
         driver.undo(step, KeyboardInterrupt())
     message = f"a block of {name!r} was never left; what it acquired is released now"
