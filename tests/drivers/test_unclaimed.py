@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Face
     from tests.support.proxy import FaultProxy
 
-LEASE = 0.9
+LEASE = 3
 
 
 @pytest.fixture

@@ -35,16 +35,23 @@ HELPS = (
 )
 """Beginnings of keys of which nobody holds anything."""
 MARGIN = 300
-"""Milliseconds by which a lease may be shorter: the time between two looks."""
+"""Milliseconds by which a lease may be shorter: the time between two commands."""
+
+
+def _end(server: redis.Redis, key: bytes) -> int:
+    """Return when *key* ends, in epoch milliseconds by the server's clock; -1 if it does not."""
+    with server.pipeline(transaction=True) as both:
+        (seconds, micros), left = both.time().pttl(key).execute()
+    return left if left < 0 else seconds * 1000 + micros // 1000 + left
 
 
 def _state(server: redis.Redis) -> State:
-    """Return the members and the TTL of each object; keys that only help are left out."""
+    """Return the members and the end of each object; keys that only help are left out."""
     found: State = {}
     for key in server.scan_iter():
         if key.startswith(HELPS):
             continue
-        kind, left = server.type(key), server.pttl(key)
+        kind, left = server.type(key), _end(server, key)
         if kind == b"hash":
             # A depth says nothing: each command names the depth to reach.
             found[key] = (
@@ -70,10 +77,10 @@ def _state(server: redis.Redis) -> State:
 def _undone(before: State, after: State) -> list[str]:
     """Return what was held *before* and is not held, or not for as long, *after*."""
     found: list[str] = []
-    for key, (members, left) in before.items():
+    for key, (members, end) in before.items():
         now, still = after.get(key, ({}, -2))
-        if left > 0 and still != -1 and still < left - MARGIN:
-            found.append(f"{key!r}: {left} ms became {still}")
+        if end > 0 and still != -1 and still < end - MARGIN:
+            found.append(f"{key!r}: its end, {end} ms, became {still}")
         for member, value in members.items():
             shorter = isinstance(value, float) and now.get(member, 0) < value - MARGIN
             if shorter or (not isinstance(value, float) and now.get(member) != value):

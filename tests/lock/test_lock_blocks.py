@@ -209,7 +209,7 @@ async def test_wait_for_around_an_exit_stack(stage: Stage) -> None:
 
 async def test_a_look_up_alone_changes_nothing(plain: Stage) -> None:
     """Asking a lock for its exit method, as frameworks do, leaves a hold by hand to its owner."""
-    client, owner = plain.client(lease=1.8), plain.owner()
+    client, owner = plain.client(lease=6), plain.owner()
     lock = client.lock("name")
 
     def enter() -> Any:

@@ -215,7 +215,7 @@ def test_many_holds_cost_a_round_trip_for_each_batch(
 
     None is renewed later than a third of the lease.
     """
-    lease = 6.0
+    lease = 12.0
     with interlock.connect(proxy.url(), lease=lease, renew_batch=20) as client:
         holds = [client.try_lock(f"name {number}", timeout=5) for number in range(2_000)]
         time.sleep(lease / 3)  # by then each has joined the rounds
