@@ -29,6 +29,8 @@ CHANNEL = "redisson_lock__channel:{name}"
 READ_WRITE_CHANNEL = "redisson_rwlock:{name}"
 PROMPT = 10
 """Seconds: far below the poll cap of these clients."""
+SOON = 15
+"""Seconds within which a look comes on a busy machine; a poll would come after 30 s."""
 WAIT = """
 client = interlock.connect(url, poll_cap=30)
 lock = MAKE
@@ -145,29 +147,29 @@ def test_a_closed_head_delays_nobody(holder: Any, enter: Callable[..., Waiting])
     second.got.result(PROMPT)
 
 
-def test_a_frozen_head_delays_others_by_one_look(
+def test_a_frozen_head_delays_others_by_one_claim(
     holder: Any, child: Child, enter: Callable[..., Waiting]
 ) -> None:
-    """The claim of a stopped process ends after 250 ms; the first who looks has the lock."""
-    second = enter(poll_cap=1)
+    """The claim of a stopped process ends after 250 ms; who released looks, and wakes the next."""
+    second = enter()
     child.signal(signal.SIGSTOP)
     began = time.monotonic()
     holder.release()
-    assert second.got.result(1 + PROMPT) - began > 0.2
+    assert second.got.result(SOON) - began > 0.2
     second.lock.release()
     child.signal(signal.SIGCONT)
     assert child.hear() == "held"
 
 
-def test_who_is_killed_with_its_turn_delays_others_by_one_look(
+def test_who_is_killed_with_its_turn_delays_others_by_one_claim(
     holder: Any, child: Child, enter: Callable[..., Waiting]
 ) -> None:
-    """A turn that ends with its process is had by who looks first after 250 ms."""
-    second = enter(poll_cap=1)
+    """A turn that ends with its process goes to the next in the queue, long before a poll."""
+    second = enter()
     child.signal(signal.SIGSTOP)
     holder.release()
     child.kill()
-    second.got.result(1 + PROMPT)
+    second.got.result(SOON)
 
 
 def test_who_gives_up_leaves_the_queue(
@@ -360,7 +362,7 @@ def test_newcomers_take_no_turn_from_who_only_looks(redis_client: redis.Redis) -
         call = lock_release("name", "me:1", 0, "PUBLISH", CHANNEL)
         text = call.script.text.replace("redis.pcall('time')", stopped)
         assert text != call.script.text
-        assert redis_client.eval(text, len(call.keys), *call.keys, *call.args) == 1
+        assert redis_client.eval(text, len(call.keys), *call.keys, *call.args) == 3
         message = ears.get_message(timeout=5)
         return None if message is None else message["data"]
 

@@ -211,7 +211,7 @@ def test_a_release_is_a_claim_of_the_first_who_listens(
             pipe.hgetall("name")
             pipe.pttl("name")
             done, claimed, left = pipe.execute()
-        assert done == 1
+        assert done == 3
         assert claimed == {b"mode": b"write", b"me:0:write": b"1"}
         assert 0 < left <= 250
         assert redis_client.zrange(QUEUE, 0, -1) == [b""]

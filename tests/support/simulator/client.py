@@ -344,7 +344,8 @@ class SimulatedClient:
         watchdog = self.session.watchdog
         while True:
             turn = watchdog.next_due(self.clock())
-            yield self._idle(min(turn, self.cleanups.next_due()))
+            looks = self.session.looks
+            yield self._idle(min(turn, self.cleanups.next_due(), looks.next_due()))
             result = Round()
             due, entries = watchdog.due(now := self.clock(), result), self.cleanups.take_due(now)
             yield watchdog.renew(due, self.clock, result)
@@ -353,6 +354,7 @@ class SimulatedClient:
             for hold in result.abandoned:
                 self.note(self.name, f"does not renew {hold!r} any more")
             yield self.cleanups.carry(entries, self.clock)
+            yield looks.look(looks.take_due(now), self.clock)
 
     def _look_up(self) -> None:
         """While the renewal thread waits for a reply, see to it that losses are told in time."""

@@ -54,6 +54,7 @@ from interlock._core.locks.known_lock import KnownLock, not_held
 from interlock._core.model.effects import NEVER, Step, Wait, failing, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner
 from interlock._core.model.replication import Replication
+from interlock._core.queue.grant_looks import GIVEN
 from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
 from interlock._core.scripts.lock import lock_release, stand_in_queue
 from interlock._core.scripts.script import Grant, Refusal
@@ -390,6 +391,8 @@ class Release(Step[None]):
             return False
         if self._depth == 0:
             self._session.holds.released(hold)
+            if answer == GIVEN and isinstance(hold.core, LockBase):
+                self._session.looks.given(hold.core, self._session.clock())
         return True
 
     def rest(self, failure: BaseException | None) -> Op[None]:
@@ -443,6 +446,8 @@ class Release(Step[None]):
         self._found = found
         if depth == 0:
             session.holds.released(hold)
+            if found == GIVEN and isinstance(hold.core, LockBase):
+                session.looks.given(hold.core, session.clock())
             yield from end_late_grants(session, hold)
 
     def over(self) -> bool:

@@ -151,7 +151,7 @@ class ReadLock(_Side):
             deadline=deadline,
         )
 
-    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*."""
         return scripts.read_lock_release(
             self.key,

@@ -12,8 +12,7 @@
 -- ARGV[3]  channel  string, where waiters listen
 -- ARGV[4]  floor    integer >= 0, as in fenced_lock_acquire
 -- ARGV[5]  unit     integer >= 0, as in fenced_lock_acquire
--- ARGV[6]  leaving  string, the id of a client that leaves the queue, as does the holder; it gives
---                   up its claim; may be left out
+-- ARGV[6]  leaving  string, as in lock_release; may be left out
 --
 -- Returns  as lock_release does
 -- Source   RLock.unlock, Redisson 4.7.0

@@ -17,10 +17,11 @@
 -- ARGV[2]  depth    integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]  channel  string, where waiters listen
 -- ARGV[4]  leaving  string, the id of a client that leaves the queue, as does the holder; it gives
---                   up its claim; may be left out
+--                   up its claim. "-" gives a free lock to the next client; may be left out
 --
--- Returns  1 when done, 2 when the holder's own client got the lock; nil when this holder does not
---          hold it (a client that is *leaving* has left the queue)
+-- Returns  1 when done, 2 when the holder's own client got the lock, 3 when another client in the
+--          queue was told that it is next; nil when this holder does not hold it (a client that is
+--          *leaving* has left the queue)
 -- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel when it is freed. With clients in the queue, the first
 --          one gets a claim for 250 ms, and "0" or "=<number>:<time>" on its wake channel. If the

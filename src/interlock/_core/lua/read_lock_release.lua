@@ -21,7 +21,8 @@
 -- ARGV[4]     channel  string, where waiters listen
 -- ARGV[5]     count    integer > 0, the number of entries
 --
--- Returns  1 when done, nil when this holder does not read (its entries above *depth* are removed)
+-- Returns  1 when done, 3 when a client in the queue was told that it is next; nil when this
+--          holder does not read (its entries above *depth* are removed)
 -- Source   RedissonReadLock.unlockInnerAsync, Redisson 4.7.0; never shortens the writer's lease
 -- Wire     the hash, the entries and the TTL; "0" on the channel when the lock is freed. With
 --          clients in the queue, the first one gets a claim for 250 ms and "0" on its wake channel
@@ -110,4 +111,4 @@ if type(next) == 'string' then
   redis.call('hset', lock, 'mode', 'write', next .. ':0:write', '1')
   redis.call('pexpire', lock, CLAIM)
 end
-return 1
+return next and 3 or 1

@@ -20,10 +20,11 @@
 -- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]     told     string, the readers whose entries are given; see readers
 -- ARGV[4]     channel  string, where waiters listen
--- ARGV[5]     leaving  string, the id of a client that leaves the queue; may be left out
+-- ARGV[5]     leaving  string, the id of a client that leaves the queue. "-" gives a free lock to
+--                      the next client; may be left out
 --
--- Returns  1 when done, nil when this holder does not write (a client that is *leaving* has left
---          the queue)
+-- Returns  1 when done, 3 when a client in the queue was told that it is next; nil when this
+--          holder does not write (a client that is *leaving* has left the queue)
 -- Source   RedissonWriteLock.unlockInnerAsync, Redisson 4.7.0, with a message when the owner
 --          goes on reading
 -- Wire     the hash and its TTL; "1" on the channel when it is no longer held for writing. With
@@ -45,8 +46,9 @@ if leaving and queue then
 end
 if redis.call('hexists', lock, holder) == 0 then
   -- The client that leaves may have been told to ask for a free lock in 20 ms. Then the next one
-  -- must be told.
-  if not leaving or redis.call('exists', lock) == 1 then
+  -- must be told. "-" only looks whether the claim of a client in the queue ended unused.
+  if not leaving or redis.call('exists', lock) == 1
+    or leaving == '-' and (not queue or redis.pcall('exists', queue) ~= 1) then
     return nil
   end
 elseif depth > 0 then
@@ -88,4 +90,4 @@ if type(next) == 'string' then
   redis.call('hset', lock, 'mode', 'write', next .. ':0:write', '1')
   redis.call('pexpire', lock, CLAIM)
 end
-return 1
+return next and 3 or 1

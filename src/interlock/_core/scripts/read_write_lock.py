@@ -38,7 +38,7 @@ BOTH: Final = 2
 """The side that a script is about. READERS and WRITER are also the messages of a release."""
 
 _READ_LOCK_ACQUIRE = load_variants("read_lock_acquire", grant_or_left)
-_READ_LOCK_RELEASE = load_variants("read_lock_release", done)
+_READ_LOCK_RELEASE = load_variants("read_lock_release", released)
 _READ_LOCK_RENEW = load("read_lock_renew", kept)
 _WRITE_LOCK_ACQUIRE = load("write_lock_acquire", grant_or_left)
 _WRITE_LOCK_RELEASE = load_variants("write_lock_release", released)
@@ -90,8 +90,8 @@ def read_lock_release(
     channel: str,
     *,
     deadline: float = NEVER,
-) -> Eval[bool]:
-    """Go down from *former* to *depth*; False if *holder* does not read.
+) -> Eval[int]:
+    """Go down from *former* to *depth*; 0 if *holder* does not read.
 
     At least the entry above *depth* is removed, even if *former* is not larger.
     """

@@ -12,6 +12,7 @@ from interlock._core.insight.observing import Observing
 from interlock._core.model.effects import NEVER, Cleanup, Eval, R, Wait, undoing
 from interlock._core.model.holds import Holds, State
 from interlock._core.model.names import check_one_slot, shares_channels
+from interlock._core.queue.grant_looks import GrantLooks
 from interlock._core.upkeep.backup import BackedHolds, BackedWatchdog
 from interlock._core.upkeep.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
@@ -107,6 +108,7 @@ class Session:
         self.events.client_id, self.events.server = client_id, where
         self._releases_on_close: Sequence[Eval[int]] | None = None
         watchdog = Watchdog if backup is None else partial(BackedWatchdog, backup)
+        self.looks = GrantLooks(wake)
         self.watchdog: Watchdog = watchdog(
             self.holds,
             lease=options.lease,
@@ -209,6 +211,7 @@ class Session:
         self._releases_on_close = None
         self.events.after_fork()
         self.watchdog.forget()
+        self.looks.forget()
         for hold in self.holds:
             self.holds.end(hold)
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval, Op, R
     from interlock._core.model.holds import Hold
+    from interlock._core.queue.grant_looks import Given
     from interlock._core.upkeep.cleanup import CleanupEntry
     from interlock._core.upkeep.session import Session
     from interlock._drivers.process.unclaimed import Unclaimed
@@ -259,6 +260,7 @@ class Renewer:
             due = min(
                 self._session.watchdog.next_due(now),
                 self._cleanups.next_due(),
+                self._session.looks.next_due(),
                 self.card.next_look(now),
             )
             return min(max(due - now, 0), threading.TIMEOUT_MAX)
@@ -275,13 +277,15 @@ class Renewer:
         result = Round()
         holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
         entries = self._by_node(cleanups.take_due(now), lambda entry: entry.effect.call.keys[0])
+        given = self._by_node(self._session.looks.take_due(now), lambda lock: lock.key)
         self._tell(result)
         self._sweep()
         waits, card = self._for_operators(now)
         slow = self._by_node(waits, lambda hold: hold.key)
         cards = {} if card is None else {self._topology.owner(card.keys[0]): card}
-        for node in holds.keys() | entries.keys() | slow.keys() | cards.keys():
-            parts = holds.get(node, ()), entries.get(node, ()), slow.get(node, ())
+        for node in holds.keys() | entries.keys() | given.keys() | slow.keys() | cards.keys():
+            more = given.get(node, ()), slow.get(node, ())
+            parts = holds.get(node, ()), entries.get(node, ()), *more
             work = partial(self._serve, *parts, cards.get(node))
             if self._topology.only is None:
                 self._lane(node).take(work)
@@ -294,6 +298,7 @@ class Renewer:
         self,
         holds: Sequence[Hold],
         entries: Sequence[CleanupEntry],
+        given: Sequence[Given],
         slow: Sequence[Hold],
         card: Eval[bool] | None,
         connection: BatchConnection,
@@ -306,6 +311,7 @@ class Renewer:
             events.renewal(connection, holds, started, result)
         finally:
             self._perform(self._cleanups.carry(entries, clock.now), connection)
+        self._perform(self._session.looks.look(given, clock.now), connection)
         self._perform(events.name_holders(slow), connection)
         if card is not None:
             self._write(card, connection)

@@ -24,4 +24,7 @@ if not next then
   redis.call(PUBLISH, channel, '0')
 end
 local ours = string.match(holder, '^[^:]*')
-return type(next) == 'string' and string.match(next, '^[^:]*') == ours and 2 or 1
+if type(next) == 'string' and string.match(next, '^[^:]*') == ours then
+  return 2
+end
+return next and 3 or 1

@@ -10,8 +10,9 @@ if leaving and redis.call('hexists', lock, leaving .. ':0') == 1 then
 end
 if redis.call('hexists', lock, holder) == 0 then
   -- The client that leaves may have been told to ask for a free lock in 20 ms. Then the next one
-  -- must be told.
-  if not leaving or redis.call('exists', lock) == 1 then
+  -- must be told. "-" only looks whether the claim of a client in the queue ended unused.
+  if not leaving or redis.call('exists', lock) == 1
+    or leaving == '-' and (not queue or redis.pcall('exists', queue) ~= 1) then
     return nil
   end
 elseif depth ~= '0' then

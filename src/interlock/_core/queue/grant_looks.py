@@ -1,0 +1,91 @@
+"""Looks at locks that were given to a client which may never take them: passive.
+
+Theory. A release gives a lock to the first client in the server's queue, for a claim. If that
+client was killed or frozen just then, the claim ends, and no message is sent. So the client that
+released the lock looks at it once, when the claim is over. If nobody has the lock, the look gives
+it to the next client in the queue, and another look follows. If this client releases the lock again
+before, the look is put off: it is for the newest claim only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from interlock._core.model.effects import NEVER, Batch
+from interlock._core.model.holds import CLAIM
+from interlock._core.queue.waiters import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock._core.model.effects import Eval, Op
+
+LOOK_AFTER = CLAIM + 0.05
+"""Seconds from a release until the look."""
+NOBODY: Final = "-"
+"""The client of a look: it has no place, and no claim."""
+GIVEN: Final = 3
+"""The answer of a release that told another client in the queue that it is next."""
+
+
+class Given(Protocol):
+    """A lock that was given away."""
+
+    key: str
+    queue: str
+
+    def leave_script(self, place: Place) -> Eval[int]:
+        """Return the script that gives up *place*, and gives a free lock to the next client."""
+        ...
+
+
+class GrantLooks:
+    """The looks of one client that are still to come.
+
+    Args:
+        wake: called when a look is due earlier than `next_due` said last.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._due: dict[str, tuple[float, Given]] = {}
+        self._wake = wake
+        self._planned = NEVER
+
+    def given(self, lock: Given, now: float) -> None:
+        """Note that *lock* was given to another client."""
+        due = now + LOOK_AFTER
+        self._due[lock.key] = due, lock
+        if due < self._planned:
+            self._planned = due
+            self._wake()
+
+    def next_due(self) -> float:
+        """Return when the next look is due."""
+        self._planned = min((due for due, _ in self._due.copy().values()), default=NEVER)
+        return self._planned
+
+    def take_due(self, now: float) -> list[Given]:
+        """Return the locks to look at now."""
+        due = [lock for at, lock in self._due.copy().values() if at <= now]
+        for lock in due:
+            _ = self._due.pop(lock.key, None)
+        return due
+
+    def look(self, locks: Sequence[Given], clock: Callable[[], float]) -> Op[None]:
+        """Look at *locks*.
+
+        Cost:
+            One round trip for all of them.
+        """
+        if not locks:
+            return
+        calls = [lock.leave_script(Place(lock.queue, NOBODY)) for lock in locks]
+        replies = yield from Batch(tuple(calls))
+        for lock, reply in zip(locks, replies, strict=True):
+            if reply == GIVEN:
+                self.given(lock, clock())
+
+    def forget(self) -> None:
+        """Forget all looks: they are the parent process's."""
+        self._due.clear()
+        self._planned = NEVER
