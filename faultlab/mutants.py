@@ -55,7 +55,7 @@ MUTANTS = (
     Mutant(
         "an acquire takes what is taken",
         "L-1",
-        Mistake("lock_acquire", Condition("ours free", "$0 and depth ~= '1'")),
+        Mistake("parts/reach_depth", Condition("ours free", "$0 and depth ~= '1'")),
         ("plain",),
     ),
     Mutant(
@@ -69,19 +69,19 @@ MUTANTS = (
     Mutant(
         "a re-entry adds to the depth",
         "L-9",
-        Mistake("lock_acquire", Call("hset", "redis.call('hincrby', $1, $2, $3)", which=1)),
+        Mistake("parts/reach_depth", Call("hset", "redis.call('hincrby', $1, $2, $3)")),
         ("plain",),
     ),
     Mutant(
         "an inner release frees the lock",
         "L-3",
-        Mistake("lock_release", Condition("depth 0", "$0 and depth ~= '1'")),
+        Mistake("parts/go_down", Condition("depth 0", "$0 and depth ~= '1'")),
         ("plain",),
     ),
     Mutant(
         "a release wakes nobody",
         "L-4",
-        Mistake("lock_release", _SILENT),
+        Mistake("parts/go_down", _SILENT),
         ("plain",),
         seconds=30,
         lanes=1,
@@ -116,7 +116,7 @@ MUTANTS = (
         "a fencing token stays the same",
         "L-5",
         Mistake(
-            "fenced_lock_acquire", Call("incrby", "redis.call('incrby', $1, math.max(1 - last, 0))")
+            "parts/draw_token", Call("incrby", "redis.call('incrby', $1, math.max(1 - last, 0))")
         ),
         ("fenced",),
     ),
@@ -275,7 +275,7 @@ MUTANTS = (
     Mutant(
         "an acquire takes what is taken, while replicas are promoted",
         "L-1",
-        Mistake("lock_acquire", Condition("ours free", "$0 and depth ~= '1'")),
+        Mistake("parts/reach_depth", Condition("ours free", "$0 and depth ~= '1'")),
         ("plain",),
         ("failover, asked for", "primary stopped"),
         arena="sentinel",
