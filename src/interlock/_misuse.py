@@ -154,15 +154,21 @@ def warn_too_many_permits(kind: str, name: str, wanted: int, permits: int) -> No
 def caller_frame() -> FrameType:
     """Return the frame of the user's that called into this package."""
     frame = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    module = _module_of(frame)
-    while module in _passed or module.partition(".")[0] in _PASSED_THROUGH:
-        _passed.add(module)
+    # Few instructions for each frame: an acquire that may be forgotten looks for its caller.
+    while (name := frame.f_globals.get("__name__", "")) in _passed or _passes(str(name)):
         before = frame.f_back
         if before is None:
             break
         frame = before
-        module = _module_of(frame)
     return frame
+
+
+def _passes(module: str) -> bool:
+    """Return whether the frames of *module* are passed through; note it if so."""
+    if module.partition(".")[0] not in _PASSED_THROUGH:
+        return False
+    _passed.add(module)
+    return True
 
 
 def first_time(scope: object, subject: str) -> bool:

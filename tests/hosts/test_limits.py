@@ -43,7 +43,9 @@ def test_a_fleet_of_workers(
 
     def all_are_done() -> bool:
         nonlocal most
-        inside = set(redis_client.zrange("{reports}:timeout", 0, -1))
+        leases = redis_client.zrange("{reports}:timeout", 0, -1)
+        # A permit that a release has just given away has another id until the worker confirms it.
+        inside = {each for each in leases if not each.startswith(bytes(4))}
         names.update(inside)
         most = max(most, len(inside))
         return len(names - inside) == TASKS

@@ -77,7 +77,7 @@ def test_every_script_is_of_some_object() -> None:
 @pytest.mark.parametrize("thing", SCRIPTS)
 def test_commands_are_those_of_the_scripts(thing: str) -> None:
     """A line permits what the object's scripts call and what hearing takes, no command more."""
-    queued = thing in ("app", "fenced", "condition", "read-write", "semaphore")
+    queued = thing in ("app", "fenced", "condition", "read-write", "semaphore", "leased-semaphore")
     called: set[str] = set()
     silent = thing == "spin"
     for stem, texts in SENT.items():

@@ -14,7 +14,8 @@ from tests.support.simulator.schedule import EFFECT_KINDS, Interrupted, Schedule
 
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import Owner, State
-from interlock._core.objects.leased_semaphore import LeasedSemaphore, Request
+from interlock._core.objects.leased_permits import Request
+from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.semaphore import Semaphore
 from interlock.errors import InterlockError, ServerUnavailableError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from interlock._core.objects.permit import Permit
 
     Work = Generator[Op[Any], Any, None]
+    Program = Callable[..., Callable[[Process], Work]]
 
 TOTAL = 3
 ALL = "interlock_semaphore_total:{name}"
@@ -243,6 +245,34 @@ def fleet(
     return program
 
 
+def leased_fleet(
+    books: Books, turns: int, wants: int = 1, work: float = 0.02
+) -> Callable[[Process], Work]:
+    """Return such a program as `fleet`, for permits with leases."""
+
+    def program(me: Process) -> Work:
+        session = me.client.session
+        semaphore = LeasedSemaphore(session, "name")
+        for _ in range(turns):
+            began, owner = me.client.now, Owner(me.name)
+            permit: Permit | None = yield semaphore.acquire(
+                Request(owner, wants, NEVER, None), lambda made: made
+            )
+            if permit is None:
+                continue
+            books.taken += wants
+            books.waits.append(me.client.now - began)
+            yield me.pass_time(work)
+            books.taken -= wants
+            yield iter(permit.release())
+            del permit
+
+    return program
+
+
+FLEETS = pytest.mark.parametrize("fleet", [fleet, leased_fleet], ids=["plain", "leased"])
+
+
 def _gather(
     seed: int,
     programs: list[Callable[[Process], Work]],
@@ -269,8 +299,13 @@ def _gather(
     return simulator
 
 
+@FLEETS
 @pytest.mark.parametrize(("clients", "permits"), [(2, 1), (8, 1), (8, 4), (24, 4)])
-def test_a_turn_costs_the_same_in_any_fleet(clients: int, permits: int) -> None:
+def test_a_turn_costs_the_same_in_any_fleet(
+    fleet: Program,
+    clients: int,
+    permits: int,
+) -> None:
     """However many clients wait, a turn takes three commands and one message; all wait as long."""
     books = Books()
     turns = 12
@@ -282,8 +317,12 @@ def test_a_turn_costs_the_same_in_any_fleet(clients: int, permits: int) -> None:
     assert max(books.waits) <= 2.5 * 0.03 * clients / permits
 
 
+@FLEETS
 @pytest.mark.parametrize("seed", range(12))
-def test_a_fleet_with_frozen_clients_and_lost_messages(seed: int) -> None:
+def test_a_fleet_with_frozen_clients_and_lost_messages(
+    fleet: Program,
+    seed: int,
+) -> None:
     """Frozen clients, lost messages and broken subscriptions cost a fleet no permit."""
     books = Books()
     rates = {"pause": 0.3, "lose messages": 0.3, "deafen": 0.3}
@@ -316,8 +355,12 @@ def test_dead_clients_in_the_queue_delay_nobody(seed: int) -> None:
     assert _number(simulator) == 1
 
 
+@FLEETS
 @pytest.mark.parametrize("seed", range(2))
-def test_who_wants_several_is_not_overtaken_for_ever(seed: int) -> None:
+def test_who_wants_several_is_not_overtaken_for_ever(
+    fleet: Program,
+    seed: int,
+) -> None:
     """Of a fleet that wants single permits all the time, one that wants all has its turn."""
     books, several = Books(), Books()
     programs = [fleet(books, 200, work=0.05)] * 6

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from interlock._core.model.holds import Owner
 from interlock._core.model.no_hold import NoHold
 from interlock._core.objects import permit as core_permit
-from interlock._core.objects.leased_semaphore import Request
+from interlock._core.objects.leased_permits import Request
 from interlock._drivers.awaited import release_unclaimed
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import current_owner

@@ -220,4 +220,4 @@ class PermitsInOrder:
 
 
 def _wants(member: str) -> int:
-    return int(member.partition(":")[2] or 1)
+    return int(member.rpartition(":")[2]) if ":" in member else 1

@@ -2,50 +2,137 @@
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
+-- KEYS[3]  queue      zset {client: when it came, in ms}; may be left out, with all about it
 -- ARGV[1]  lease      integer > 0, milliseconds
 -- ARGV[2]  ids        string, 32 hex digits each: sending them twice changes nothing
 -- ARGV[3]  channel    string, where waiters listen
+-- ARGV[4]  client     string, "<client id>:leased:<permits>"; may be left out
+-- ARGV[5]  others_wait  1: others of the client wait, so it stays in the queue; may be left out
+-- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  nil when taken; else the milliseconds until the next lease ends (-1: none ends)
 -- Source   RPermitExpirableSemaphore.tryAcquire, Redisson 4.7.0, with the server's clock
 --          in place of the client's
--- Wire     the number and the zset; the new number on the channel when expired permits came back;
---          this code is our own
-local semaphore, leases = KEYS[1], KEYS[2]
+-- Wire     the number and the zset; the new number on the channel when expired permits came back,
+--          unless clients in the queue got them. Claims, and messages on wake channels, are ours
+--          alone; this code is our own
+local semaphore, leases, queue = KEYS[1], KEYS[2], KEYS[3]
 local lease, ids, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local client, others_wait, keep = ARGV[4], ARGV[5], ARGV[6]
 local PERMANENT = 922337203685477
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local expired = redis.call('zremrangebyscore', leases, 0, now)
 if expired > 0 then
-  local back = redis.call('incrby', semaphore, expired)
-  if back > 0 then
-    redis.call(PUBLISH, channel, back)
-  end
+  redis.call('incrby', semaphore, expired)
 end
-
 local members = {}
 for id in ids:gmatch(('%x'):rep(32)) do
   members[#members + 1] = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
 end
-if redis.call('zscore', leases, members[1]) then
-  return nil
-end
+local held = redis.call('zscore', leases, members[1])
 local free = tonumber(redis.call('get', semaphore) or 0)
 if not free then
   return redis.error_reply('WRONGTYPE this is not a number of permits')
 end
-if free < #members then
-  local next_end = redis.call('zrange', leases, 0, 0, 'withscores')[2]
-  return next_end and tonumber(next_end) < PERMANENT and next_end - now or -1
+local wanted = #members
+local enough = free >= wanted
+local queued = queue and (client or free > 0) and redis.pcall('exists', queue) == 1
+
+local function take(claimed)
+  if wanted > claimed then
+    redis.call('decrby', semaphore, wanted - claimed)
+  end
+  for _, member in ipairs(members) do
+    redis.call('zadd', leases, now + lease, member)
+  end
+  local ttl = redis.call('pttl', semaphore)
+  if ttl > 0 then
+    redis.call('pexpire', leases, ttl)
+  end
 end
-redis.call('decrby', semaphore, #members)
-for _, member in ipairs(members) do
-  redis.call('zadd', leases, now + lease, member)
+
+-- Return the milliseconds until the next lease ends. Claims become leases: of these only the last
+-- one counts, if there is nothing else.
+local function next_end()
+  local ends = redis.call('zrange', leases, 0, 15, 'withscores')
+  for i = 1, #ends, 2 do
+    local remaining = tonumber(ends[i + 1])
+    if string.sub(ends[i], 1, 4) ~= '\0\0\0\0' or i == #ends - 1 then
+      return remaining < PERMANENT and remaining - now or -1
+    end
+  end
+  return -1
 end
-local ttl = redis.call('pttl', semaphore)
-if ttl > 0 then
-  redis.call('pexpire', leases, ttl)
+
+if not queued and not client then
+  -- Most often nobody waits. Then the functions below are not even created.
+  if expired > 0 and free > 0 then
+    redis.call(PUBLISH, channel, free)
+  end
+  if not held and enough then
+    take(0)
+  end
+  if not held and not enough then
+    return next_end()
+  end
+  return nil
 end
-return nil
+local name = string.match(channel, ':.*')
+
+-- include: stand_in_queue
+
+-- include: serve
+
+-- include: claim_permits
+
+local claimed, stands, mine, woken = 0, false, false, false
+if client and not held then
+  claimed = end_claim(client, wanted)
+  if claimed > 0 and claimed < wanted then
+    free = redis.call('incrby', semaphore, claimed)
+    claimed, enough = 0, free >= wanted
+  end
+  -- The release of a plain semaphore of this name leaves the permits free.
+  woken = queued and redis.pcall('zrem', queue, '+' .. client) == 1
+end
+if not held and claimed == 0 and not woken and queued and free > 0 then
+  -- Who has no place asks as if it stood at the end.
+  local me = client or '?:' .. wanted
+  if client then
+    stands = stand_in_queue(me)
+  else
+    stands = type(redis.pcall('zadd', queue, '9000000000000000', me)) == 'number'
+  end
+  local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
+  -- If others listen that do not stand in the queue, the first to ask gets the permits.
+  if stands and not heard.err and heard[2] <= heard[4] then
+    local all
+    mine, all = serve(free, me, give)
+    enough = mine or (all and enough)
+    free = tonumber(redis.call('get', semaphore))
+  end
+  if not client then
+    redis.pcall('zrem', queue, me)
+  end
+end
+if claimed > 0 or (enough and not held) then
+  take(claimed)
+  free = free - wanted + claimed
+  if client then
+    redis.pcall('zrem', queue, client)
+  end
+  if others_wait == '1' then
+    stand_in_queue(client)
+  end
+elseif client and not held and not stands then
+  stand_in_queue(client)
+end
+if free > 0 and not mine and (expired > 0 or claimed > 0 or woken or enough) then
+  share(free)
+end
+if claimed > 0 or enough or held then
+  return nil
+end
+return next_end()

@@ -2,6 +2,7 @@
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
+-- KEYS[3]  queue      zset {client: when it came, in ms}; may be left out
 -- ARGV[1]  ids        string, 32 hex digits each: sending them twice changes nothing
 -- ARGV[2]  channel    string, where waiters listen
 --
@@ -9,18 +10,15 @@
 -- Source   RPermitExpirableSemaphore.tryRelease, Redisson 4.7.0, with the server's clock
 --          in place of the client's
 -- Wire     the number and the zset; on the channel the new number, or with several ids how many
---          came back; this code is our own
-local semaphore, leases, ids, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+--          came back. With clients in the queue, the first ones get the permits for 250 ms and
+--          messages on their wake channels instead, unless others listen; this code is our own
+local semaphore, leases, queue = KEYS[1], KEYS[2], KEYS[3]
+local ids, channel = ARGV[1], ARGV[2]
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local expired = redis.call('zremrangebyscore', leases, 0, now)
-if expired > 0 then
-  local back = redis.call('incrby', semaphore, expired)
-  if back > 0 then
-    redis.call(PUBLISH, channel, back)
-  end
-end
+local back = expired > 0 and redis.call('incrby', semaphore, expired) or 0
 
 local wanted, removed = 0, 0
 for id in ids:gmatch(('%x'):rep(32)) do
@@ -28,11 +26,23 @@ for id in ids:gmatch(('%x'):rep(32)) do
   wanted = wanted + 1
   removed = removed + redis.call('zrem', leases, member)
 end
-if removed > 0 then
-  local free = redis.call('incrby', semaphore, removed)
+local answer = removed == wanted and 1 or 0
+local free = removed > 0 and redis.call('incrby', semaphore, removed) or back
+if free <= 0 or not queue or redis.pcall('exists', queue) ~= 1 then
+  if back > 0 then
+    redis.call(PUBLISH, channel, back)
+  end
   local news = wanted == 1 and free or removed
-  if news >= 0 then
+  if removed > 0 and news >= 0 then
     redis.call(PUBLISH, channel, news)
   end
+  return answer
 end
-return removed == wanted and 1 or 0
+local name = string.match(channel, ':.*')
+
+-- include: serve
+
+-- include: claim_permits
+
+share(free)
+return answer

@@ -879,8 +879,8 @@ class Permit(Hold):
         lease: float,
         renewal: Renewal | None = None,
     ) -> None:
-        super().__init__(core, owner, "", lease, renewal)
-        self.identify(ids)
+        super().__init__(core, owner, "".join(ids), lease, renewal)
+        self.ids = ids
 
     def identify(self, ids: tuple[str, ...]) -> None:
         """Use *ids* from now on; no command with these ids was sent yet."""

@@ -22,7 +22,6 @@ from interlock._core.upkeep.idempotency import once
 if TYPE_CHECKING:
     from interlock._core.model.effects import Op
     from interlock._core.objects.limits import Limits
-    from interlock._core.objects.permit import Permit
     from interlock._core.upkeep.session import Session
 
 
@@ -57,20 +56,10 @@ class LimitedSemaphore(LeasedSemaphore):
         """
         return self._set_limit(deadline, lost=False)
 
-    def _look_for_loss(
-        self, permit: Permit, deadline: float, remaining: float | None
-    ) -> Op[float | None]:
-        """Set the number if the server has lost it, and ask again.
-
-        *remaining* is what `_ask` returned.
-        """
-        if (
-            remaining is None
-            or remaining < NEVER
-            or not (yield from self._set_limit(deadline, lost=True))
-        ):
-            return remaining
-        return (yield from self._ask(permit, deadline))
+    def restore(self, remaining: float, wanted: int, deadline: float) -> Op[bool]:
+        """Set the number if the server has lost it; return whether it was set."""
+        del wanted
+        return remaining == NEVER and (yield from self._set_limit(deadline, lost=True))
 
     def _set_limit(self, deadline: float, *, lost: bool) -> Op[bool]:
         """Set the number unless it is right; return whether it was set.

@@ -41,8 +41,9 @@ from typing import TYPE_CHECKING, cast
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Opened, undoing
 from interlock._core.model.replication import Replication
-from interlock._core.queue.waiters import SHARED, line_of, section
-from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
+from interlock._core.objects.permit_queue import PermitQueue
+from interlock._core.queue.waiters import SHARED
+from interlock._core.queue.waiting import may_overtake, wait_in_queue
 from interlock._core.scripts import semaphore as scripts
 from interlock._core.upkeep.idempotency import IdempotentCalls
 from interlock._core.upkeep.session import GRACE
@@ -112,7 +113,7 @@ class Semaphore:
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.channel = names.semaphore_channel(self.key)
-        self._line = line_of(self.channel, self.key)
+        self._queue = PermitQueue(session, self.key, self.channel, "", scripts.semaphore_leave)
         self._session = session
         self._requests = IdempotentCalls(session, self.key)
 
@@ -189,10 +190,8 @@ class Semaphore:
         """
         waiters = self._session.waiters
         request = self._requests.begin(deadline)
-        if waiters.queues or waiters.places:
-            part = self._part(permits)
-            if part in waiters.queues or part in waiters.places:
-                return request, None
+        if (waiters.queues or waiters.places) and self._queue.busy(permits):
+            return request, None
         if self._permits is not None and self.unset:
             return request, None
         return request, self._acquire_script(request, permits, deadline)
@@ -210,24 +209,16 @@ class Semaphore:
 
     def _overtook(self, permits: int) -> None:
         """Note that others stand in the queue: from its next acquire on, the client does so too."""
-        if self._session.queues_for(self.key):
-            self._make_place(self._part(permits), permits, waits=False)
+        self._queue.make_place(permits, waits=False)
 
     def _tell_waiter(self, permits: int) -> None:
         """Wake a waiter that came during the first try, and relies on a place in the queue."""
-        waiters, part = self._session.waiters, self._part(permits)
-        place = waiters.places.get(part)
-        if place is not None and not place.taken:
-            waiters.freed(part, ours=True)
+        self._queue.tell_waiter(permits)
 
     def _end(self, request: IdempotentCall) -> None:
         if self._limits is not None:
             self._limits.note_taken(self.key)
         self._requests.end(request)  # last: an interruption after it undoes nothing
-
-    def _part(self, permits: int) -> str:
-        """Return the local queue of those who want *permits*."""
-        return section(self._line, permits)
 
     def go_on(
         self,
@@ -452,9 +443,6 @@ class Semaphore:
         if place is None or not waits:
             call = self._acquire_script(request, permits, deadline)
         else:
-            # If others wait here, the client stays in the queue after this one gets its permits.
-            others_wait = not session.waiters.alone(part)
-            place.stand(others_wait)
             place.remaining = NEVER
             call = self._standing_script(request, permits, deadline, place)
         taken = yield from self._requests.send(request, call)
@@ -478,18 +466,9 @@ class Semaphore:
             self._confirm(call)
         return call
 
-    def _make_place(self, part: str, permits: int, *, waits: bool = True) -> None:
-        client = self._session.client_id
-        me = client if permits == 1 else f"{client}:{permits}"
-        self._session.waiters.place_for(part, client, me, waits=waits)
-
-    def _leave_script(self, place: Place) -> Eval[bool]:
-        """Return the script that gives up *place*, and passes on the permits it was woken for."""
-        return scripts.semaphore_leave(self.key, place.client, self._session.publish, self.channel)
-
     def retract(self, request: IdempotentCall, permits: int, error: BaseException) -> Op[None]:
         """Undo an acquire that ended by *error*, and give up an unused place."""
-        session, part = self._session, self._part(permits)
+        session = self._session
         prompt_until = session.clock() + GRACE / 2
         yield from self._requests.retract(
             request,
@@ -498,7 +477,7 @@ class Semaphore:
             error,
         )
         silent = session.clock() >= prompt_until
-        yield from leave_queue(session, part, self._leave_script, error, later=silent)
+        yield from self._queue.leave(permits, error, later=silent)
 
     def _confirm(self, call: Eval[bool] | Eval[int]) -> None:
         """Ask replicas to confirm the permits that *call* takes."""
@@ -538,7 +517,7 @@ class Semaphore:
         first: Eval[int] | None,
         failure: InterlockError | None,
     ) -> Op[bool]:
-        session, part = self._session, self._part(permits)
+        session, part = self._session, self._queue.part(permits)
         if first is not None or may_overtake(session, part, deadline):
             waits = session.clock() < deadline
             remaining = yield from self._try(
@@ -547,27 +526,24 @@ class Semaphore:
             if remaining is None:
                 self._tell_waiter(permits)
                 return True
-        if session.queues_for(self.key) and session.clock() < deadline:
-            self._make_place(part, permits)
+        if session.clock() < deadline:
+            self._queue.make_place(permits)
         taken = yield from wait_in_queue(
             session, part, deadline, SHARED, self._try, part, request, permits, deadline
         )
-        yield from leave_queue(session, part, self._leave_script, later=taken)
+        yield from self._queue.leave(permits, later=taken)
         return taken
 
     def _standing_script(
         self, request: IdempotentCall, permits: int, deadline: float, place: Place
     ) -> Eval[int]:
         """Return the script that takes *permits*, or makes the client stand at its *place*."""
-        session = self._session
         call = self._requests.made(
             request, scripts.semaphore_acquire, (permits,), self.channel, deadline
         )
         call.patient = True
-        keep = QUEUE_KEPT * session.options.poll_cap
-        scripts.stand_in_queue(
-            call, place.client, self.channel, others_wait=place.others_wait, keep=keep
-        )
+        others_wait, keep = self._queue.stand(permits, place)
+        scripts.stand_in_queue(call, place.client, self.channel, others_wait=others_wait, keep=keep)
         self._confirm(call)
         return call
 

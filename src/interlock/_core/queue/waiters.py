@@ -35,7 +35,6 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER
 from interlock._core.queue.policy import COURTESY, PassPolicy
 from interlock._core.queue.waiter import Claim, Waiter
 
@@ -282,7 +281,9 @@ class Waiters:
                 successor.front = True
                 successor_look = waiter.successor_look
                 if successor_look == SHARED:
-                    successor_look = None if place is None else NEVER  # the server wakes it
+                    successor_look = (
+                        None if place is None else place.remaining
+                    )  # the server wakes it
                 successor.next_look = successor_look
                 successor.wake(ask=successor_look is None or waiter.should_ask or missing)
             _ = queue.pop(waiter, None)
@@ -411,7 +412,7 @@ class Waiters:
             channel: where a message came, or may have been missed.
             payload: the message; None for a confirmed subscription. A message of `FOR_OTHERS`
                 says that others are to take the lock first. On a wake channel, a number above 0
-                says how many milliseconds to wait first. A number behind a colon is the section.
+                says how many milliseconds to wait first. What is behind a colon is the section.
         """
         with self._mutex:
             woken = self._woken_by.get(channel)
@@ -495,7 +496,8 @@ class Waiters:
         patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
         if not payload:
             return list(self._queue_subscriptions[whole].parts), patience
-        return [section(whole, int(wanted[:10])) if wanted.isdigit() else whole], patience
+        part = section(whole, wanted[:20].decode(errors="replace"))
+        return [part if part in self.places else whole], patience
 
     def place_for(self, channel: str, client: str, me: str = "", *, waits: bool = True) -> None:
         """Make a place in the server's queue for this client while it waits for *channel*.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.model.names import permit_leases
+from interlock._core.model.names import permit_leases, waiting_queue
 from interlock._core.scripts.script import (
     Grant,
     done,
@@ -16,6 +16,7 @@ from interlock._core.scripts.script import (
     milliseconds,
     number,
     pair,
+    with_queue,
 )
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ def _counts(reply: object) -> tuple[int, int]:
     return number(free), number(held)
 
 
-_LEASED_SEMAPHORE_ACQUIRE = load_variants("leased_semaphore_acquire", grant_or_left)
-_LEASED_SEMAPHORE_RELEASE = load_variants("leased_semaphore_release", done)
+_LEASED_SEMAPHORE_ACQUIRE = load_variants("leased_semaphore_acquire", grant_or_left, varies=True)
+_LEASED_SEMAPHORE_RELEASE = load_variants("leased_semaphore_release", done, varies=True)
+_LEASED_SEMAPHORE_LEAVE = load_variants("leased_semaphore_leave", done)
 _LEASED_SEMAPHORE_RENEW = load("leased_semaphore_renew", kept)
 _LEASED_SEMAPHORE_UPDATE = load("leased_semaphore_update", done)
 _LEASED_SEMAPHORE_QUERY = load_variants("leased_semaphore_query", _counts)
@@ -43,17 +45,40 @@ def leased_semaphore_acquire(
 
     Return a grant, or the seconds until the next lease ends.
     """
-    keys = (semaphore, permit_leases(semaphore))
+    keys, spare = with_queue((semaphore, permit_leases(semaphore)), publish, channel)
     args = (milliseconds(lease), ids, channel)
-    return Eval(_LEASED_SEMAPHORE_ACQUIRE[publish], keys, args, deadline)
+    return Eval(_LEASED_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare=spare)
+
+
+def stand_in_queue(call: Eval[Grant | float], me: str, *, others_wait: bool, keep: float) -> None:
+    """Make *call*, an acquire, put *me* into the queue until it has its permits.
+
+    Args:
+        call: the script.
+        me: the client's id, ``:leased:``, and the number of permits.
+        others_wait: whether others of the client want equally many, so that it stays there.
+        keep: seconds for which the queue is kept.
+    """
+    about = (me, int(others_wait), milliseconds(keep))
+    call.args = (*call.args, *about)
+    call.queued = len(about)
+
+
+def leased_semaphore_leave(
+    semaphore: str, me: str, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Take *me* out of the queue, and pass on what it was woken for."""
+    keys = (semaphore, permit_leases(semaphore), waiting_queue(channel))
+    return Eval(_LEASED_SEMAPHORE_LEAVE[publish], keys, (me, channel), deadline, spare=True)
 
 
 def leased_semaphore_release(
     semaphore: str, ids: str, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
     """Give back the permits of *ids*; False when one of them is not held."""
-    keys = (semaphore, permit_leases(semaphore))
-    return Eval(_LEASED_SEMAPHORE_RELEASE[publish], keys, (ids, channel), deadline)
+    keys, spare = with_queue((semaphore, permit_leases(semaphore)), publish, channel)
+    args = (ids, channel)
+    return Eval(_LEASED_SEMAPHORE_RELEASE[publish], keys, args, deadline, spare=spare)
 
 
 def leased_semaphore_renew(

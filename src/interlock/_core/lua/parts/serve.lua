@@ -1,21 +1,23 @@
 -- serve: wake the first clients in *queue*, as long as permits are free for them.
 --
--- Each gets a claim to its permits for 250 ms. The claim is a member of the queue: "+" and the
--- client's own member. Its score is negative and tells when the claim ends. A client that does not
--- listen, or did not take its permits in time, loses its place.
+-- Each gets a claim to its permits for 250 ms. If *give* is there, it may take the permits for the
+-- client, and returns whether it has. Else the claim is a member of the queue: "+" and the client's
+-- own member. Its score is negative and tells when the claim ends. A client that does not listen,
+-- or did not take its permits in time, loses its place.
 --
 -- A client that wants more permits than are free is passed over for 8 s. For the next 2 s permits
 -- are kept for it: nobody behind it is woken. Then it is passed over again, and so on. If several
 -- clients want too many, they take turns of 10 s. In the last 2 s of a turn, permits are kept for
 -- the client whose turn it is. The next client behind it is told when to look again.
 --
--- The function tells whether *caller* may take its permits, and whether all clients must be told.
--- They must if a command was refused, or if none of the first 128 can be served.
-local function serve(free, caller)
+-- The function tells whether *caller* may take its permits, whether all clients must be told, and
+-- whether some were woken. All must be told if a command was refused, or if none of the first 128
+-- can be served.
+local function serve(free, caller, give)
   local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
   local whole = false
   if time.err then
-    return false, true
+    return false, true, false
   end
   local now, at, later = time[1] * 1000 + math.floor(time[2] / 1000), 0, 0
   local heard, too_many = {}, nil
@@ -103,9 +105,9 @@ local function serve(free, caller)
     local wake = 'interlock_semaphore_wake' .. name .. ':' .. client
     if type(redis.pcall(PUBLISH, wake, each[2] .. wants)) ~= 'number' then
       refused = true
-    elseif each[2] == 0 then
+    elseif each[2] == 0 and not (give and give(each[1])) then
       redis.pcall('zadd', queue, now + CLAIM - 1e15, '+' .. each[1])
     end
   end
-  return mine, refused or all
+  return mine, refused or all, #woken > 0
 end

@@ -1,0 +1,98 @@
+"""The queue of those who wait for the permits of one semaphore, of either kind.
+
+Waiters of a client that want equally many permits stand in one queue here. Only its front asks the
+server. For each such queue the client has a place in a queue on the server, which all clients
+share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core.queue.waiters import line_of, section
+from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.queue.waiters import Place
+    from interlock._core.upkeep.session import Session
+
+
+class PermitQueue:
+    """The queue of one semaphore, as one client sees it.
+
+    Args:
+        session: the client's state.
+        key: the semaphore's key.
+        channel: announces its permits.
+        kind: how its members begin after the client's id; empty for plain permits.
+        leave: makes the script that gives up the place of the named client, and passes on the
+            permits that this client was woken for.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        key: str,
+        channel: str,
+        kind: str,
+        leave: Callable[..., Eval[bool]],
+    ) -> None:
+        self._session = session
+        self._key = key
+        self._channel = channel
+        self._line = line_of(channel, key)
+        self._kind = kind
+        self._leave = leave
+
+    def part(self, permits: int) -> str:
+        """Return the local queue of those who want *permits*."""
+        return section(self._line, f"{self._kind}{permits}" if self._kind else permits)
+
+    def busy(self, permits: int) -> bool:
+        """Return whether others wait here for as many, or did so lately."""
+        waiters, part = self._session.waiters, self.part(permits)
+        return part in waiters.queues or part in waiters.places
+
+    def place(self, permits: int) -> Place | None:
+        """Return the client's place, if it has one."""
+        return self._session.waiters.places.get(self.part(permits))
+
+    def make_place(self, permits: int, *, waits: bool = True) -> None:
+        """Make a place on the server, if clients stand in a queue there."""
+        session = self._session
+        if session.queues_for(self._key):
+            client = session.client_id
+            me = client if permits == 1 and not self._kind else f"{client}:{self._kind}{permits}"
+            session.waiters.place_for(self.part(permits), client, me, waits=waits)
+
+    def stand(self, permits: int, place: Place) -> tuple[bool, float]:
+        """Note that a request of *place* is about to be sent.
+
+        Return what its script must know: whether others of the client want equally many, and for
+        how many seconds the server keeps the queue.
+        """
+        session = self._session
+        # If others wait here, the client stays in the queue after this one gets its permits.
+        others_wait = not session.waiters.alone(self.part(permits))
+        place.stand(others_wait)
+        return others_wait, QUEUE_KEPT * session.options.poll_cap
+
+    def tell_waiter(self, permits: int) -> None:
+        """Wake a waiter that came during the first try, and relies on a place in the queue."""
+        waiters, part = self._session.waiters, self.part(permits)
+        place = waiters.places.get(part)
+        if place is not None and not place.taken:
+            waiters.freed(part, ours=True)
+
+    def leave(
+        self, permits: int, error: BaseException | None = None, *, later: bool = False
+    ) -> Op[None]:
+        """Give up an unused place, as `leave_queue` does."""
+        part = self.part(permits)
+        yield from leave_queue(self._session, part, self._leave_script, error, later=later)
+
+    def _leave_script(self, place: Place) -> Eval[bool]:
+        return self._leave(self._key, place.client, self._session.publish, self._channel)

@@ -1,0 +1,329 @@
+"""What the scripts do with those who wait for permits with leases, on a server and on its model."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.semaphore.listening import Model, Real
+
+from interlock._core.scripts import leased_semaphore as scripts
+from interlock._core.scripts import semaphore as plain
+from interlock._core.scripts.script import Grant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.semaphore.listening import Server
+
+    from interlock._core.model.effects import Eval
+
+CHANNEL = "redisson_sc:{name}"
+WAITING = "interlock_semaphore_waiting:{name}"
+QUEUE = "interlock_semaphore_queue:{name}"
+LEASES = "{name}:timeout"
+WAKE = "interlock_semaphore_wake:{name}:"
+FOREVER = 922337203685477
+
+
+class Room:
+    """A leased semaphore `name` and those who want its permits."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._numbers = itertools.count(1)
+
+    def ids(self, permits: int = 1) -> str:
+        """Return new ids."""
+        return "".join(f"{next(self._numbers):032x}" for _ in range(permits))
+
+    def run(self, call: Eval[Any]) -> Any:
+        """Run a script; claims do not end on a busy machine."""
+        keys = [len(call.keys), *call.keys]
+        assert "250" in call.script.text or "zremrangebyscore" not in call.script.text
+        text = call.script.text.replace("now + 250", "now + 20000")
+        return call.script.decode(self.server.execute("EVAL", text, *keys, *call.args))
+
+    def take(
+        self,
+        me: str = "",
+        permits: int = 1,
+        *,
+        ids: str = "",
+        more: bool = False,
+        lease: float = 60,
+    ) -> str | None:
+        """Ask for *permits*, as a client in the queue or without a place; return the ids."""
+        ids = ids or self.ids(permits)
+        call = scripts.leased_semaphore_acquire("name", lease, ids, "PUBLISH", CHANNEL)
+        if me:
+            scripts.stand_in_queue(call, f"{me}:leased:{permits}", others_wait=more, keep=10)
+        return ids if isinstance(self.run(call), Grant) else None
+
+    def give(self, ids: str | None) -> None:
+        """Release the permits *ids*."""
+        assert ids
+        assert self.run(scripts.leased_semaphore_release("name", ids, "PUBLISH", CHANNEL))
+
+    def leave(self, me: str, permits: int = 1) -> None:
+        """Leave the queue."""
+        member = f"{me}:leased:{permits}"
+        assert self.run(scripts.leased_semaphore_leave("name", member, "PUBLISH", CHANNEL))
+
+    def wait(self, *who: str) -> None:
+        """Put each of *who* into the queue by an acquire, and listen for its wake-up."""
+        for me in who:
+            client, _, permits = me.partition(":")
+            self.server.listen(WAKE + client)
+            assert not self.take(client, int(permits or 1))
+
+    def woken(self) -> list[str]:
+        """Return who was told to come, and what, if it is more than that."""
+        heard = self.server.heard()
+        assert {channel for channel, _ in heard if not channel.startswith(WAKE)} <= {CHANNEL}
+        return [
+            channel.removeprefix(WAKE)
+            + text.replace(":leased", "").removesuffix(":1").removeprefix("0")
+            for channel, text in heard
+            if channel != CHANNEL
+        ]
+
+    def waiting(self) -> list[str]:
+        """Return who stands in the queue."""
+        return [
+            each.decode().replace(":leased", "").removesuffix(":1")
+            for each in self.server.execute("ZRANGE", QUEUE, 0, -1)
+        ]
+
+    def free(self) -> int:
+        """Return how many permits are free."""
+        return int(self.server.execute("GET", "name") or 0)
+
+    def held(self) -> int:
+        """Return how many permits are held or claimed."""
+        return int(self.server.execute("ZCARD", LEASES))
+
+
+@pytest.fixture(params=["server", "model"])
+def room(request: pytest.FixtureRequest) -> Iterator[Room]:
+    """Give a semaphore with three permits."""
+    if request.param == "server":
+        server: Real | Model = Real(request.getfixturevalue("redis_client"))
+    else:
+        server = Model()
+    server.execute("SET", "name", 3)
+    yield Room(server)
+    server.close()
+
+
+def test_a_release_gives_as_many_as_can_go(room: Room) -> None:
+    """Two permits go to the first two of three; each confirms its own, and nobody else is told."""
+    ids = room.take(permits=3)
+    room.wait("a", "b", "c")
+    room.give(ids)
+    assert room.woken() == ["a", "b", "c"]
+    assert (room.free(), room.held()) == (0, 3), "nobody can overtake"
+    assert room.waiting() == []
+    assert all(room.take(each) for each in ("c", "a", "b"))
+    assert (room.free(), room.held()) == (0, 3)
+
+
+def test_who_comes_later_does_not_overtake(room: Room) -> None:
+    """Neither a newcomer, nor a single try, nor Java gets what was given to the first."""
+    ids = [room.take() for _ in range(3)]
+    room.wait("a", "b")
+    room.give(ids[0])
+    assert room.woken() == ["a"]
+    assert not room.take(), "a single try"
+    assert not room.take("c"), "a newcomer"
+    assert room.free() == 0, "what Java looks at"
+    assert room.waiting() == ["b", "c"]
+    room.give(room.take("a"))
+    assert room.woken() == ["b"]
+
+
+def test_free_permits_go_to_the_first_when_somebody_asks(room: Room) -> None:
+    """If Java's release has freed a permit, who asks gives it to the first in the queue."""
+    _ = room.take(permits=3)
+    room.wait("a", "b")
+    room.server.execute("INCRBY", "name", 1)
+    assert not room.take(), "a single try"
+    assert room.woken() == ["a"]
+    assert room.waiting() == ["b"]
+    room.server.execute("INCRBY", "name", 2)
+    assert room.take("c"), "there is one for the second, and one more"
+    assert room.woken() == ["b"]
+
+
+def test_expired_permits_go_to_the_first(room: Room) -> None:
+    """An acquire after the end of a lease gives the permit to the first in the queue."""
+    first = room.take(lease=0.05)
+    _ = room.take(permits=2)
+    assert first
+    room.wait("a", "b")
+    while room.server.execute("ZSCORE", LEASES, bytes.fromhex(first)):
+        assert not room.take("b")
+        time.sleep(0.01)
+    assert room.woken() == ["a"]
+    assert room.waiting() == ["b"]
+    assert room.take("a")
+
+
+def test_a_claim_that_nobody_confirms_comes_back(room: Room) -> None:
+    """A claim is a lease: when it has ended, the next one gets the permit."""
+    ids = room.take(permits=3)
+    room.wait("frozen", "a:3")
+    room.give(ids)
+    assert room.woken() == ["frozen"]
+    [member] = room.server.execute("ZRANGE", LEASES, 0, -1)
+    assert member.startswith(bytes(4))
+    room.server.execute("ZADD", LEASES, 1, member)
+    assert not room.take("b")
+    assert room.woken() == ["a:3"]
+    assert room.waiting() == ["b"]
+    assert not room.take("frozen")
+    assert room.waiting() == ["b", "frozen"]
+
+
+def test_who_does_not_listen_is_passed_over(room: Room) -> None:
+    """A release removes those whose connections are gone."""
+    ids = room.take(permits=3)
+    assert not room.take("dead")
+    room.wait("a")
+    room.give(ids)
+    assert room.woken() == ["a"]
+    assert room.waiting() == []
+    assert (room.free(), room.held()) == (2, 1)
+
+
+def test_who_wants_more_is_passed_over_and_not_forgotten(room: Room) -> None:
+    """Small requests go ahead while too few are free; permits are kept after eight seconds."""
+    ids = [room.take() for _ in range(3)]
+    room.wait("big:3", "a", "b")
+    room.give(ids[0])
+    assert room.woken() == ["a"]
+    ids[0] = room.take("a")
+    came = float(room.server.execute("ZSCORE", QUEUE, "big:leased:3"))
+    room.server.execute("ZADD", QUEUE, came - 8500, "big:leased:3")
+    room.give(ids[0])
+    [told] = room.woken()
+    assert told.startswith("b"), "it looks again when the two seconds are over"
+    assert not room.take(), "permits are kept"
+    assert room.free() == 1
+    room.give(ids[1])
+    room.give(ids[2])
+    assert room.woken()[-1] == "big:3"
+    assert room.take("big", 3)
+    assert room.held() == 3
+
+
+def test_many_permits_are_claimed_together(room: Room) -> None:
+    """A claim has as many members as permits, each of its own."""
+    room.server.execute("SET", "name", 300)
+    ids = room.take(permits=300)
+    room.wait("a:300")
+    room.give(ids)
+    assert room.woken() == ["a:300"]
+    assert (room.free(), room.held()) == (0, 300)
+    assert room.take("a", 300)
+    assert (room.free(), room.held()) == (0, 300)
+
+
+def test_who_leaves_passes_on_what_it_was_given(room: Room) -> None:
+    """The claim of a client that leaves goes to the next one."""
+    ids = room.take(permits=3)
+    room.wait("a:3", "b")
+    room.give(ids)
+    assert room.woken() == ["a:3"]
+    room.leave("a", 3)
+    assert room.woken() == ["b"]
+    assert (room.free(), room.held()) == (2, 1)
+    room.leave("b")
+    assert (room.free(), room.held()) == (3, 0)
+
+
+def test_a_client_that_stays_goes_to_the_end(room: Room) -> None:
+    """A client with several waiters has one turn before the others of the queue."""
+    ids = [room.take() for _ in range(3)]
+    room.wait("a", "b")
+    room.give(ids[0])
+    mine = room.take("a", more=True)
+    assert room.waiting() == ["b", "a"]
+    room.give(mine)
+    assert room.woken() == ["a", "b"]
+
+
+def test_a_copy_changes_nothing(room: Room) -> None:
+    """A request that arrives again after it was granted takes nothing, and leaves no place."""
+    ids = room.take(permits=3)
+    room.wait("a")
+    room.give(ids)
+    mine = room.take("a")
+    assert mine
+    room.server.execute("ZADD", LEASES, FOREVER, bytes.fromhex(mine))
+    assert room.take("a", ids=mine), "the same answer"
+    assert room.waiting() == []
+    assert (room.free(), room.held()) == (2, 1)
+    assert int(room.server.execute("ZSCORE", LEASES, bytes.fromhex(mine))) == FOREVER
+
+
+def test_beside_others_all_are_told(room: Room) -> None:
+    """If somebody listens that stands in no queue, as Java does, a release is told to all."""
+    room.server.listen(CHANNEL)
+    ids = room.take(permits=3)
+    room.wait("a", "b")
+    room.give(ids)
+    assert room.server.heard() == [(CHANNEL, "3")]
+    assert room.take(), "the first to ask"
+    assert room.take("b")
+    assert room.waiting() == ["a"]
+
+
+def test_without_a_queue_all_are_told(room: Room) -> None:
+    """If nobody stands in the queue, or nobody is left there, a release is told to all."""
+    room.server.listen(CHANNEL, WAITING)
+    ids = room.take(permits=3)
+    room.give(ids)
+    assert room.server.heard() == [(CHANNEL, "3")]
+    ids = room.take(permits=3)
+    assert not room.take("dead")
+    room.give(ids)
+    assert room.server.heard() == [(CHANNEL, "3")]
+    assert room.waiting() == []
+
+
+def test_a_refusal_does_not_name_the_end_of_a_claim(room: Room) -> None:
+    """Who is refused looks again when a real lease ends: a claim is about to become one."""
+    ids = room.take(permits=1)
+    _ = room.take(permits=2)
+    room.wait("a")
+    room.give(ids)
+    call = scripts.leased_semaphore_acquire("name", 60, room.ids(), "PUBLISH", CHANNEL)
+    assert room.run(call) > 30
+
+
+def test_plain_permits_of_the_name_go_round_too(room: Room) -> None:
+    """A plain semaphore of the same name shares the number and the queue."""
+    ids = room.take(permits=3)
+    room.wait("a")
+    args = ("redisson_unlock_latch:{name}:1", "redisson_unlock_latch:{name}:2")
+    asks = plain.semaphore_acquire("name", *args, 1, 30, "PUBLISH", CHANNEL)
+    plain.stand_in_queue(asks, "p", CHANNEL, others_wait=False, keep=10)
+    room.server.listen(WAKE + "p")
+    assert not room.run(asks)
+    room.give(ids)
+    assert room.woken() == ["a", "p"]
+    assert room.run(asks)
+    assert room.take("a")
+    gives = plain.semaphore_release(
+        "name", "redisson_unlock_latch:{name}:3", args[1], 1, 1, 30, "PUBLISH", CHANNEL
+    )
+    room.server.execute("SET", "name", 0)
+    room.wait("b")
+    assert room.run(gives)
+    assert room.woken() == ["b"]
+    assert room.take("b")
+    assert room.waiting() == []
+    assert room.free() == 0
