@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from benchmarks import instructions
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KNOWN = {"bare, threads": 100, "interlock, threads": 300, "fair lock, threads": 400}
 
@@ -24,6 +28,15 @@ def test_a_new_object_is_told() -> None:
     """An object that the table does not have fails the check until the table is written anew."""
     [told] = instructions.slower({**KNOWN, "new lock, threads": 1}, KNOWN)
     assert told == "new lock, threads: not in instructions.json; run with --update"
+
+
+def test_the_least_of_several_counts_stands(tmp_path: Path) -> None:
+    """What a thread in the background did during one count raises no number."""
+    for number, total in enumerate((2000, 1000, 3000)):
+        text = f"desc: Trigger: Client Request: bare, threads\nsummary: {total}\n"
+        (tmp_path / f"out.{number}").write_text(text, encoding="utf-8")
+    found = instructions.read(sorted(tmp_path.iterdir()))
+    assert found == {"bare, threads": 1000 // instructions.PAIRS}
 
 
 @pytest.mark.needs("valgrind")
