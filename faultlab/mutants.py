@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(
         "a leased semaphore gives more permits than it has",
         "L-1",
-        Mistake("leased_semaphore_acquire", Condition("free members", "free < -1")),
+        Mistake("leased_semaphore_acquire", Value("enough", "free >= -1", which=0)),
         ("leased",),
     ),
     Mutant(
