@@ -301,11 +301,13 @@ def test_a_second_ctrl_c_while_a_reentry_is_undone(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("when", ["free", "waiting"])
 def test_interrupted_by_the_keyboard(servers: Sequence[RedisServer], kind: str, when: str) -> None:
-    """Wherever Ctrl-C strikes, all members are held or none.
+    """Wherever Ctrl-C strikes, no member stays held.
 
     It strikes while the with statement is entered again and again, or while it waits.
     """
     code = f"""
+    import warnings
+    warnings.simplefilter("ignore", interlock.MisuseWarning)  # of a block that was never left
     urls = url.split()
     clients = [interlock.connect(one) for one in urls]
     locks = [client.lock("name") for client in clients]
@@ -322,10 +324,11 @@ def test_interrupted_by_the_keyboard(servers: Sequence[RedisServer], kind: str, 
                     pass
         except KeyboardInterrupt:
             pass
-        held = [one.hold is not None and one.hold.valid for one in locks]
-        assert held in ([False] * 3, [True] * 3), held
-        if lock.hold:  # it struck when all was held, and the with statement did not know yet
-            lock.release()
+        until = time.monotonic() + 30
+        # A thread releases what the with statement did not know of yet.
+        while any(one.hold is not None for one in locks) and time.monotonic() < until:
+            pass
+        assert [one.hold for one in locks] == [None] * 3
         say("interrupted")
     for client in clients:
         client.close()

@@ -41,8 +41,7 @@ with interlock.connect(url, poll_cap=30) as client:
     turns, ends = 0, time.monotonic() + seconds
     while time.monotonic() < ends:
         with limit:
-            time.sleep(0.001)  # the commands of a turn are counted
-        turns += 1
+            turns += 1
     say(turns)
     sys.stdin.readline()
 """

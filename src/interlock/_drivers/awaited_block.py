@@ -65,7 +65,8 @@ class Block:
         got: what it acquired, unless *lock* knows that by the owner.
         given_away: whether what it acquired is another process' to release.
         handle: a weak reference to an object that lives until the block is left.
-        again: another one, if a Ctrl-C may strike in between.
+        hears: what calls `dropped` when that object is gone; None from when the block is left. A
+            Ctrl-C that strikes in such a call is lost.
         driver: the client's that acquires for it.
         name: what that acquires is called.
         left: returns the step that undoes what it acquired, or carries its release through; or
@@ -74,7 +75,7 @@ class Block:
     """
 
     __slots__ = (
-        "__weakref__", "again", "driver", "entered", "given_away", "got", "handle", "left", "lock",
+        "__weakref__", "driver", "entered", "given_away", "got", "handle", "hears", "left", "lock",
         "name", "owner", "step",
     )  # fmt: skip
     driver: AwaitedDriver
@@ -86,7 +87,7 @@ class Block:
         self.entered = self.given_away = False
         self.got: Any = None
         self.handle: Callable[[], object] = weakref.ref(self)
-        self.again: object = None
+        self.hears: object = None
         self.step: Step[Any] | None = None
         self.left: Callable[[], Step[Any] | None] | None = None
 
@@ -121,7 +122,9 @@ class Block:
 def _leave(block: Block, *args: Any) -> Awaitable[object]:
     """Leave *block*; as a method of the class it is given the lock, too."""
     lock: Entered = args[0] if block.lock is None else block.lock
-    return lock.leave(block, args[-2])
+    left = lock.leave(block, args[-2])
+    block.hears = None
+    return left
 
 
 class Exit:

@@ -95,7 +95,7 @@ It ends with the thread, and so does the claim to the holds of the thread.
 class _Left(Protocol):
     """A block, as its end sees it."""
 
-    again: object
+    hears: object
 
     def dropped(self, _: object) -> None: ...
 
@@ -103,11 +103,11 @@ class _Left(Protocol):
 def until_left(end: object, block: _Left) -> Callable[[], object]:
     """Return a weak reference to what lives until *block* is left: *end*, which leaves it.
 
-    A traceback may keep the block, but never the end. The block is told when the end is gone,
-    twice: a Ctrl-C may come before the first instruction of the function that hears it.
+    A traceback may keep the block, but never the end. A block that was not left is told when the
+    end is gone, twice: a Ctrl-C may come before the first instruction of the function that hears.
     """
-    block.again = weakref.ref(end, block.dropped)
-    return weakref.ref(end, block.dropped)
+    block.hears = weakref.ref(end, block.dropped), weakref.ref(end, block.dropped)
+    return weakref.ref(end)
 
 
 def finish_later(driver: BlockingDriver, name: str, step: Step[Any]) -> None:

@@ -129,7 +129,9 @@ if claimed > 0 or (enough and not held) then
 elseif client and not held and not stands then
   stand_in_queue(client)
 end
-if free > 0 and not mine and (expired > 0 or claimed > 0 or woken or enough) then
+-- `serve` has shared with others, but the client stands at the end again only now.
+local again = not mine or others_wait == '1'
+if free > 0 and again and (expired > 0 or claimed > 0 or woken or enough) then
   share(free)
 end
 if claimed > 0 or enough or held then
