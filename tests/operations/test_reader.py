@@ -217,6 +217,7 @@ def test_awaited_latches_and_elections_are_listed(
     with connect(redis_url, lease=1.5) as other:
         assert client.count_down_latch("latch").try_set_count(1)
         assert client.semaphore("idle").try_set_permits(3)
+        assert client.count_down_latch("number").try_set_count(2)
         waiter = threading.Thread(target=other.count_down_latch("latch").wait)
         waiter.start()
         with pytest.raises(HoldLostError), other.election("boss") as term:
@@ -229,8 +230,9 @@ def test_awaited_latches_and_elections_are_listed(
             assert found["boss"].holders[0].client.client_id == other.client_id
             assert by_name(client, "bo*").keys() == {"boss"}
             numbers = {info.name: info.kind for info in client.locks(kinds=["count_down_latch"])}
-            assert numbers == {"latch": "count_down_latch", "idle": "count_down_latch"}
-            assert [info.name for info in client.locks(kinds=["semaphore"])] == ["idle"]
+            assert numbers == {"latch": "count_down_latch", "number": "count_down_latch"}
+            permits = {info.name: info.total for info in client.locks(kinds=["semaphore"])}
+            assert permits == {"idle": 3, "number": None}
             assert command("show", "boss").stdout.startswith("boss: election")
             holder = found["boss"].holders[0].holder
             assert client.force_release("boss", holder=holder)

@@ -49,7 +49,7 @@ def lock(
         (
             None,
             "free",
-            ["Nobody holds or awaits 'orders:42'. Events, conditions and barriers are not looked"],
+            ["Nobody holds or awaits 'orders:42'. Events, conditions and barriers were not looked"],
             "",
         ),
         (lock(ALIVE), "held", ["t of orders (pid 812 on web-3)", "is alive", "Nobody waits."], ""),
@@ -214,3 +214,43 @@ def test_a_lock_that_nobody_holds_is_told(
     out = capsys.readouterr().out
     assert "Nobody holds or awaits 'order:42'." in out
     assert "'orders:42'" in out
+
+
+def test_numbers_and_objects_without_holders_are_told_apart(
+    redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What Python has set tells a semaphore from a latch; events and barriers are told, too."""
+    with connect(redis_url) as client, redis.Redis.from_url(redis_url) as server:
+        assert client.semaphore("stock", permits=5).acquire(2)
+        assert client.semaphore("removed", permits=4).acquire()
+        assert server.delete("removed") == 1
+        client.count_down_latch("parts", count=3).count_down()
+        client.count_down_latch("done", count=1).count_down()
+        assert client.count_down_latch("some").try_set_count(4)
+        client.event("ready").set()
+        server.zadd("interlock_barrier_parties:{gate}", {"party": 1})
+        server.zadd("interlock_condition:{news}", {"waiter": 1})
+        told: dict[str, str] = {}
+        for name in ("stock", "removed", "parts", "done", "some", "ready", "gate", "news"):
+            main(["why", name, "--url", redis_url])
+            told[name] = capsys.readouterr().out
+        main(["show", "stock", "--url", redis_url])
+        assert "free:     3 of 5" in capsys.readouterr().out
+        main(["show", "ready", "--url", redis_url])
+        assert "The event 'ready' is set." in capsys.readouterr().err
+        main(["list", "--kind", "count_down_latch", "--url", redis_url])
+        listed = capsys.readouterr().out
+        server.set("interlock_semaphore_total:{stock}", "2")
+        main(["why", "stock", "--url", redis_url])
+        assert "set 2 in all, so Java has added some" in capsys.readouterr().out
+    assert "semaphore 'stock' has 3 free. Python has set 5 in all, so 2 are taken" in told["stock"]
+    assert "The semaphore 'removed' had 4 permits, and is gone" in told["removed"]
+    assert "The latch 'parts' is at 2 of 3, and opens at 0." in told["parts"]
+    assert "The latch 'done' is open; it was set up with the count 1." in told["done"]
+    assert "The number 'some' is 4: the free permits of a semaphore, or the" in told["some"]
+    assert "The event 'ready' is set." in told["ready"]
+    assert "Somebody waits at the barrier 'gate'." in told["gate"]
+    assert "Somebody waits for the condition 'news'." in told["news"]
+    assert "parts" in listed
+    assert "some" in listed
+    assert "stock" not in listed

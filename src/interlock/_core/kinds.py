@@ -113,6 +113,8 @@ class Sight:
         key: from the name to that key.
         queue: from the name to the list of its waiters; only with a queue is it of this kind.
         token: from the name to its fencing token; only with one is it of this kind.
+        total: from the name to the key with all its permits, or its first count, if a number that
+            has it is of this kind.
         heard: whether only a listener on its channel tells it from another number.
         alone: whether no owner awaits what it holds.
         permits: whether its holders are permits, which cards know by their ids.
@@ -126,6 +128,7 @@ class Sight:
     key: Named = _itself
     queue: Named | None = None
     token: Named | None = None
+    total: Named | None = None
     heard: bool = False
     alone: bool = False
     permits: bool = False
@@ -370,7 +373,7 @@ KINDS = {
             channels=_PERMITS_HEARD,
             queue=_PERMITS_QUEUE,
         ),
-        sight=Sight(("number",), "string"),
+        sight=Sight(("number",), "string", total=names.semaphore_total),
     ),
     "count_down_latch": Kind(
         cores=(CountDownLatch,),
@@ -383,7 +386,13 @@ KINDS = {
             keys=(_REQUESTS, KeyPattern(names.latch_ending), KeyPattern(names.latch_total)),
             channels=(KeyPattern(names.latch_channel),),
         ),
-        sight=Sight(("number",), "string", heard=True, short="latch", number="count"),
+        sight=Sight(
+            *(("number",), "string"),
+            total=names.latch_total,
+            heard=True,
+            short="latch",
+            number="count",
+        ),
     ),
     "event": Kind(
         cores=(Event,),

@@ -104,9 +104,12 @@ def _read() -> tuple[KeyPattern, ...]:
     """Return what the reader reads of objects beside the key that is called like one."""
     apart = [sight for sight in seen().values() if sight.apart]
     tokens = [sight.token for sight in apart if sight.token is not None]
+    totals = [sight.total for sight in seen().values() if sight.total is not None]
     return (
         *(*_LISTS, KeyPattern(names.read_entries, varied=True)),
-        *(KeyPattern(of) for of in (*(sight.key for sight in apart), *tokens)),
+        *(KeyPattern(names.event_key), KeyPattern(names.condition_waiting)),
+        KeyPattern(names.barrier_parties),
+        *(KeyPattern(of) for of in (*(sight.key for sight in apart), *tokens, *totals)),
     )
 
 

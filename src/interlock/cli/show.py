@@ -11,6 +11,7 @@ from interlock._core.model.foreign_text import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
 from interlock.cli.table import clock_time, kind_of, renewed_of, waiting_of
+from interlock.inspection.why import objects_of
 from interlock.inspection.words import client_of, counted, end_of, silence
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
                 status = Status.UNAVAILABLE
             else:
                 say(f"nobody holds or awaits {name!r}")
+                for sentence in objects_of(name, reader.beside(name)):
+                    say(sentence)
                 status = max(status, Status.FOUND)
     for line in reader.missing() if found else ():
         say(line)
@@ -112,7 +115,8 @@ def text_of(info: LockInfo) -> Iterator[str]:
     """Yield the lines that describe a lock."""
     yield f"{safe(info.name)}: {kind_of(info)}"
     if info.free is not None:
-        yield f"{sight_of(info.kind).number + ':':10}{info.free}"
+        total = "" if info.total is None else f" of {info.total}"
+        yield f"{sight_of(info.kind).number + ':':10}{info.free}{total}"
     if info.token is not None:
         yield f"token:    {info.token}"
     for holder in info.holders:

@@ -44,6 +44,8 @@ def clock_time(seconds: float | None) -> str:
 
 def kind_of(info: LockInfo) -> str:
     """Return the kind of a lock in one or two words."""
+    if info.kind == "semaphore" and info.total is None and info.awaited is False:
+        return "semaphore or latch"
     short = sight_of(info.kind).short
     word = info.mode or (info.kind if short is None else short)
     depth = max((holder.depth for holder in info.holders), default=1)

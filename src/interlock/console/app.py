@@ -34,7 +34,7 @@ from interlock.console.graph import ROW
 from interlock.console.order import COLUMNS, in_order
 from interlock.console.watch import FILTERS
 from interlock.errors import ConfigError, InterlockError
-from interlock.inspection.face import read_lock, read_lock_and_ends, read_stacks
+from interlock.inspection.face import read_lock, read_lock_and_more, read_stacks
 from interlock.inspection.words import end_of, silence, without_holders
 
 if TYPE_CHECKING:
@@ -199,10 +199,10 @@ class Console:
         name = request.query_params.get("name", "")
         error, info, account = "", None, None
         try:
-            info, ends = await asyncio.to_thread(
-                read_lock_and_ends, self.watch.servers, self.watch.options, name
+            info, ends, beside = await asyncio.to_thread(
+                read_lock_and_more, self.watch.servers, self.watch.options, name
             )
-            account = self.watch.explain(name, info, ends)
+            account = self.watch.explain(name, info, ends, beside)
         except InterlockError as failure:
             error = str(failure)
         seen = [happening for happening in self.watch.history.happenings if happening.name == name]

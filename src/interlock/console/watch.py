@@ -167,16 +167,24 @@ class Watch:
         """Read soon."""
         self._wakeup.set()
 
-    def explain(self, name: str, info: LockInfo | None, ends: Sequence[EndInfo]) -> Account:
+    def explain(
+        self,
+        name: str,
+        info: LockInfo | None,
+        ends: Sequence[EndInfo],
+        beside: Mapping[str, str] | None = None,
+    ) -> Account:
         """Return why the lock *name* is as it is.
 
         Args:
             name: of the lock.
             info: what is known of it.
             ends: how its holds ended.
+            beside: what else has its name, as of `Reader.beside`.
         """
         names = [each.name for each in self.snapshot.locks[:ALIKE_AMONG]]
-        return explain(name, info, ends=ends, deadlocks=self._search.found(), names=names)
+        found = self._search.found()
+        return explain(name, info, ends=ends, deadlocks=found, names=names, beside=beside)
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call *listener* after each reading, in the thread; return what ends that."""

@@ -46,12 +46,16 @@ def read_lock(servers: Endpoint | Cluster, options: Options, key: str) -> LockIn
         return _described(reader, key)
 
 
-def read_lock_and_ends(
+def read_lock_and_more(
     servers: Endpoint | Cluster, options: Options, key: str
-) -> tuple[LockInfo | None, list[EndInfo]]:
-    """Return what is known of the lock *key*, and how its holds ended; errors as `read_lock`."""
+) -> tuple[LockInfo | None, list[EndInfo], dict[str, str] | None]:
+    """Return what is known of the lock *key*, how its holds ended, and what else has its name.
+
+    The latter only if nobody holds it, as of `Reader.beside`; errors as `read_lock`.
+    """
     with Reader(servers, options) as reader:
-        return _described(reader, key), reader.ends(key)
+        info = _described(reader, key)
+        return info, reader.ends(key), reader.beside(key) if info is None else None
 
 
 def _described(reader: Reader, key: str) -> LockInfo | None:
@@ -87,6 +91,7 @@ def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
     info = reader.describe(name)
     if info is None and reader.forbidden:
         return None, explain(name, None)
+    beside = reader.beside(name) if info is None else None
     ends, names = reader.ends(name), _names(reader)
     long = info is not None and any((each.waited or 0) >= PATIENCE for each in info.waiters)
     deadlocks = find_deadlocks(reader) if long else []
@@ -94,7 +99,15 @@ def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
     first = info.holders[0].client if info is not None and info.holders else None
     if info is not None and first is not None and first.answering and first.connected is not False:
         stacks = list(reader.stacks(replace(info, holders=info.holders[:1])))
-    return info, explain(name, info, ends=ends, deadlocks=deadlocks, stacks=stacks, names=names)
+    account = explain(
+        *(name, info),
+        ends=ends,
+        deadlocks=deadlocks,
+        stacks=stacks,
+        names=names,
+        beside=beside,
+    )
+    return info, account
 
 
 def _names(reader: Reader) -> list[str]:

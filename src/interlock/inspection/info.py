@@ -202,6 +202,8 @@ class LockInfo:
             wait first; of very many only some.
         waiting: how many wait in the fair queue, or else how many clients listen for a release.
         free: free permits of a semaphore, or the count of a latch; else None.
+        total: all permits of a semaphore, or the count that a latch was set up with, if Python has
+            set it; else None.
         token: the last fencing token; None where there is none.
         waiter_count: how many threads and tasks wait, as far as the queue and cards tell.
         waiting_known: whether the server told how many listen. The user may lack the right.
@@ -216,6 +218,7 @@ class LockInfo:
     waiters: tuple[WaiterInfo, ...] = ()
     waiting: int = 0
     free: int | None = None
+    total: int | None = None
     token: int | None = None
     waiter_count: int = 0
     waiting_known: bool = True

@@ -161,7 +161,11 @@ def numbers_of(page: Iterable[LockInfo], wanted: frozenset[str]) -> Iterator[Loc
     for info in page:
         if info.kind in wanted:
             yield info
-        elif info.kind in alike and not alike[info.kind].heard and not info.waiting:
+        elif (
+            info.kind in alike
+            and not alike[info.kind].heard
+            and not (info.waiting or info.total is not None)
+        ):
             yield replace(info, kind=next(kind for kind in alike if kind in wanted))
 
 

@@ -24,6 +24,7 @@ from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.errors import ConfigError, ServerUnavailableError
 from interlock.inspection import cards
+from interlock.inspection.beside import read_beside, read_totals
 from interlock.inspection.card_reader import (
     ALL,
     LIMIT,
@@ -228,6 +229,19 @@ class Reader:
             waiting = max([found[0].waiting, *listening.values()])
             return replace(found[0], waiting=waiting)
 
+    def beside(self, key: str) -> dict[str, str] | None:
+        """Return what there is of other objects called *key*, which have no holders: kind -> state.
+
+        A semaphore or latch is told only by its number of all permits, or its first count. None if
+        the user may not read one of them.
+
+        Cost:
+            A round trip.
+        """
+        with self._service.understood():
+            self._service.find_nodes()
+            return read_beside(self._service, key)
+
     def forced(self, key: str, holder: str) -> str | None:
         """Return the note that says why the hold of *holder* was broken; None if there is none.
 
@@ -372,6 +386,7 @@ class Reader:
         """Return *page* with all that is known of its locks; *only* is the key of a single one."""
         heard = self._listening(node, page)
         waiting, twins = heard or ({}, dict[str, str]())
+        totals = read_totals(self._service, node, page)
         if only is None:
             told = self._cards.kept(page)
         else:
@@ -389,7 +404,8 @@ class Reader:
         finished: list[LockInfo] = []
         for info in page:
             key, sight = key_of(info), sight_of(info.kind)
-            kind = twins.get(key, info.kind)
+            kind, total = totals.get(key, (info.kind, None))
+            kind = twins.get(key, kind)
             crowd = crowds.get(key, NOBODY) if sight.queue is None else NOBODY
             if crowd.count and sight.alone:
                 crowd = crowd.without(info.holders)
@@ -397,11 +413,19 @@ class Reader:
                 self._cards.complete(holder, key, told, permit=sight.permits)
             listening = waiting.get(key, 0)
             counted = heard is not None or sight.queue is not None
-            if info.waiters or crowd.count or listening or kind != info.kind or not counted:
+            if (
+                info.waiters
+                or crowd.count
+                or listening
+                or kind != info.kind
+                or total is not None
+                or not counted
+            ):
                 queue = tuple([waiter_with_card(each, info.name, told) for each in info.waiters])
                 info = replace(  # noqa: PLW2901 - the finished one
                     info,
                     kind=kind,
+                    total=total,
                     waiters=queue or tuple(sorted(crowd.waiters, key=waited, reverse=True)),
                     waiting=max(info.waiting, listening),
                     waiter_count=info.waiting if queue else crowd.count,

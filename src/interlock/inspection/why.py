@@ -20,7 +20,7 @@ from interlock._core.insight.events import tell_loss
 from interlock.inspection.words import by_ticket, clock_at, counted, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from interlock.inspection.deadlocks import Deadlock
     from interlock.inspection.info import (
@@ -82,6 +82,7 @@ def explain(
     deadlocks: Sequence[Deadlock] = (),
     stacks: Sequence[StackInfo] = (),
     names: Iterable[str] = (),
+    beside: Mapping[str, str] | None = None,
 ) -> Account:
     """Return the account of one lock.
 
@@ -92,11 +93,13 @@ def explain(
         deadlocks: that were proven, of any locks.
         stacks: of its holders.
         names: of other locks that are held or awaited.
+        beside: of `Reader.beside`; None if that is not known.
     """
     told: list[str] = []
     rings = [each for each in deadlocks if any(step.waits_for == name for step in each.steps)]
     if info is None:
         told.append(f"Nobody holds or awaits {name!r}.")
+        told += objects_of(name, beside)
     else:
         told += _holders(info, {stack.holder: stack for stack in stacks})
         told += _waiters(info)
@@ -108,11 +111,29 @@ def explain(
     if alike:
         shown = ", ".join(map(repr, alike))
         told.append(f"Another lock looks alike and is in use: {shown}. Is one name a mistake?")
-    elif info is None and not ends:
-        told.append("Events, conditions and barriers are not looked at.")
+    elif info is None and not ends and beside is None:
+        told.append("Events, conditions and barriers were not looked at.")
     state = _state(info, rings)
     advice, commands = _advice(name, info, state)
     return Account(name, state, (*told, *advice), commands)
+
+
+def objects_of(name: str, beside: Mapping[str, str] | None) -> Iterator[str]:
+    """Yield what there is of other objects with this name; *beside* as in `explain`."""
+    found = dict(beside or {})
+    if event := found.get("event"):
+        yield f"The event {name!r} is {event.partition(' ')[0]}."
+    if "condition" in found:
+        yield f"Somebody waits for the condition {name!r}."
+    if "barrier" in found:
+        yield f"Somebody waits at the barrier {name!r}."
+    if count := found.get("count_down_latch"):
+        yield f"The latch {name!r} is open; it was set up with the count {count}."
+    if permits := found.get("semaphore"):
+        yield (
+            f"The semaphore {name!r} had {permits} permits, and is gone: another program has "
+            "deleted it, or the server has evicted it."
+        )
 
 
 def _state(info: LockInfo | None, rings: Sequence[Deadlock]) -> str:
@@ -144,8 +165,9 @@ def _person(client: ClientInfo, thread: str, holder: str) -> str:
 def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
     kind = "lock" if info.mode else info.kind.replace("_", " ")
     if info.kind == "count_down_latch":
-        yield f"The latch {info.name!r} is at {info.free}, and opens at 0."
-    elif info.kind == "semaphore" and info.awaited is False:
+        begun = f" of {info.total}" if info.total else ""
+        yield f"The latch {info.name!r} is at {info.free}{begun}, and opens at 0."
+    elif info.kind == "semaphore" and info.awaited is False and info.total is None:
         yield (
             f"The number {info.name!r} is {info.free}: the free permits of a semaphore, or the "
             "count of a latch. The server does not show which, or who holds permits."
@@ -153,6 +175,7 @@ def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
     elif info.free is not None:
         held = f"{counted(info.holder_count, 'permit')} held and " if info.holders else ""
         yield f"The {kind} {info.name!r} has {held}{info.free} free."
+        yield from _of_all(info)
         if info.kind == "semaphore":
             yield "The server does not show who holds its permits."
     elif not info.holders:
@@ -167,6 +190,22 @@ def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
         yield _life(each)
     if info.holder_count > TOLD:
         yield f"{counted(info.holder_count - TOLD, 'more holder')} can be seen by interlock show."
+
+
+def _of_all(info: LockInfo) -> Iterator[str]:
+    """Return how many permits a semaphore has in all, as far as Python has set it."""
+    if info.total is None or info.free is None:
+        return
+    if info.free > info.total:
+        yield (
+            f"Python has set {info.total} in all, so Java has added some, or somebody has released "
+            "more than was acquired."
+        )
+    else:
+        taken = info.total - info.free
+        yield (
+            f"Python has set {info.total} in all, so {taken} are taken, unless Java has changed it."
+        )
 
 
 def _health(each: HolderInfo) -> tuple[bool, bool, bool]:

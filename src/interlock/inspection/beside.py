@@ -1,0 +1,64 @@
+"""Read what stands beside the keys of objects: first numbers, and objects that nobody holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core.model import names
+from interlock._links.resp import ReplyError
+from interlock.inspection.lock_reply import key_of, numbers
+from interlock.inspection.service import code_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock._links.endpoint import Endpoint
+    from interlock.inspection.info import LockInfo
+    from interlock.inspection.service import Service
+
+DIGITS = 16
+"""Of the largest number of permits, or count."""
+
+
+def read_totals(
+    service: Service, node: Endpoint, page: Sequence[LockInfo]
+) -> dict[str, tuple[str, int]]:
+    """Return the kind of each number in *page* that Python has set up, and what it set.
+
+    Cost:
+        A round trip if there is a number.
+    """
+    alike = numbers()
+    asked = [
+        (key_of(info), kind, sight.total(info.name))
+        for info in page
+        if info.kind in alike
+        for kind, sight in alike.items()
+        if sight.total is not None
+    ]
+    replies = service.ask(node, [("GET", total) for _, _, total in asked]) if asked else ()
+    return {
+        key: (kind, int(reply))
+        for (key, kind, _), reply in zip(asked, replies, strict=True)
+        # The user may lack the right, and another program may have put anything there.
+        if isinstance(reply, bytes) and reply.isdigit() and len(reply) <= DIGITS
+    }
+
+
+def read_beside(service: Service, name: str) -> dict[str, str] | None:
+    """Return what `Reader.beside` does."""
+    asked = {
+        "event": ("GET", names.event_key(name)),
+        "condition": ("EXISTS", names.condition_waiting(name)),
+        "barrier": ("EXISTS", names.barrier_parties(name)),
+        "semaphore": ("GET", names.semaphore_total(name)),
+        "count_down_latch": ("GET", names.latch_total(name)),
+    }
+    replies = service.ask(service.owner(name), list(asked.values()))
+    if any(isinstance(reply, ReplyError) and code_of(reply) == "NOPERM" for reply in replies):
+        return None
+    return {
+        kind: text_of(reply) if isinstance(reply, bytes) else str(reply)
+        for kind, reply in zip(asked, replies, strict=True)
+        if reply and not isinstance(reply, ReplyError)
+    }
