@@ -1,8 +1,8 @@
 """What mkdocs does to each page: programs for threads get tabs with the same for asyncio and trio.
 
-A program qualifies if it stands alone, opens one client in a ``with`` statement, and defines
-functions at most. They become coroutine functions. Its other faces are made from it, so no page can
-forget one. The tests run them all.
+A program qualifies if it stands alone, opens one client in a ``with`` statement or closes it at its
+end, and defines functions at most. They become coroutine functions. Its other faces are made from
+it, so no page can forget one. The tests run them all.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ NOT_SIMPLE = re.compile(
 )
 CHANGELOG_MARK = "<!-- CHANGELOG.md -->"
 OPENS = "with interlock.connect("
+CLOSES = re.compile(
+    r"^client = (interlock\.connect\([^\n]*\))\n(.*)^client\.close\(\)\n", re.MULTILINE | re.DOTALL
+)
 
 
 @functools.cache
@@ -36,15 +39,26 @@ def awaited_names() -> tuple[frozenset[str], frozenset[str]]:
 
 def qualifies(block: str) -> bool:
     """Return whether the program *block* has the same shape for tasks."""
-    return block.count(OPENS) >= 1 and not NOT_SIMPLE.search(block)
+    code = re.sub(r"#.*", "", _in_a_block(block))
+    return code.count(OPENS) >= 1 and not NOT_SIMPLE.search(code)
+
+
+def _in_a_block(block: str) -> str:
+    """Return *block* with a ``with`` statement, if it closes its client at its end."""
+
+    def opened(found: re.Match[str]) -> str:
+        body = textwrap.indent(found[2].strip("\n"), "    ").replace("\n\n\n", "\n\n")
+        return f"with {found[1]} as client:\n{body}\n"
+
+    return CLOSES.sub(opened, block)
 
 
 def face(block: str, library: str) -> str:
     """Return the program *block* for *library*: asyncio or trio."""
-    imports, lines = _parted(_awaiting(block))
+    imports, lines = _parted(_awaiting(_in_a_block(block)))
     body = "\n".join(lines)
     body = body.replace("interlock.connect(", f"interlock.{library}.connect(")
-    body = body.replace("\n\n\n", "\n\n")
+    body = body.replace("\n\n\n", "\n\n").replace("this thread", "this task")
     body = re.sub(r"\binterlock\.Hold\b", "interlock.asyncio.Hold", body)
     body = body.replace("time.sleep(", f"await {library}.sleep(")
     body = body.replace("contextlib.ExitStack(", "contextlib.AsyncExitStack(")
@@ -89,7 +103,9 @@ def _awaiting(block: str) -> str:
             continue
         if node.func.attr in iterated and isinstance(parent, ast.For):
             inserted.append((parent.lineno, parent.col_offset, "async "))
-        if node.func.attr in awaited and not isinstance(parent, ast.withitem):
+        # A decorator may be called like a method that is awaited.
+        decorates = isinstance(parent, ast.FunctionDef) and node in parent.decorator_list
+        if node.func.attr in awaited and not (decorates or isinstance(parent, ast.withitem)):
             inside = isinstance(parent, ast.Attribute | ast.Subscript)
             inserted.append((node.lineno, node.col_offset, "(await " if inside else "await "))
             if inside:
