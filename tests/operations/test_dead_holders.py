@@ -90,6 +90,8 @@ def test_a_killed_holder_is_dead_whatever_its_lease(
     shown = capsys.readouterr().out
     assert "answers no: dead, silent since" in shown
     assert "ends in 8 min" in shown
+    assert main(["show", "stuck", "--stacks", "--url", redis_url]) == 0
+    assert "none: its process is dead" in capsys.readouterr().out
 
 
 def test_a_stopped_holder_is_silent_and_not_dead(

@@ -51,6 +51,9 @@ def stacks_of(service: Service, card_of: CardOf, info: LockInfo) -> Iterator[Sta
         if by_ticket(holder.client):
             yield StackInfo(holder.holder, missing="a ticket holds it, and no process")
             continue
+        if holder.client.dead:
+            yield StackInfo(holder.holder, missing="its process is dead")
+            continue
         place = place_of(holder)
         if not place[0]:
             yield StackInfo(holder.holder, missing="no card tells whose it is")
