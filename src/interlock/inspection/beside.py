@@ -46,7 +46,14 @@ def read_totals(
 
 
 def read_beside(service: Service, name: str) -> dict[str, str] | None:
-    """Return what `Reader.beside` does."""
+    """Return what there is of other objects called *name*, which have no holders: kind -> state.
+
+    A semaphore or latch is told only by its number of all permits, or its first count. None if the
+    user may not read one of them.
+
+    Cost:
+        A round trip.
+    """
     asked = {
         "event": ("GET", names.event_key(name)),
         "condition": ("EXISTS", names.condition_waiting(name)),

@@ -230,14 +230,7 @@ class Reader:
             return replace(found[0], waiting=waiting)
 
     def beside(self, key: str) -> dict[str, str] | None:
-        """Return what there is of other objects called *key*, which have no holders: kind -> state.
-
-        A semaphore or latch is told only by its number of all permits, or its first count. None if
-        the user may not read one of them.
-
-        Cost:
-            A round trip.
-        """
+        """Return what there is of other objects called *key*, as `read_beside` does."""
         with self._service.understood():
             self._service.find_nodes()
             return read_beside(self._service, key)
