@@ -88,6 +88,7 @@ TESTED_BY = {
     "_drivers/fan_out.py": "composite/test_composite_crowds.py",
     "_drivers/background/change_watchers.py": "election/test_election.py",
     "_drivers/background/aio_change_watchers.py": "election/test_election.py",
+    "inspection/beside.py": "operations/test_why.py",
     "inspection/lock_changes.py": "operations/test_watch.py",
     "asyncio/watch.py": "operations/test_watch.py",
     "_drivers/background/callbacks.py": "faults/test_fault_renewal.py",
