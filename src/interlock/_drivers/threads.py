@@ -103,8 +103,8 @@ class _Left(Protocol):
 def until_left(end: object, block: _Left) -> Callable[[], object]:
     """Return a weak reference to what lives until *block* is left: *end*, which leaves it.
 
-    A traceback may keep the block, but never the end. A block that was not left is told when the
-    end is gone, twice: a Ctrl-C may come before the first instruction of the function that hears.
+    A traceback may keep the block, but never the end. A block that was not left is told twice when
+    the end is gone: a Ctrl-C may come before the first instruction of the call.
     """
     block.hears = weakref.ref(end, block.dropped), weakref.ref(end, block.dropped)
     return weakref.ref(end)
