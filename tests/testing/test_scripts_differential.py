@@ -63,12 +63,11 @@ class _Parameter:
         if digits := re.search(r"(\d+) hex digits( each)?", self.note):
             count = rng.randint(1, 2) if digits[2] else 1
             return "".join(letter * int(digits[1]) for letter in rng.sample(_LETTERS, count))
-        if ":leased:<permits>" in self.note:
-            return f"{rng.choice(_LETTERS)}:leased:{rng.randint(1, 2)}"
         if values := re.findall(r"(\d+): ", self.note):
             return rng.choice(values)
         if not self.note.startswith("integer"):
-            return rng.choice(_LETTERS)
+            permits = f":leased:{rng.randint(1, 2)}" if ":leased:<permits>" in self.note else ""
+            return rng.choice(_LETTERS) + permits
         if "milliseconds" in self.note:
             return _duration(rng)
         limit = re.search(r">=? *(\d+)", self.note)
