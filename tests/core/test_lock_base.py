@@ -175,7 +175,10 @@ class TestAcquire:
             played.answer(None)
             assert isinstance(played.effect, Cleanup)
         else:
+            # One grant is found. The background looks for the one that the queue may give.
             played.answer(1)
+            assert isinstance(played.effect, Cleanup)
+            played.answer(None)
             assert told(played.effect)[0] == "lock_release"
         with pytest.raises(KeyboardInterrupt):
             played.answer(1)

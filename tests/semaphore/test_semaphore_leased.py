@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import renewed, until
+from tests.lock.lock_like import loss_of, renewed, until
 
 import interlock
 import interlock.asyncio
@@ -174,7 +174,8 @@ async def test_a_permit_is_given_back_by_its_id(leased: Stage) -> None:
     assert not mine
     assert not mine.lost.is_set(), "given back here is not lost"
     await owner.do(leased.lock(leased.client()).release, theirs.ids[0])
-    await until(theirs.lost.is_set, 5, "it is lost")
+    await until(lambda: "given back" in loss_of(theirs), 10, "its loss is told")
+    assert theirs.lost.is_set()
     with pytest.raises(
         HoldLostError, match=r"gone from the server \(given back by its id, deleted"
     ):

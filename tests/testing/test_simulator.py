@@ -492,6 +492,10 @@ class TestInvariants:
             yield me.pass_time(1.0)
             yield me.release(lock)
 
+        def later(me: Process) -> Run:
+            yield me.pass_time(2.0)  # a waiter would get a token above the holder's by the release
+            yield from program(me)
+
         def harm(simulator: Simulator) -> None:
             if change == "within a hold":
                 [hold] = [
@@ -501,7 +505,7 @@ class TestInvariants:
             else:
                 simulator.network.server.execute("SET", "redisson_lock_token:{x}", 0)
 
-        assert self.broken(harm, program, program) == "I-04"
+        assert self.broken(harm, program, later) == "I-04"
 
     def test_lost_wake_up_is_found(self) -> None:
         """Somebody who waits on past a free lock is found."""
