@@ -297,7 +297,7 @@ def test_two_threads_may_end_a_hold_at_once(bench: Bench) -> None:
 
 MOVES: dict[str, tuple[object, ...]] = {
     "grant": (None, 0.0, 1.0),
-    "start": (1_100_000, 0.1),
+    "start": (None, 1_100_000, 0.1),
     "begin_release": (),
     "take_back": (),
     "end": (),
