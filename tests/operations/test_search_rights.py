@@ -85,8 +85,8 @@ def test_what_may_not_be_read_is_asked_for_once(
         fresh_server.execute("ACL", "SETUSER", words[1], "resetkeys", *own, f"~{card}")
 
         def wait() -> None:
-            with client.lock("locks:mine"):
-                assert client.lock("locks:theirs").acquire()
+            with client.lock("locks:mine"), client.lock("locks:theirs"):
+                pass
 
         with other.lock("locks:theirs"):
             waiter = threading.Thread(target=wait)
