@@ -366,6 +366,14 @@ async def queued(*clients: Any, count: int = 1) -> None:
     await until(resting(*clients, count=count), 10, f"{count} wait")
 
 
+def take_turn(lock: Any, timeout: float = 30) -> bool:
+    """Acquire and release *lock*. A thread of a pool that ended with its hold would be told."""
+    if not lock.acquire(timeout=timeout):
+        return False
+    lock.release()
+    return True
+
+
 def loss_of(hold: Any) -> str:
     """Return what is said of the loss of *hold*; nothing while it lasts.
 

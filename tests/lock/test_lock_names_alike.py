@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
+from tests.lock.lock_like import take_turn
 from tests.support.servers import wait_until
 
 import interlock
@@ -47,12 +48,6 @@ def listening(server: redis.Redis, channel: str, count: int) -> bool:
     return server.pubsub_numsub(channel)[0][1] == count
 
 
-def take_turn(lock: Any) -> None:
-    """Acquire and release *lock* in the thread that calls."""
-    assert lock.acquire(timeout=30)
-    lock.release()
-
-
 def test_a_name_in_braces_is_another_lock(
     two: tuple[interlock.Client, interlock.Client],
     redis_client: redis.Redis,
@@ -70,10 +65,10 @@ def test_a_name_in_braces_is_another_lock(
         rival = pool.submit(take_turn, make(other, "a"))
         wait_until(lambda: listening(redis_client, channel, 2), 10, "one waits for a")
         bare.release()
-        rival.result(PROMPT)
+        assert rival.result(PROMPT)
         assert not braced.done()
         taken.release()
-        braced.result(PROMPT)
+        assert braced.result(PROMPT)
 
 
 def test_permits_of_a_name_in_braces_are_others(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from tests.lock.lock_like import until
+from tests.lock.lock_like import take_turn, until
 from tests.support.doings import DOINGS, LEASE
 from tests.support.patience import wait_until
 from tests.support.proxy import FaultProxy, command, drop_reply, drop_request
@@ -99,7 +99,7 @@ def test_readers_share_and_tell_the_writer(mode: str) -> None:
         assert ours.read.locked()
         assert not writer.write.acquire(blocking=False)
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(writer.write.acquire, timeout=SOON)
+            waiting = pool.submit(take_turn, writer.write, SOON)
             ours.read.release()
             left = theirs.read.remaining()
             assert left is not None
@@ -217,7 +217,7 @@ def test_waiters_poll_where_there_are_no_messages(caplog: pytest.LogCaptureFixtu
             lock = ours.lock(name)
             lock.acquire()
             with ThreadPoolExecutor(1) as pool:
-                waiting = pool.submit(theirs.lock(name).acquire, timeout=SOON)
+                waiting = pool.submit(take_turn, theirs.lock(name), SOON)
                 wait_until(lambda: "refuses PUBLISH" in caplog.text, SOON, "it was told")
                 wait_until(lambda: not theirs._driver.session.waiters.hearing, SOON, "it polls")
                 lock.release()
@@ -254,7 +254,7 @@ def test_the_client_sends_what_scripts_may_not(kind: str) -> None:
         )
         made(ours).acquire()
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(made(theirs).acquire, timeout=LONG)
+            waiting = pool.submit(take_turn, made(theirs), LONG)
             wait_until(waits(theirs), SOON, "it hears")
             made(ours).release()
             assert waiting.result(SOON)
@@ -292,7 +292,7 @@ def released_while_messages_break(fake: FakeServer, ours: str, *, close: bool) -
     ):
         lock = holder.lock("it")
         lock.acquire()
-        waiting = pool.submit(theirs.lock("it").acquire, timeout=LONG)
+        waiting = pool.submit(take_turn, theirs.lock("it"), LONG)
         wait_until(waits(theirs), SOON, "it hears")
         if close:
             with pytest.raises(ServerUnavailableError):
@@ -349,7 +349,7 @@ def test_the_question_is_asked_again_if_its_connection_breaks(
         ours, theirs = (stack.enter_context(interlock.connect(fake.url)) for _ in range(2))
         ours.lock("it").acquire()
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(theirs.lock("it").acquire, timeout=LONG)
+            waiting = pool.submit(take_turn, theirs.lock("it"), LONG)
             wait_until(lambda: "refuses PUBLISH" in caplog.text, SOON, "it was told")
             ours.lock("it").release()
             assert waiting.result(SOON)
@@ -406,7 +406,7 @@ def test_a_cluster_with_plain_channels_is_asked_too(
         )
         ours.lock("it").acquire()
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(theirs.lock("it").acquire, timeout=SOON)
+            waiting = pool.submit(take_turn, theirs.lock("it"), SOON)
             wait_until(lambda: "refuses PUBLISH" in caplog.text, SOON, "it was told")
             wait_until(lambda: not theirs._driver.session.waiters.hearing, SOON, "it polls")
             ours.lock("it").release()
