@@ -151,7 +151,9 @@ def _postgresql_row(url: str, _workers: int) -> Generator[SyncSession]:
 
     with contextlib.ExitStack() as stack:
         connections = _Connections(lambda: psycopg.connect(url, autocommit=True), stack)
-        with contextlib.suppress(psycopg.errors.UniqueViolation):  # two at once: it is there
+        # Of two at once, one may be told that the table or its type is there.
+        there = psycopg.errors.UniqueViolation, psycopg.errors.DuplicateObject
+        with contextlib.suppress(*there, psycopg.errors.DuplicateTable):
             connections.mine().execute(_TABLE)
         taken = psycopg.errors.UniqueViolation
         yield _Session(lambda name: _UniqueRow(connections.mine(), taken, name))

@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode, format_trace_id
+from tests.lock.lock_like import take_turn
 from tests.monitoring.serving import LEASE
 from tests.support.patience import GIVE_UP, wait_until
 
@@ -119,7 +120,7 @@ def test_gauges_are_read_when_collected(client: Client, telemetry: Telemetry) ->
     """Holds, waiters and the least validity are as they are when they are collected."""
     stop = client.observe(telemetry.observer)
     with client.lock("a"), client.lock("b"):
-        waiter = threading.Thread(target=lambda: client.lock("a").acquire(timeout=GIVE_UP))
+        waiter = threading.Thread(target=lambda: take_turn(client.lock("a"), GIVE_UP))
         waiter.start()
         wait_until(lambda: bool(telemetry.points("interlock.waiters")), GIVE_UP, "it waits")
         attributes, holds = telemetry.point("interlock.holds")
