@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock.testing.redis_model import RedisModel
 
 if TYPE_CHECKING:
+    import pytest
     import redis
 
 
@@ -97,3 +98,10 @@ class Model:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def real_or_model(request: pytest.FixtureRequest) -> Real | Model:
+    """Return what a fixture with the parameters "server" and "model" asks for."""
+    if request.param == "server":
+        return Real(request.getfixturevalue("redis_client"))
+    return Model()

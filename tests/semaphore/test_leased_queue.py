@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.semaphore.listening import Model, Real
+from tests.semaphore.listening import real_or_model
 
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts import semaphore as plain
@@ -108,10 +108,7 @@ class Room:
 @pytest.fixture(params=["server", "model"])
 def room(request: pytest.FixtureRequest) -> Iterator[Room]:
     """Give a semaphore with three permits."""
-    if request.param == "server":
-        server: Real | Model = Real(request.getfixturevalue("redis_client"))
-    else:
-        server = Model()
+    server = real_or_model(request)
     server.execute("SET", "name", 3)
     yield Room(server)
     server.close()

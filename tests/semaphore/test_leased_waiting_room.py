@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.lock.children import Child
 from tests.lock.queued import entering, first_process
+from tests.semaphore.waiting import Waiting
 from tests.support.servers import wait_until
 
 import interlock
@@ -47,23 +48,6 @@ with interlock.connect(url, poll_cap=30) as client:
 """
 
 
-class Waiting:
-    """Somebody who waits in a client of its own."""
-
-    def __init__(
-        self,
-        url: str,
-        pool: ThreadPoolExecutor,
-        *,
-        permits: int = 1,
-        timeout: float = 60,
-        poll_cap: float = 30,
-    ) -> None:
-        self.client = interlock.connect(url, poll_cap=poll_cap)
-        self.semaphore = self.client.leased_semaphore("name")
-        self.got = pool.submit(self.semaphore.acquire, permits, timeout)
-
-
 @pytest.fixture
 def giver(redis_url: str) -> Iterator[interlock.LeasedSemaphore]:
     """Give a semaphore with three permits."""
@@ -76,7 +60,8 @@ def giver(redis_url: str) -> Iterator[interlock.LeasedSemaphore]:
 @pytest.fixture
 def enter(redis_url: str, redis_client: redis.Redis) -> Iterator[Callable[..., Waiting]]:
     """Give what makes another client wait, in the order of the calls."""
-    with entering(redis_client, QUEUE, partial(Waiting, redis_url)) as enter:
+    begin = partial(Waiting, lambda client: client.leased_semaphore("name"), redis_url)
+    with entering(redis_client, QUEUE, begin) as enter:
         yield enter
 
 

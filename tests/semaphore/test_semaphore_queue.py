@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.semaphore.listening import Model, Real
+from tests.semaphore.listening import Real, real_or_model
 
 from interlock._core.scripts import semaphore as scripts
 
@@ -107,10 +107,7 @@ class Room:
 @pytest.fixture(params=["server", "model"])
 def room(request: pytest.FixtureRequest) -> Iterator[Room]:
     """Give a semaphore without permits."""
-    if request.param == "server":
-        server: Real | Model = Real(request.getfixturevalue("redis_client"))
-    else:
-        server = Model()
+    server = real_or_model(request)
     server.execute("SET", "name", 0)
     yield Room(server)
     server.close()

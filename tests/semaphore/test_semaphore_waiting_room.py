@@ -13,6 +13,7 @@ import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import resting
 from tests.lock.queued import entering, first_process
+from tests.semaphore.waiting import Waiting
 from tests.support.servers import wait_until
 
 import interlock
@@ -50,28 +51,6 @@ with interlock.connect(url, poll_cap=30) as client:
 """
 
 
-class Waiting:
-    """Somebody who waits in a client of its own."""
-
-    def __init__(
-        self,
-        url: str,
-        pool: ThreadPoolExecutor,
-        *,
-        permits: int = 1,
-        timeout: float = 60,
-        poll_cap: float = 30,
-    ) -> None:
-        self.client = interlock.connect(url, poll_cap=poll_cap)
-        self.semaphore = self.client.semaphore("name")
-        self._permits = permits
-        self._timeout = timeout
-        self.got = pool.submit(self._acquire)
-
-    def _acquire(self) -> bool:
-        return self.semaphore.acquire(self._permits, timeout=self._timeout)
-
-
 @pytest.fixture
 def giver(redis_url: str, redis_client: redis.Redis) -> Iterator[interlock.Semaphore]:
     """Give the semaphore, without permits, of a client that releases."""
@@ -83,7 +62,8 @@ def giver(redis_url: str, redis_client: redis.Redis) -> Iterator[interlock.Semap
 @pytest.fixture
 def enter(redis_url: str, redis_client: redis.Redis) -> Iterator[Callable[..., Waiting]]:
     """Give what makes another client wait, in the order of the calls."""
-    with entering(redis_client, QUEUE, partial(Waiting, redis_url)) as enter:
+    begin = partial(Waiting, lambda client: client.semaphore("name"), redis_url)
+    with entering(redis_client, QUEUE, begin) as enter:
         yield enter
 
 

@@ -18,6 +18,7 @@ from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, Opened, undoing
 from interlock._core.model.form import note_form
 from interlock._core.model.holds import PENDING, Permit, State
+from interlock._core.objects.limits import is_unset
 from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.objects.semaphore import check_permits, out_of_time, try_set_permits
 from interlock._core.queue.waiters import SHARED
@@ -294,8 +295,7 @@ class LeasedPermits:
     @property
     def unset(self) -> bool:
         """Return whether `set_up` comes before the next call; no round trip."""
-        permits, limits = self._permits, self._limits
-        return permits is not None and limits is not None and not limits.known(self.key, permits)
+        return is_unset(self._limits, self.key, self._permits)
 
     def set_up(self, deadline: float = NEVER) -> Op[bool]:
         """Set the number that the code names, unless there is one; tell if that is another one.

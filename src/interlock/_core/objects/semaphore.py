@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, cast
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Opened, undoing
 from interlock._core.model.replication import Replication
+from interlock._core.objects.limits import is_unset
 from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.queue.waiters import SHARED
 from interlock._core.queue.waiting import may_overtake, wait_in_queue
@@ -120,8 +121,7 @@ class Semaphore:
     @property
     def unset(self) -> bool:
         """Return whether `set_up` comes before the next call; no round trip."""
-        permits, limits = self._permits, self._limits
-        return permits is not None and limits is not None and not limits.known(self.key, permits)
+        return is_unset(self._limits, self.key, self._permits)
 
     def set_up(self, deadline: float = NEVER) -> Op[bool]:
         """Set the number that the code names, unless there is one; tell if that is another one.
@@ -202,7 +202,7 @@ class Semaphore:
         if answer == OVERTOOK and session.clock() < deadline:
             self._overtook(permits)
         if session.waiters.places:
-            self._tell_waiter(permits)
+            self._queue.tell_waiter(permits)
         if self._limits is not None:  # `_end` inlined
             self._limits.note_taken(self.key)
         self._requests.end(request)
@@ -210,10 +210,6 @@ class Semaphore:
     def _overtook(self, permits: int) -> None:
         """Note that others stand in the queue: from its next acquire on, the client does so too."""
         self._queue.make_place(permits, waits=False)
-
-    def _tell_waiter(self, permits: int) -> None:
-        """Wake a waiter that came during the first try, and relies on a place in the queue."""
-        self._queue.tell_waiter(permits)
 
     def _end(self, request: IdempotentCall) -> None:
         if self._limits is not None:
@@ -524,7 +520,7 @@ class Semaphore:
                 *(part, request, permits, deadline), waits=waits, first=first, failure=failure
             )
             if remaining is None:
-                self._tell_waiter(permits)
+                self._queue.tell_waiter(permits)
                 return True
         if session.clock() < deadline:
             self._queue.make_place(permits)
