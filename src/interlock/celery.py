@@ -11,6 +11,8 @@ The server is the setting ``interlock_url`` of the Celery application, else ``IN
 # pyright: reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import contextlib
@@ -177,7 +179,7 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         with self._block(ours, name, lease) as hold:
             if hold:
                 if most is not None:
-                    hold.end_within(most)
+                    hold._end_within(most)  # noqa: SLF001 - one package
                 return self._run_under(hold, least, args, kwargs)
         if self.if_locked == "retry":
             raise self.retry(exc=AcquireTimeoutError(f"{name!r} is in use", name=name))
@@ -290,7 +292,7 @@ def _keep_locked(hold: Hold, until: float) -> None:
     """Leave the lock of *hold* locked until the time *until*, if that has not come."""
     rest = until - time.monotonic()
     if rest > 0:
-        hold.leave_locked(rest)
+        hold._leave_locked(rest)  # noqa: SLF001 - one package
 
 
 def _ticket_of(ours: Client, name: str, lease: float) -> str | None:

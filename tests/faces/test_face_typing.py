@@ -23,16 +23,32 @@ INTERNAL = re.compile(
 )
 """What is no business of a user's."""
 
-INSIDE = {
-    *("leave", "leave_locked", "end_within", "named", "caller", "cancel_on_lost"),
-    "keep_for",
-}
-"""Methods for other classes of the same face, and what one face alone has."""
+ONE_FACE = {"cancel_on_lost"}
+"""What one face alone has."""
 
 
 def public(face: str) -> dict[str, object]:
     """Return what a face has for users, by name."""
     return {name: getattr(FACES[face], name) for name in FACES[face].__all__}
+
+
+def made_by_users(face: str) -> list[object]:
+    """Return one of each kind of object that a client of *face* makes, without a server."""
+    client, *others = (FACES[face].connect(f"redis://localhost:{port}") for port in (1, 2, 3))
+    plain = [client.lock("a"), *(other.lock("a") for other in others)]
+    locks = [
+        *(*plain, client.fair_lock("a"), client.fenced_lock("a"), client.spin_lock("a")),
+        *(client.group_lock("a", ["b"]), client.election("a")),
+        *(client.multi_lock(*plain), client.red_lock(*plain)),
+        *(client.read_write_lock("a").read, client.read_write_lock("a").write),
+    ]
+    semaphores = [client.semaphore("a"), client.leased_semaphore("a")]
+    return [
+        *(client, *locks, *semaphores, *(each.trying() for each in (*locks, *semaphores))),
+        *(client.read_write_lock("a"), client.count_down_latch("a"), client.event("a")),
+        *(client.condition("a"), client.barrier("a", 2), client.limited("a", 1)),
+        *(client.locked("a"), client.once("a"), client.watch("a")),
+    ]
 
 
 def test_options_can_be_changed_by_their_names() -> None:
@@ -91,5 +107,15 @@ def test_every_public_method_is_checked() -> None:
     for name, thing in public("asyncio").items():
         if inspect.isclass(thing):
             for method in set(vars(thing)) & set(dir(thing)):  # without other libraries' names
-                if not method.startswith("_") and method not in INSIDE:
+                if not method.startswith("_") and method not in ONE_FACE:
                     assert re.search(rf"\.{method}\b", text), f"{name}.{method}"
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_every_object_shows_what_users_may_use(face: str) -> None:
+    """dir() of what the client makes, and of what that gives, shows only what the modules use."""
+    text = (TYPING / "public_asyncio.py").read_text()
+    for thing in made_by_users(face):
+        for name in dir(thing):
+            if not name.startswith("_") and name not in ONE_FACE:
+                assert re.search(rf"\.{name}\b", text), f"{type(thing).__name__}.{name}"

@@ -105,7 +105,7 @@ async def test_each_text_is_a_plain_str(plain: Stage) -> None:
     assert {type(text) for text in made} == {str}
     assert client.client_id.startswith("c0ffee-")
     assert made[0] == "name"
-    assert client.lock("any", owner="one").caller() is own.caller()
+    assert client.lock("any", owner="one")._caller() is own._caller()
 
 
 @pytest.mark.parametrize(

@@ -192,11 +192,11 @@ def test_fork_beside_a_thread_that_names_an_owner(face: str, redis_url: str) -> 
     code = """
     import importlib
     client = importlib.import_module(FACE).connect(url)
-    owner = client.lock("name", owner="word").caller()
+    owner = client.lock("name", owner="word")._caller()
     threading.Thread(target=client._driver.named._mutex.acquire).start()
     if (child := os.fork()) == 0:
         signal.alarm(10)
-        os._exit(client.lock("name", owner="word").caller() is not owner)
+        os._exit(client.lock("name", owner="word")._caller() is not owner)
     assert os.waitpid(child, 0)[1] == 0
     say("done")
     """

@@ -161,6 +161,7 @@ async def counting(client: face.Client) -> None:
     barrier = client.barrier("name", 2, timeout=SECOND)
     assert_type(barrier, face.Barrier)
     assert_type(await barrier.wait(SECOND), int)
+    assert_type(barrier.parties, int)
     assert_type(await barrier.n_waiting, int)
     assert_type(await barrier.broken, bool)
     assert_type(await barrier.abort(), None)

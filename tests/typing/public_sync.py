@@ -160,6 +160,7 @@ def counting(client: face.Client) -> None:
     barrier = client.barrier("name", 2, timeout=SECOND)
     assert_type(barrier, face.Barrier)
     assert_type(barrier.wait(SECOND), int)
+    assert_type(barrier.parties, int)
     assert_type(barrier.n_waiting, int)
     assert_type(barrier.broken, bool)
     assert_type(barrier.abort(), None)

@@ -15,6 +15,9 @@ Source: the language reference, "The with statement": ``__exit__`` is loaded bef
 invoked.
 """
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import weakref
@@ -39,7 +42,7 @@ E = TypeVar("E")
 class Entered(Protocol):
     """A lock, as its blocks see it."""
 
-    def leave(self, block: Block, error: BaseException | None) -> object:
+    def _leave(self, block: Block, error: BaseException | None) -> object:
         """Release what *block* acquired; *error* ends it."""
         ...
 
@@ -125,7 +128,7 @@ class Block:
 def _leave(block: Block, *args: Any) -> object:
     """Leave *block*; as a method of the class it is given the lock, too."""
     lock: Entered = args[0] if block.lock is None else block.lock
-    left = lock.leave(block, args[-2])
+    left = lock._leave(block, args[-2])
     block.hears = None
     return left
 

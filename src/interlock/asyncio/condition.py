@@ -1,5 +1,8 @@
 """The condition."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import inspect
@@ -88,9 +91,9 @@ class Condition:
     else:
         __aexit__ = _ExitOfLock()
 
-    async def leave(self, block: Block, error: BaseException | None) -> None:
-        """Release what *block* acquired; not for users."""
-        await self.lock.leave(block, error)
+    async def _leave(self, block: Block, error: BaseException | None) -> None:
+        """Release what *block* acquired."""
+        await self.lock._leave(block, error)
 
     @property
     def hold(self) -> Hold | None:
@@ -127,7 +130,7 @@ class Condition:
         return await self._wait(driver.session.clock() + limit)
 
     async def _wait(self, deadline: float) -> bool:
-        driver, owner = self._driver, self.lock.caller()
+        driver, owner = self._driver, self.lock._caller()
         notified: bool = await driver.run(self._core.wait(owner, deadline))
         # asyncio only
         hold = self.lock.core.hold_of(owner)
@@ -176,11 +179,11 @@ class Condition:
             One round trip, and a message for each waiter that is notified.
         """
         count = check_number(n, "waiters", 0, MOST)
-        await self._driver.perform(self._core.notify(self.lock.caller(), count))
+        await self._driver.perform(self._core.notify(self.lock._caller(), count))
 
     async def notify_all(self) -> None:
         """Notify all waiters; errors and cost as `notify`."""
-        await self._driver.perform(self._core.notify(self.lock.caller(), -1))
+        await self._driver.perform(self._core.notify(self.lock._caller(), -1))
 
 
 async def _ask(predicate: Callable[[], T | Awaitable[T]]) -> T:

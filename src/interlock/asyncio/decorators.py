@@ -1,5 +1,8 @@
 """Decorators: each call of a function holds a lock."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import functools
@@ -33,13 +36,13 @@ class _OfLock:
 
     def __get__(self, locked: Locked | None, kind: type[Locked]) -> Callable[..., Any]:
         if locked is not None:
-            found: Callable[..., Any] = getattr(locked.named(), self._name)
+            found: Callable[..., Any] = getattr(locked._named(), self._name)
             return found
         # As exit stacks look it up.
         method: Callable[..., Any] = getattr(Lock, self._name)
 
         def of_lock(locked: Locked, *args: object) -> Any:
-            return method(locked.named(), *args)
+            return method(locked._named(), *args)
 
         return of_lock
 
@@ -91,8 +94,8 @@ class Locked:
         __aenter__ = _OfLock("__aenter__")
         __aexit__ = _OfLock("__aexit__")
 
-    def named(self) -> Lock:
-        """Return the lock of a with statement; not for users."""
+    def _named(self) -> Lock:
+        """Return the lock of a with statement."""
         if self._lock is None:
             self._lock = self._make(fixed_name(self._template))
         return self._lock
@@ -138,7 +141,7 @@ class Once(Generic[T]):
                 return self._otherwise
             hold, began = lock.hold, lock.driver.session.clock()
             if hold is not None and self._max_hold is not None:
-                hold.end_within(self._max_hold)
+                hold._end_within(self._max_hold)
             try:
                 result = checked_result(await function(*args, **kwargs), function)
             except BaseException as error:
@@ -158,6 +161,6 @@ class Once(Generic[T]):
         if hold is None:
             await lock.release()
         elif rest > 0:
-            await hold.leave_locked(rest)
+            await hold._leave_locked(rest)
         else:
             await hold.release()

@@ -257,12 +257,12 @@ class Hold:
         give_away(handles)
         self._end()
 
-    def end_within(self, seconds: float) -> None:
-        """End it *seconds* after now, although it is renewed; not for users."""
+    def _end_within(self, seconds: float) -> None:
+        """End it *seconds* after now, although it is renewed."""
         transfer.transferable(self._hold)[0].end_by(self._driver.session.clock() + seconds)
 
-    async def leave_locked(self, seconds: float) -> None:
-        """Be over, and leave the lock locked for *seconds*; not for users."""
+    async def _leave_locked(self, seconds: float) -> None:
+        """Be over, and leave the lock locked for *seconds*."""
         handles = transfer.transferable(self._hold)[0].handles
         await self._driver.run(transfer.leave_locked(self._hold, max(seconds, MIN_LEASE)))
         self._give_away(handles)
@@ -272,11 +272,11 @@ class Hold:
         if block is None:
             self._hold.hand(weakref.ref(self), alone=False)
         else:
-            self.keep_for(block)
+            self._keep_for(block)
         return self
 
-    def keep_for(self, block: Block) -> None:
-        """Keep it until *block* is left; not for users."""
+    def _keep_for(self, block: Block) -> None:
+        """Keep it until *block* is left."""
         block.begin(self._driver, self.name, self._left)
         if self._claim is not None:
             self._claim.over = True
@@ -297,8 +297,8 @@ class Hold:
     else:
         __aexit__ = Exit()
 
-    async def leave(self, block: Block | None, error: BaseException | None) -> None:
-        """Release it at the end of *block*, in any task that leaves it; not for users."""
+    async def _leave(self, block: Block | None, error: BaseException | None) -> None:
+        """Release it at the end of *block*, in any task that leaves it."""
         if self._released or (block is not None and block.given_away):
             return
         if self._claim is not None:

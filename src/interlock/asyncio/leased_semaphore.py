@@ -1,5 +1,8 @@
 """The semaphore whose permits have ids and leases."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from contextlib import suppress
@@ -222,7 +225,7 @@ class LeasedSemaphore:
         def keep(permit: core_permit.Permit) -> Permit:
             taken.append(made(permit))
             if block is not None:
-                taken[0].keep_for(block)
+                taken[0]._keep_for(block)
             return taken[0]
 
         try:

@@ -1,5 +1,8 @@
 """At most n at once: a limit that all processes share."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import functools
@@ -69,9 +72,9 @@ class Limited:
                 _ = await permit.__aenter__()
                 result = checked_result(await function(*args, **kwargs), function)
             except BaseException as error:
-                await permit.leave(None, error)
+                await permit._leave(None, error)
                 raise
-            await permit.leave(None, None)
+            await permit._leave(None, None)
             return result
 
         return call
@@ -121,10 +124,10 @@ class Limited:
             if block is None:
                 self._by_hand.enter(caller(), permit)
             else:
-                permit.keep_for(block)
+                permit._keep_for(block)
                 block.got = permit
         except BaseException as error:
-            await permit.leave(None, error)
+            await permit._leave(None, error)
             raise
         return permit
 
@@ -139,13 +142,13 @@ class Limited:
     else:
         __aexit__ = Exit()
 
-    async def leave(self, block: Block, error: BaseException | None) -> None:
-        """Give back what *block* acquired, in any task that leaves it; not for users."""
+    async def _leave(self, block: Block, error: BaseException | None) -> None:
+        """Give back what *block* acquired, in any task that leaves it."""
         permit: Permit | None = self._by_hand.leave(caller()) if block.got is None else block.got
         if permit is None:
             raise NotHeldError(f"no block of {self!r} is open", name=self._template)
         block.got = None  # it may refer to the block
-        await permit.leave(block, error)
+        await permit._leave(block, error)
 
     def _named(self) -> LeasedSemaphore:
         if self._semaphore is None:

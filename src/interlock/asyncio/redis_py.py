@@ -332,7 +332,7 @@ class Lock:
 
 
 def _driver(client: Client) -> AwaitedDriver:
-    return client._driver  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - one package
+    return client._driver  # pyright: ignore[reportPrivateUsage] - one package
 
 
 def _pause(until: float) -> Op[None]:

@@ -1,5 +1,8 @@
 """The counting semaphore: permits that nobody owns."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from functools import partial
@@ -47,18 +50,18 @@ class Permits:
     def __bool__(self) -> bool:
         return self.n > 0
 
-    async def take(self, n: int, acquire: Step[bool] | Step[None], block: Block | None) -> None:
-        """Take *n* permits by *acquire* for *block*; not for users."""
+    async def _take(self, n: int, acquire: Step[bool] | Step[None], block: Block | None) -> None:
+        """Take *n* permits by *acquire* for *block*."""
         if block is not None:
             block.got = self
-            block.begin(self._driver, self._core.name, self.left)
+            block.begin(self._driver, self._core.name, self._left)
         if await self._driver.perform(acquire) is not False:
             # Nothing here makes a call, so no Ctrl-C comes in between.
             self.n = self._taken = n
             self._ticket = [n]
 
-    def left(self) -> Step[bool] | None:
-        """Return the operation that still has to give them back, if any; not for users."""
+    def _left(self) -> Step[bool] | None:
+        """Return the operation that still has to give them back, if any."""
         if not self._taken:
             return None
         step = self._step
@@ -77,8 +80,8 @@ class Permits:
         if not await self._driver.perform(step):
             self._core.tell_gone(n)
 
-    async def leave(self, block: Block | None, error: BaseException | None) -> None:
-        """Give them back at the end of *block*; not for users."""
+    async def _leave(self, block: Block | None, error: BaseException | None) -> None:
+        """Give them back at the end of *block*."""
         try:
             await self.release()
         except InterlockError as trouble:
@@ -184,7 +187,7 @@ class Semaphore:
         """Take *n* permits for *block*, or none."""
         driver, core = self._driver, self._recipe
         permits = Permits(driver, core)
-        await permits.take(n, core.acquire(n, driver.session.clock() + limit), block)
+        await permits._take(n, core.acquire(n, driver.session.clock() + limit), block)
         return permits
 
     async def release(self, n: int = 1) -> None:
@@ -238,7 +241,7 @@ class Semaphore:
         block = entered(self)
         limit, driver, core = self._timeout, self._driver, self._recipe
         step = core.acquire_or_raise(1, driver.session.clock() + limit, limit)
-        await Permits(driver, core).take(1, step, block)
+        await Permits(driver, core)._take(1, step, block)
         return self
 
     if TYPE_CHECKING:
@@ -252,11 +255,11 @@ class Semaphore:
     else:
         __aexit__ = Exit()
 
-    async def leave(self, block: Block, error: BaseException | None) -> None:
-        """Give back the permit of *block*, in any task that leaves it; not for users."""
+    async def _leave(self, block: Block, error: BaseException | None) -> None:
+        """Give back the permit of *block*, in any task that leaves it."""
         permits: Permits | None = block.got
         if permits is not None:
-            await permits.leave(block, error)
+            await permits._leave(block, error)
             return
         try:
             await self.release()

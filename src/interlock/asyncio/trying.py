@@ -1,5 +1,8 @@
 """A block that is entered whether or not something could be acquired."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 class _Entered(Protocol):
     """What a block gets, and what it does at its end."""
 
-    async def leave(self, block: Block | None, error: BaseException | None) -> None: ...
+    async def _leave(self, block: Block | None, error: BaseException | None) -> None: ...
 
 
 E = TypeVar("E", bound=_Entered)
@@ -58,13 +61,13 @@ class Trying(Generic[E]):
     else:
         __aexit__ = Exit()
 
-    async def leave(self, block: Block, error: BaseException | None) -> None:
-        """Release what *block* acquired, in any task that leaves it; not for users."""
+    async def _leave(self, block: Block, error: BaseException | None) -> None:
+        """Release what *block* acquired, in any task that leaves it."""
         got: E | None = self._by_hand.leave(caller()) if block.got is None else block.got
         block.got = None  # it may refer to the block
         if got is None:
             raise RuntimeError("this block was not entered")
-        await got.leave(block, error)
+        await got._leave(block, error)
 
 
 publish("interlock.asyncio", Trying)

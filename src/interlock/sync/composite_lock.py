@@ -94,7 +94,7 @@ def _members(locks: Sequence[object]) -> list[LockBase]:
 def _shared(core: CompositeLock, locks: Sequence[Lock]) -> tuple[BlockingDriver, Owner | None]:
     """Return the driver of *core*, which is of *locks*, and the ``owner=`` that they all name."""
     owners = {
-        lock.core: lock._fixed_owner  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        lock.core: lock._fixed_owner  # pyright: ignore[reportPrivateUsage]
         for lock in locks
     }
     if len({owner and owner.label for owner in owners.values()}) > 1:

@@ -1,6 +1,9 @@
 # Generated from interlock/asyncio/condition.py by tools/make_sync.py; change that file.
 """The condition."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
@@ -88,9 +91,9 @@ class Condition:
     else:
         __exit__ = _ExitOfLock()
 
-    def leave(self, block: Block, error: BaseException | None) -> None:
-        """Release what *block* acquired; not for users."""
-        self.lock.leave(block, error)
+    def _leave(self, block: Block, error: BaseException | None) -> None:
+        """Release what *block* acquired."""
+        self.lock._leave(block, error)
 
     @property
     def hold(self) -> Hold | None:
@@ -127,7 +130,7 @@ class Condition:
         return self._wait(driver.session.clock() + limit)
 
     def _wait(self, deadline: float) -> bool:
-        driver, owner = self._driver, self.lock.caller()
+        driver, owner = self._driver, self.lock._caller()
         notified: bool = driver.run(self._core.wait(owner, deadline))
         return notified
 
@@ -169,11 +172,11 @@ class Condition:
             One round trip, and a message for each waiter that is notified.
         """
         count = check_number(n, "waiters", 0, MOST)
-        self._driver.perform(self._core.notify(self.lock.caller(), count))
+        self._driver.perform(self._core.notify(self.lock._caller(), count))
 
     def notify_all(self) -> None:
         """Notify all waiters; errors and cost as `notify`."""
-        self._driver.perform(self._core.notify(self.lock.caller(), -1))
+        self._driver.perform(self._core.notify(self.lock._caller(), -1))
 
 
 def _ask(predicate: Callable[[], T]) -> T:

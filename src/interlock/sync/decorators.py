@@ -1,6 +1,9 @@
 # Generated from interlock/asyncio/decorators.py by tools/make_sync.py; change that file.
 """Decorators: each call of a function holds a lock."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import functools
@@ -34,13 +37,13 @@ class _OfLock:
 
     def __get__(self, locked: Locked | None, kind: type[Locked]) -> Callable[..., Any]:
         if locked is not None:
-            found: Callable[..., Any] = getattr(locked.named(), self._name)
+            found: Callable[..., Any] = getattr(locked._named(), self._name)
             return found
         # As exit stacks look it up.
         method: Callable[..., Any] = getattr(Lock, self._name)
 
         def of_lock(locked: Locked, *args: object) -> Any:
-            return method(locked.named(), *args)
+            return method(locked._named(), *args)
 
         return of_lock
 
@@ -90,8 +93,8 @@ class Locked:
         __enter__ = _OfLock("__enter__")
         __exit__ = _OfLock("__exit__")
 
-    def named(self) -> Lock:
-        """Return the lock of a with statement; not for users."""
+    def _named(self) -> Lock:
+        """Return the lock of a with statement."""
         if self._lock is None:
             self._lock = self._make(fixed_name(self._template))
         return self._lock
@@ -135,7 +138,7 @@ class Once(Generic[T]):
                 return self._otherwise
             hold, began = lock.hold, lock.driver.session.clock()
             if hold is not None and self._max_hold is not None:
-                hold.end_within(self._max_hold)
+                hold._end_within(self._max_hold)
             try:
                 result = checked_result(function(*args, **kwargs), function)
             except BaseException as error:
@@ -155,6 +158,6 @@ class Once(Generic[T]):
         if hold is None:
             lock.release()
         elif rest > 0:
-            hold.leave_locked(rest)
+            hold._leave_locked(rest)
         else:
             hold.release()

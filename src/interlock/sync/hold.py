@@ -244,12 +244,12 @@ class Hold:
         give_away(handles)
         self._end()
 
-    def end_within(self, seconds: float) -> None:
-        """End it *seconds* after now, although it is renewed; not for users."""
+    def _end_within(self, seconds: float) -> None:
+        """End it *seconds* after now, although it is renewed."""
         transfer.transferable(self._hold)[0].end_by(self._driver.session.clock() + seconds)
 
-    def leave_locked(self, seconds: float) -> None:
-        """Be over, and leave the lock locked for *seconds*; not for users."""
+    def _leave_locked(self, seconds: float) -> None:
+        """Be over, and leave the lock locked for *seconds*."""
         handles = transfer.transferable(self._hold)[0].handles
         self._driver.run(transfer.leave_locked(self._hold, max(seconds, MIN_LEASE)))
         self._give_away(handles)
@@ -259,11 +259,11 @@ class Hold:
         if block is None:
             self._hold.hand(weakref.ref(self), alone=False)
         else:
-            self.keep_for(block)
+            self._keep_for(block)
         return self
 
-    def keep_for(self, block: Block) -> None:
-        """Keep it until *block* is left; not for users."""
+    def _keep_for(self, block: Block) -> None:
+        """Keep it until *block* is left."""
         block.begin(self._driver, self.name, self._left)
         if self._claim is not None:
             self._claim.over = True
@@ -284,8 +284,8 @@ class Hold:
     else:
         __exit__ = Exit()
 
-    def leave(self, block: Block | None, error: BaseException | None) -> None:
-        """Release it at the end of *block*, in any thread that leaves it; not for users."""
+    def _leave(self, block: Block | None, error: BaseException | None) -> None:
+        """Release it at the end of *block*, in any thread that leaves it."""
         if self._released or (block is not None and block.given_away):
             return
         if self._claim is not None:

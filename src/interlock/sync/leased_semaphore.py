@@ -1,6 +1,9 @@
 # Generated from interlock/asyncio/leased_semaphore.py by tools/make_sync.py; change that file.
 """The semaphore whose permits have ids and leases."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from contextlib import suppress
@@ -213,7 +216,7 @@ class LeasedSemaphore:
         def keep(permit: core_permit.Permit) -> Permit:
             taken.append(made(permit))
             if block is not None:
-                taken[0].keep_for(block)
+                taken[0]._keep_for(block)
             return taken[0]
 
         try:

@@ -1,6 +1,9 @@
 # Generated from interlock/asyncio/limited.py by tools/make_sync.py; change that file.
 """At most n at once: a limit that all processes share."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import functools
@@ -68,9 +71,9 @@ class Limited:
                 _ = permit.__enter__()
                 result = checked_result(function(*args, **kwargs), function)
             except BaseException as error:
-                permit.leave(None, error)
+                permit._leave(None, error)
                 raise
-            permit.leave(None, None)
+            permit._leave(None, None)
             return result
 
         return call
@@ -120,10 +123,10 @@ class Limited:
             if block is None:
                 self._by_hand.enter(caller(), permit)
             else:
-                permit.keep_for(block)
+                permit._keep_for(block)
                 block.got = permit
         except BaseException as error:
-            permit.leave(None, error)
+            permit._leave(None, error)
             raise
         return permit
 
@@ -138,13 +141,13 @@ class Limited:
     else:
         __exit__ = Exit()
 
-    def leave(self, block: Block, error: BaseException | None) -> None:
-        """Give back what *block* acquired, in any thread that leaves it; not for users."""
+    def _leave(self, block: Block, error: BaseException | None) -> None:
+        """Give back what *block* acquired, in any thread that leaves it."""
         permit: Permit | None = self._by_hand.leave(caller()) if block.got is None else block.got
         if permit is None:
             raise NotHeldError(f"no block of {self!r} is open", name=self._template)
         block.got = None  # it may refer to the block
-        permit.leave(block, error)
+        permit._leave(block, error)
 
     def _named(self) -> LeasedSemaphore:
         if self._semaphore is None:

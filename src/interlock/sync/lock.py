@@ -81,6 +81,9 @@ class Lock:
         state = "not held here" if hold is None else repr(hold)
         return f"<{type(self).__name__} {self.name!r} {state}>"
 
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in ("core", "driver")]
+
     def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
         self,
         blocking: bool = True,
@@ -238,8 +241,8 @@ class Lock:
     else:
         __exit__ = Exit()
 
-    def leave(self, block: Block, error: BaseException | None) -> None:
-        """Release what *block* acquired, in any thread that leaves it; not for users."""
+    def _leave(self, block: Block, error: BaseException | None) -> None:
+        """Release what *block* acquired, in any thread that leaves it."""
         if block.given_away:
             return
         owner = block.owner or self._left_by_hand()
@@ -344,8 +347,8 @@ class Lock:
         holder, text = check_text(holder, "a holder"), check_reason(reason)
         return self.driver.run(self.core.force_release_of(holder, text))
 
-    def caller(self) -> Owner:
-        """Return the owner that the caller is; not for users."""
+    def _caller(self) -> Owner:
+        """Return the owner that the caller is."""
         return self._fixed_owner or current_owner()
 
     @property

@@ -329,7 +329,7 @@ class Lock:
 
 
 def _driver(client: Client) -> BlockingDriver:
-    return client._driver  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - one package
+    return client._driver  # pyright: ignore[reportPrivateUsage] - one package
 
 
 def _pause(until: float) -> Op[None]:

@@ -1,6 +1,9 @@
 # Generated from interlock/asyncio/semaphore.py by tools/make_sync.py; change that file.
 """The counting semaphore: permits that nobody owns."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from functools import partial
@@ -47,18 +50,18 @@ class Permits:
     def __bool__(self) -> bool:
         return self.n > 0
 
-    def take(self, n: int, acquire: Step[bool] | Step[None], block: Block | None) -> None:
-        """Take *n* permits by *acquire* for *block*; not for users."""
+    def _take(self, n: int, acquire: Step[bool] | Step[None], block: Block | None) -> None:
+        """Take *n* permits by *acquire* for *block*."""
         if block is not None:
             block.got = self
-            block.begin(self._driver, self._core.name, self.left)
+            block.begin(self._driver, self._core.name, self._left)
         if self._driver.perform(acquire) is not False:
             # Nothing here makes a call, so no Ctrl-C comes in between.
             self.n = self._taken = n
             self._ticket = [n]
 
-    def left(self) -> Step[bool] | None:
-        """Return the operation that still has to give them back, if any; not for users."""
+    def _left(self) -> Step[bool] | None:
+        """Return the operation that still has to give them back, if any."""
         if not self._taken:
             return None
         step = self._step
@@ -77,8 +80,8 @@ class Permits:
         if not self._driver.perform(step):
             self._core.tell_gone(n)
 
-    def leave(self, block: Block | None, error: BaseException | None) -> None:
-        """Give them back at the end of *block*; not for users."""
+    def _leave(self, block: Block | None, error: BaseException | None) -> None:
+        """Give them back at the end of *block*."""
         try:
             self.release()
         except InterlockError as trouble:
@@ -181,7 +184,7 @@ class Semaphore:
         """Take *n* permits for *block*, or none."""
         driver, core = self._driver, self._recipe
         permits = Permits(driver, core)
-        permits.take(n, core.acquire(n, driver.session.clock() + limit), block)
+        permits._take(n, core.acquire(n, driver.session.clock() + limit), block)
         return permits
 
     def release(self, n: int = 1) -> None:
@@ -235,7 +238,7 @@ class Semaphore:
         block = entered(self)
         limit, driver, core = self._timeout, self._driver, self._recipe
         step = core.acquire_or_raise(1, driver.session.clock() + limit, limit)
-        Permits(driver, core).take(1, step, block)
+        Permits(driver, core)._take(1, step, block)
         return self
 
     if TYPE_CHECKING:
@@ -249,11 +252,11 @@ class Semaphore:
     else:
         __exit__ = Exit()
 
-    def leave(self, block: Block, error: BaseException | None) -> None:
-        """Give back the permit of *block*, in any thread that leaves it; not for users."""
+    def _leave(self, block: Block, error: BaseException | None) -> None:
+        """Give back the permit of *block*, in any thread that leaves it."""
         permits: Permits | None = block.got
         if permits is not None:
-            permits.leave(block, error)
+            permits._leave(block, error)
             return
         try:
             self.release()

@@ -1,6 +1,9 @@
 # Generated from interlock/asyncio/trying.py by tools/make_sync.py; change that file.
 """A block that is entered whether or not something could be acquired."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 class _Entered(Protocol):
     """What a block gets, and what it does at its end."""
 
-    def leave(self, block: Block | None, error: BaseException | None) -> None: ...
+    def _leave(self, block: Block | None, error: BaseException | None) -> None: ...
 
 
 E = TypeVar("E", bound=_Entered)
@@ -59,13 +62,13 @@ class Trying(Generic[E]):
     else:
         __exit__ = Exit()
 
-    def leave(self, block: Block, error: BaseException | None) -> None:
-        """Release what *block* acquired, in any thread that leaves it; not for users."""
+    def _leave(self, block: Block, error: BaseException | None) -> None:
+        """Release what *block* acquired, in any thread that leaves it."""
         got: E | None = self._by_hand.leave(caller()) if block.got is None else block.got
         block.got = None  # it may refer to the block
         if got is None:
             raise RuntimeError("this block was not entered")
-        got.leave(block, error)
+        got._leave(block, error)
 
 
 publish("interlock.sync", Trying)
