@@ -135,43 +135,6 @@ async def test_what_was_held_before_stays_held(table: Table) -> None:
     await other.do(another.lock("b").release)
 
 
-async def test_a_lease_ends_all(table: Table) -> None:
-    """With a lease all members end together, and the hold is lost then.
-
-    It does not matter that they were acquired one after the other.
-    """
-    clients = table.clients()
-    locks = [client.lock("name") for client in clients]
-    lock, owner = table.face.module.MultiLock(*locks, lease=1.5), table.owner()
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    assert 0 < hold.remaining <= 1.5
-    assert hold.valid
-    await until(lambda: table.stored() == [[], [], []], 5, "all have ended")
-    assert hold.lost.is_set()
-    assert not hold
-    with pytest.raises(HoldLostError) as caught:
-        await owner.do(lock.release)
-    assert caught.value.name == "name"
-
-
-async def test_extend(table: Table) -> None:
-    """What is extended has the new lease in every member."""
-    clients = table.clients()
-    lock = table.face.module.MultiLock(*[client.lock("name") for client in clients], lease=5)
-    owner = table.owner()
-    with pytest.raises(NotHeldError):
-        await owner.do(lock.extend, 60)
-    await owner.do(lock.acquire)
-    await owner.do(lock.extend, 60)
-    for server in table.servers:
-        assert 50_000 < int(str(server.execute("PTTL", "name"))) <= 60_000
-    hold = await owner.do(lambda: lock.hold)
-    assert 50 < hold.remaining <= 60
-    assert 50 < await owner.do(lock.remaining) <= 60
-    await owner.do(lock.release)
-
-
 async def test_one_that_is_lost_is_the_loss_of_all(table: Table) -> None:
     """The loss of one member is the loss of the hold, and is reported once.
 
@@ -249,7 +212,7 @@ async def test_extending_what_is_lost(table: Table) -> None:
 
 
 async def test_force_release(table: Table) -> None:
-    """Anyone can free all members, and learns if any was locked; the holder hears of the loss."""
+    """Anyone frees all members of one client, and learns if any was locked; the holder is told."""
     client = table.client()
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     assert await other.do(lock.force_release) is False
@@ -268,7 +231,7 @@ async def test_force_release(table: Table) -> None:
 
 
 async def test_the_hold_releases_from_anywhere(table: Table) -> None:
-    """The hold can be released by another thread or task, once."""
+    """A hold of several locks of one client is released by another thread or task, once."""
     client = table.client()
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     hold = await owner.do(table.face.enter, lock)

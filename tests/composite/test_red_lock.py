@@ -68,16 +68,6 @@ async def test_validity(table: Table) -> None:
     await owner.do(lock.release)
 
 
-async def test_a_lease_ends_it(table: Table) -> None:
-    """A hold with a lease is not renewed; its end is a loss."""
-    lock, owner = table.red(table.clients(), lease=0.5), table.owner()
-    hold = await owner.do(table.face.enter, lock)
-    await until(lambda: table.stored() == [[], [], []], 5, "all have ended")
-    assert hold.lost.is_set()
-    with pytest.raises(HoldLostError):
-        await owner.do(table.face.leave, lock)
-
-
 async def test_renewal(table: Table) -> None:
     """Without a lease it is renewed on every server for as long as it is held."""
     lock, owner = table.red(table.clients(lease=2)), table.owner()
@@ -215,35 +205,6 @@ async def test_waiting_costs_little(table: Table) -> None:
         assert await asyncio.gather(*waiting) == [False] * 10
         await holder.do(theirs.release)
         await table.end()
-
-
-async def test_force_release(table: Table) -> None:
-    """Anyone can free it on every server; the holder is told once."""
-    clients = table.clients()
-    lock, owner, other, told = table.red(clients), table.owner(), table.owner(), list[int]()
-    assert await other.do(lock.force_release) is False
-    hold = await owner.do(table.face.enter, lock)
-    await owner.do(hold.on_lost, lambda: told.append(1))
-    assert await other.do(lock.force_release) is True
-    assert table.stored() == [[], [], []]
-    await until(lambda: told, 5, "the callback ran")
-    with pytest.raises(HoldLostError) as caught:
-        await owner.do(table.face.leave, lock)
-    assert (caught.value.name, caught.value.reason) == ("name", "force-released")
-    assert told == [1]
-
-
-async def test_listening_to_what_is_lost_already(table: Table) -> None:
-    """A callback that comes after the loss is called at once."""
-    lock, owner, told = table.red(table.clients()), table.owner(), list[int]()
-    hold = await owner.do(table.face.enter, lock)
-    await table.owner().do(lock.force_release)
-    await owner.do(hold.on_lost, lambda: told.append(1))
-    await until(lambda: told, 5, "the callback ran")
-    with pytest.raises(HoldLostError):
-        await owner.do(hold.ensure)
-    with pytest.raises(HoldLostError):
-        await owner.do(hold.release)
 
 
 async def test_a_task_is_cancelled_by_the_loss(tasks: Table) -> None:

@@ -68,30 +68,6 @@ async def test_the_name_mapper_is_for_all_keys(fair: Stage) -> None:
     assert not await waiting
 
 
-async def test_uncontended_is_two_round_trips(proxy: FaultProxy, fair: Stage) -> None:
-    """Acquire and release of a free lock are one EVALSHA each."""
-    client, owner = fair.client(proxy.url()), fair.owner()
-    await owner.do(client.fair_lock("warm-up").acquire)
-    await owner.do(client.fair_lock("warm-up").release)
-    proxy.clear_record()
-    lock = client.fair_lock(LOCK)
-    assert await owner.do(lock.acquire, timeout=5)
-    await owner.do(lock.release)
-    assert [request.args[0] for request in proxy.record] == [b"EVALSHA", b"EVALSHA"]
-
-
-async def test_a_refused_single_try_is_one_round_trip(proxy: FaultProxy, fair: Stage) -> None:
-    """A try without waiting asks once, and has nothing to give back."""
-    owner, other, client = fair.owner(), fair.owner(), fair.client(proxy.url())
-    await owner.do(fair.client().fair_lock(LOCK).acquire)
-    await other.do(client.fair_lock(LOCK).locked)
-    proxy.clear_record()
-    assert not await other.do(client.fair_lock(LOCK).acquire, timeout=0)
-    assert not await other.do(client.fair_lock(LOCK).acquire, blocking=False)
-    assert proxy.commands == {"EVALSHA": 2}
-    assert fair.redis.keys() == [LOCK.encode()]
-
-
 async def test_an_idle_waiter_asks_seldom(proxy: FaultProxy, fair: Stage) -> None:
     """A waiter sends less than one command a second, also behind a silent first waiter.
 
@@ -139,16 +115,3 @@ async def test_a_waiter_lives_without_messages(proxy: FaultProxy, fair: Stage) -
     await a.do(mine.release)
     assert await asyncio.wait_for(waiting, 5 / 3 + 2)
     assert proxy.dropped_messages == 1
-
-
-async def test_force_release_tells_the_first(fair: Stage) -> None:
-    """When anybody frees the lock the first waiter has it, and the holder learns of its loss."""
-    a, b, one, two = fair.owner(), fair.owner(), fair.client(lease=1.8), fair.client()
-    mine, theirs = one.fair_lock(LOCK), two.fair_lock(LOCK)
-    await a.do(mine.acquire)
-    hold = await a.do(lambda: mine.hold)
-    waiting = asyncio.create_task(b.do(theirs.acquire))
-    await until(lambda: Places(fair.redis).waiting, 5, "b waits")
-    assert await fair.owner().do(two.fair_lock(LOCK).force_release)
-    assert await asyncio.wait_for(waiting, 5)
-    await until(hold.lost.is_set, 5, "a is told")

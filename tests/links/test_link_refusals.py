@@ -179,26 +179,6 @@ async def test_a_loading_server_is_sat_out(stage: Stage, database: int) -> None:
         await stage.end()
 
 
-async def test_a_key_of_another_type(stage: Stage) -> None:
-    """Every call on a name that something else uses raises WrongTypeError and changes nothing."""
-    client, owner = stage.client(), stage.owner()
-    stage.redis.set("taken", "text")
-    lock = client.lock("taken", timeout=3)
-    for call in (
-        lock.acquire,
-        lambda: lock.acquire(timeout=0),
-        lambda: stage.face.enter(lock),
-        lock.locked,
-        lock.remaining,
-        lock.force_release,
-    ):
-        with pytest.raises(WrongTypeError, match="'taken'") as caught:
-            await owner.do(call)
-        assert caught.value.keys == ("taken",)
-    assert stage.redis.get("taken") == b"text"
-    assert await owner.do(lambda: lock.hold) is None
-
-
 # One thread renews for both faces.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_key_that_becomes_another_type(stage: Stage) -> None:

@@ -125,6 +125,7 @@ READ = Kind(
     lambda client, name, **options: client.read_write_lock(name, **options).read,
     row=CATALOGUE["read_write_lock"],
 )
+ON_ONE_SERVER = [kind for kind in KINDS if kind.servers == 1]
 OF_ONE_KEY = [*(kind for kind in KINDS if kind.servers == 1 and kind.reentrant), READ]
 """What one server keeps, and its owner may take again."""
 WITH_TICKETS = [kind for kind in OF_ONE_KEY if kind.row and kind.row.by_ticket is not None]
@@ -249,8 +250,11 @@ class Stage:
         return self.kind.make(client, name, **options)
 
     def left_behind(self, name: str = "name") -> set[str]:
-        """Return the keys on the server that should not be there while *name* is free."""
+        """Return the keys on any server that should not be there while *name* is free."""
         keys = {key.decode() for key in self.redis.scan_iter() if not is_card(key)}
+        for server in self._others:
+            with server.client() as other:
+                keys |= {key.decode() for key in other.scan_iter() if not is_card(key)}
         return keys - self.kind.keeps(name)
 
     async def waits(self, count: int = 1) -> None:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import ON_ONE_SERVER
 from tests.support.address import free_port
 from tests.support.servers import RedisServer
 
@@ -222,21 +223,28 @@ async def test_arguments_of_extend(stage: Stage, lease: Any) -> None:
     assert 4 < await owner.do(lock.remaining) <= 5
 
 
-@pytest.mark.parametrize("write", ["set", "rpush", "sadd"])
-async def test_a_key_of_another_type(plain: Stage, write: str) -> None:
+@pytest.mark.parametrize("kind", ON_ONE_SERVER, indirect=True, ids=lambda kind: kind.name)
+async def test_a_key_of_another_type(stage: Stage) -> None:
     """Every call on a name that something else uses raises WrongTypeError and changes nothing."""
-    getattr(plain.redis, write)("name", "precious")
-    before = plain.redis.dump("name")
-    lock, owner = plain.lock(plain.client()), plain.owner()
-    for call in (lock.acquire, lock.locked, lock.remaining, lock.force_release):
-        with pytest.raises(WrongTypeError, match="'name'") as caught:
-            await owner.do(call)
-        assert caught.value.keys == ("name",)
-    with pytest.raises(WrongTypeError):
-        await owner.do(plain.face.enter, lock)
-    assert plain.redis.dump("name") == before
-    assert plain.redis.ttl("name") == -1
-    assert await owner.do(lambda: lock.hold) is None
+    lock, owner = stage.lock(stage.client(), timeout=3), stage.owner()
+    for write in (stage.redis.set, stage.redis.rpush, stage.redis.sadd):
+        stage.redis.delete("name")
+        write("name", "precious")
+        before = stage.redis.dump("name")
+        for call, *arguments in (
+            (lock.acquire,),
+            (lock.acquire, False),
+            (stage.face.enter, lock),
+            (lock.locked,),
+            (lock.remaining,),
+            (lock.force_release,),
+        ):
+            with pytest.raises(WrongTypeError, match="'name'") as caught:
+                await owner.do(call, *arguments)
+            assert "name" in caught.value.keys
+        assert stage.redis.dump("name") == before
+        assert stage.redis.ttl("name") == -1
+        assert await owner.do(lambda: lock.hold) is None
 
 
 async def test_a_closed_client(stage: Stage) -> None:

@@ -8,7 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from tests.lock.lock_like import sent_in, until, waiters
+import pytest
+from tests.lock.lock_like import ON_ONE_SERVER, sent_in, until, waiters
 from tests.support.servers import wait_until
 
 import interlock
@@ -104,20 +105,23 @@ async def test_redissons_own_hash_is_understood(plain: Stage) -> None:
     assert 29_000 < plain.redis.pttl("orders") <= 30_000
 
 
-async def test_uncontended_is_two_round_trips(proxy: FaultProxy, plain: Stage) -> None:
+on_one_server = pytest.mark.parametrize(
+    "kind", ON_ONE_SERVER, indirect=True, ids=lambda kind: kind.name
+)
+
+
+@on_one_server
+async def test_uncontended_is_two_round_trips(proxy: FaultProxy, stage: Stage) -> None:
     """Acquire and release of a free lock are one EVALSHA each: no subscription, no second look."""
-    client, owner = plain.client(proxy.url()), plain.owner()
-    await owner.do(client.lock("warm-up").acquire)
-    await owner.do(client.lock("warm-up").release)
-    proxy.clear_record()
-    lock = client.lock("orders")
-    await owner.do(lock.acquire)
-    await owner.do(lock.release)
-    assert [request.args[0] for request in proxy.record] == [b"EVALSHA", b"EVALSHA"]
-    proxy.clear_record()
-    assert await owner.do(lock.acquire, timeout=5, lease=5)
-    await owner.do(lock.release)
-    assert [request.args[0] for request in proxy.record] == [b"EVALSHA", b"EVALSHA"]
+    client, owner = stage.client(proxy.url()), stage.owner()
+    await owner.do(stage.lock(client, "warm-up").acquire)
+    await owner.do(stage.lock(client, "warm-up").release)
+    lock = stage.lock(client)
+    for options in ({}, {"timeout": 5, "lease": 5}):
+        proxy.clear_record()
+        assert await owner.do(lock.acquire, **options)
+        await owner.do(lock.release)
+        assert [request.args[0] for request in proxy.record] == [b"EVALSHA", b"EVALSHA"]
 
 
 async def test_an_uncontended_pair_declares_one_key_more_than_the_lock(
@@ -134,15 +138,19 @@ async def test_an_uncontended_pair_declares_one_key_more_than_the_lock(
     assert [len(request.args) for request in proxy.record] == [7, 8]
 
 
-async def test_a_refused_single_try_is_one_round_trip(proxy: FaultProxy, plain: Stage) -> None:
-    """A try without waiting asks once."""
-    owner, other, client = plain.owner(), plain.owner(), plain.client(proxy.url())
-    await owner.do(plain.client().lock("orders").acquire)
-    await other.do(client.lock("orders").locked)
+@on_one_server
+async def test_a_refused_single_try_is_one_round_trip(proxy: FaultProxy, stage: Stage) -> None:
+    """A try without waiting asks once, and writes nothing that would have to be taken back."""
+    owner, other = stage.owner(), stage.owner()
+    lock = stage.lock(stage.client(proxy.url()))
+    await owner.do(stage.lock(stage.client()).acquire)
+    await other.do(lock.locked)
+    before = stage.left_behind()
     proxy.clear_record()
-    assert not await other.do(client.lock("orders").acquire, timeout=0)
-    assert not await other.do(client.lock("orders").acquire, blocking=False)
+    assert not await other.do(lock.acquire, timeout=0)
+    assert not await other.do(lock.acquire, blocking=False)
     assert proxy.commands == {"EVALSHA": 2}
+    assert stage.left_behind() == before
 
 
 async def test_a_waiter_lives_without_messages(proxy: FaultProxy, plain: Stage) -> None:
