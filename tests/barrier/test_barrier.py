@@ -20,7 +20,7 @@ from tests.support.proxy import (
 )
 
 import interlock
-from interlock import BrokenBarrierError, ConfigError, WrongTypeError
+from interlock import BrokenBarrierError, ConfigError
 from interlock._core.scripts import barrier as scripts
 
 if TYPE_CHECKING:
@@ -336,16 +336,6 @@ async def test_another_number_of_parties(stage: Stage) -> None:
         await stage.owner().do(stage.lock(client, parties=3).wait)
     assert await stage.owner().do(barrier.wait) == 1
     assert await waiting == 0
-
-
-async def test_a_name_in_use_by_something_else(stage: Stage, redis_client: redis.Redis) -> None:
-    """Every call on keys that are no barrier's raises WrongTypeError."""
-    redis_client.set("interlock_barrier:{name}", "a text")
-    barrier, owner = stage.lock(stage.client()), stage.owner()
-    for call in (barrier.wait, barrier.abort, barrier.reset):
-        with pytest.raises(WrongTypeError):
-            await owner.do(call)
-    assert redis_client.get("interlock_barrier:{name}") == b"a text"
 
 
 async def test_the_last_party_acts_while_the_others_wait(stage: Stage) -> None:

@@ -15,7 +15,6 @@ from tests.support.proxy import (
     command,
 )
 
-from interlock import WrongTypeError
 from interlock._core.upkeep.idempotency import IdempotentCall
 
 if TYPE_CHECKING:
@@ -112,17 +111,6 @@ async def test_it_outlives_who_set_it(stage: Stage, redis_url: str) -> None:
     assert await stage.owner().do(stage.lock(stage.client()).is_set)
 
 
-async def test_bad_timeouts(stage: Stage) -> None:
-    """A negative timeout raises, but for -1, which waits for ever as everywhere."""
-    event = stage.lock(stage.client())
-    for wrong in (-0.5, -2):
-        with pytest.raises(ValueError, match="timeout"):
-            await stage.owner().do(event.wait, timeout=wrong)
-    waiting = await _waiting(stage, event, timeout=-1)
-    await stage.owner().do(event.set)
-    assert await asyncio.wait_for(waiting, 20)
-
-
 @pytest.mark.parametrize("name", ["name", "{tag}name"])
 async def test_what_is_left(stage: Stage, name: str) -> None:
     """A set event is one key that stays; of a cleared one only notes are left, which expire."""
@@ -171,21 +159,3 @@ async def test_one_round_trip_each(stage: Stage, proxy: FaultProxy) -> None:
     for call in (event.set, event.wait, event.is_set, event.clear):
         await owner.do(call)
     assert [each.args[0] for each in proxy.record] == [b"EVALSHA"] * 4
-
-
-async def test_a_name_in_use_by_something_else(stage: Stage) -> None:
-    """Every call on a key that is no event raises WrongTypeError and leaves it alone."""
-    owner, event = stage.owner(), stage.lock(stage.client())
-    key = "interlock_event:{name}"
-    for make in (
-        lambda: stage.redis.set(key, "a text"),
-        lambda: stage.redis.hset(key, "a", "b"),
-    ):
-        stage.redis.flushall()
-        make()
-        before = stage.redis.dump(key)
-        for call in (event.set, event.clear, event.is_set, event.wait):
-            with pytest.raises(WrongTypeError):
-                await owner.do(call)
-        assert stage.redis.dump(key) == before
-        assert stage.redis.keys() == [key.encode()]

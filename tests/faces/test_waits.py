@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import Face, Kind, Stage, queued
+from tests.lock.lock_like import Face, Kind, Stage, queued, sent_in
 
 import interlock.asyncio
 from interlock import ClosedError
@@ -104,6 +104,53 @@ async def test_a_timeout_is_kept(stage: Stage, kind: Waited) -> None:
     assert 0.2 <= time.monotonic() - began < 0.2 + SLACK
     await owner.do(kind.go_on(it))
     assert await asyncio.gather(*(owner.do(kind.wait(it), timeout=0) for _ in range(3)))
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error"),
+    [
+        (-2, ValueError),
+        (-0.5, ValueError),
+        (float("nan"), ValueError),
+        (1e300, OverflowError),
+        ("1", TypeError),
+    ],
+)
+async def test_bad_timeouts(
+    stage: Stage, kind: Waited, timeout: Any, error: type[Exception]
+) -> None:
+    """Time-outs are checked as those of threading are, before anything is taken."""
+    before = stage.redis.get("name")
+    with pytest.raises(error):
+        await stage.owner().do(kind.wait(stage.lock(stage.client())), timeout=timeout)
+    assert stage.redis.get("name") == before
+
+
+async def test_minus_one_waits_for_ever(stage: Stage, kind: Waited) -> None:
+    """A timeout of -1 is none, as everywhere."""
+    client = stage.client(poll_cap=60)
+    waiting = asyncio.create_task(stage.owner().do(kind.wait(stage.lock(client)), timeout=-1))
+    await queued(client)
+    assert not waiting.done()
+    await stage.owner().do(kind.go_on(stage.lock(stage.client())))
+    assert await asyncio.wait_for(waiting, 20)
+
+
+async def test_idle_waiters_are_nearly_silent(
+    proxy: FaultProxy, stage: Stage, kind: Waited
+) -> None:
+    """Thirty waiters of one client cost about one command per poll cap together."""
+    client = stage.client(proxy.url(), poll_cap=0.5)
+    waiting = [
+        asyncio.create_task(stage.owner().do(kind.wait(stage.lock(client)), timeout=60))
+        for _ in range(30)
+    ]
+    await queued(client, count=30)
+    took = await sent_in(proxy, 1.5)
+    assert proxy.commands["EVALSHA"] <= 2 * took / 0.5, "each for itself would be thirty times that"
+    await stage.close(client)
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {ClosedError}
 
 
 async def test_a_waiter_lives_without_messages(

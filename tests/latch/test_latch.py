@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import sent_in, until
+from tests.lock.lock_like import until
 from tests.support.proxy import command, swallow_reply
 
 import interlock
-from interlock import LatchDeletedError, MisuseWarning, WrongTypeError
+from interlock import LatchDeletedError, MisuseWarning
 
 if TYPE_CHECKING:
     import redis
@@ -121,19 +121,6 @@ async def test_an_opening_is_not_missed(stage: Stage, proxy: FaultProxy) -> None
         await asyncio.wait_for(again, 5)
 
 
-async def test_idle_waiters_are_nearly_silent(stage: Stage, proxy: FaultProxy) -> None:
-    """Thirty waiters of one client cost about one command per poll cap together."""
-    await stage.owner().do(stage.lock(stage.client()).try_set_count, 1)
-    client = stage.client(proxy.url(), poll_cap=0.5)
-    waiting = [
-        asyncio.create_task(stage.owner().do(stage.lock(client).wait, timeout=3)) for _ in range(30)
-    ]
-    await stage.waits(30)
-    await sent_in(proxy, 1.5)
-    assert proxy.commands["EVALSHA"] <= 15, "each for itself would be 90"
-    assert not any(await asyncio.gather(*waiting))
-
-
 async def test_all_go_on(stage: Stage, redis_url: str) -> None:
     """A hundred waiters of this process and some of others all go on by one message, each once."""
     child = """
@@ -218,41 +205,6 @@ async def test_bad_counts_change_nothing(stage: Stage, count: Any) -> None:
     with pytest.raises((ValueError, TypeError), match="count"):
         await stage.owner().do(latch.try_set_count, count)
     assert stage.redis.keys() == []
-
-
-@pytest.mark.parametrize(
-    ("timeout", "error"),
-    [
-        (-2, ValueError),
-        (float("nan"), ValueError),
-        (1e300, OverflowError),
-        ("1", TypeError),
-    ],
-)
-async def test_bad_timeouts(stage: Stage, timeout: Any, error: type[Exception]) -> None:
-    """Time-outs are checked as those of threading's events are."""
-    with pytest.raises(error):
-        await stage.owner().do(stage.lock(stage.client()).wait, timeout=timeout)
-
-
-async def test_a_name_in_use_by_something_else(stage: Stage) -> None:
-    """Every call on a key that is no count raises WrongTypeError and leaves it alone."""
-    owner, latch = stage.owner(), stage.lock(stage.client())
-    for make in (
-        lambda: stage.redis.set("name", "a text"),
-        lambda: stage.redis.hset("name", "a", "b"),
-    ):
-        stage.redis.flushall()
-        make()
-        before = stage.redis.dump("name")
-        for call in (latch.count, latch.wait, latch.count_down, latch.delete):
-            with pytest.raises(
-                WrongTypeError, match=r"^'name' at [^']*\(found: 'name' is a (string|hash)\)$"
-            ):
-                await owner.do(call)
-        assert not await owner.do(latch.try_set_count, 1)
-        assert stage.redis.dump("name") == before
-        assert {b"name", *stage.redis.keys(REQUESTS)} == set(stage.redis.keys())
 
 
 def test_it_says_what_it_is(redis_client: redis.Redis, redis_url: str) -> None:

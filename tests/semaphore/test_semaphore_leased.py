@@ -11,7 +11,7 @@ from tests.lock.lock_like import loss_of, renewed, until
 
 import interlock
 import interlock.asyncio
-from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError, WrongTypeError
+from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -261,28 +261,6 @@ async def test_bad_numbers_change_nothing(leased: Stage, number: Any) -> None:
     with pytest.raises(ConfigError, match="lease"):
         await owner.do(semaphore.acquire, lease=0)
     assert await _counts(owner, semaphore) == (3, 0, 3)
-
-
-async def test_a_name_in_use_by_something_else(leased: Stage) -> None:
-    """A call on a key that is no number of permits raises WrongTypeError and changes nothing."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client())
-    for make in (
-        lambda: leased.redis.set("name", "a text"),
-        lambda: leased.redis.hset("name", "a", "b"),
-    ):
-        leased.redis.flushall()
-        make()
-        before = leased.redis.dump("name")
-        for call, *arguments in (
-            (semaphore.acquire,),
-            (semaphore.permits,),
-            (semaphore.set_permits, 2),
-            (semaphore.add_permits, 2),
-        ):
-            with pytest.raises(WrongTypeError):
-                await owner.do(call, *arguments)
-        assert leased.redis.dump("name") == before
-        assert leased.redis.keys() == [b"name"]
 
 
 async def test_trying(leased: Stage) -> None:
