@@ -26,12 +26,14 @@ from faultlab.mistakes import (
 from tests.support.scripts import TEXTS
 from tests.support.simulator import Process, Schedule, Simulator, StepBudgetError, schedule
 
-from interlock._core.locks import lock, lock_base
+from interlock._core.locks import lock, lock_base, started_lock
 from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.model import names
 from interlock._core.model.effects import Script
 from interlock._core.scripts import fenced_lock as fenced_scripts
 from interlock._core.scripts import lock as scripts
+from interlock._core.scripts import read_write_lock as read_write_scripts
 from interlock._core.scripts.source import MESSAGES, sent
 from interlock.options import Options
 
@@ -297,6 +299,30 @@ def two_kinds() -> None:
     simulate(fenced(10), plain, fenced(10), plain)
 
 
+def writing(rounds: int, *, reads: bool = False) -> Callable[[Process], Generator[Any, Any, Any]]:
+    """Return a program that takes a write lock again and again, or the read lock beside it."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        lock = (ReadLock if reads else WriteLock)(me.client.session, "x")
+        for _ in range(rounds):
+            yield me.pass_time(0.01 * me.random.random())
+            if (yield me.acquire(lock)) is not None:
+                yield me.pass_time(0.02)
+                yield me.release(lock)
+
+    return program
+
+
+def writers() -> None:
+    """Three clients come again and again to write."""
+    simulate(*[writing(10)] * 3)
+
+
+def readers_and_writers() -> None:
+    """Clients come again and again, some to read and some to write."""
+    simulate(*[writing(10)] * 3, *[writing(10, reads=True)] * 2)
+
+
 def fenced(rounds: int) -> Callable[[Process], Generator[Any, Any, Any]]:
     """Return a program that takes a fenced lock again and again."""
 
@@ -354,7 +380,7 @@ MUTATIONS = [
     Mutation(
         "acquire-counts",
         "lock_acquire",
-        Call("hset", "redis.call('hincrby', $1, $2, $3)", which=1),
+        Call("hset", "redis.call('hincrby', lock, holder, depth)", which=2),
         nested,
     ),
     Mutation(
@@ -534,7 +560,7 @@ MUTATIONS = [
     Mutation(
         "claim-is-not-written",
         "lock_release",
-        Call("hset", "redis.call('hset', $1, string.match($2, '^[^:]*') .. ':0', $3)", which=1),
+        Call("hset", "redis.call('hset', $1, string.match($2, '^[^:]*') .. ':0', $3)", which=2),
         contention,
     ),
     Mutation(
@@ -546,8 +572,37 @@ MUTATIONS = [
     Mutation(
         "plain-lock-is-given-to-who-needs-a-token",
         "lock_release",
-        Value("told", "''", which=1),
+        Value("news", "''"),
         two_kinds,
+    ),
+    Mutation(
+        "writer-is-given-a-lock-that-others-find-free",
+        "write_lock_release",
+        Call("pexpire", "redis.call('pexpire', $1, 1)", which=1),
+        writers,
+    ),
+    Mutation(
+        "writer-is-given-a-claim-of-its-client",
+        "write_lock_release",
+        Call(
+            "hset",
+            "redis.call('hset', lock, 'mode', 'write', string.match(field, '^[^:]*')"
+            " .. ':0:write', '1')",
+            which=2,
+        ),
+        writers,
+    ),
+    Mutation(
+        "writer-is-given-a-lock-to-read",
+        "read_lock_release",
+        Call("hset", "redis.call('hset', lock, 'mode', 'read', field, '1')", which=1),
+        readers_and_writers,
+    ),
+    Mutation(
+        "last-reader-stays-when-the-lock-is-given-away",
+        "read_lock_release",
+        Call("hdel", "redis.call('hexists', $1, $2)", which=2),
+        readers_and_writers,
     ),
     Mutation(
         "small-token-is-believed",
@@ -570,7 +625,8 @@ def mutate(mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
 def mutate_script(stem: str, mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
     """Put a mistaken script in the place of the right one."""
     name = f"_{stem.upper()}"
-    home = fenced_scripts if stem.startswith("fenced") else scripts
+    homes = {"fenced": fenced_scripts, "write": read_write_scripts, "read": read_write_scripts}
+    home = homes.get(stem.partition("_")[0], scripts)
     script: Script[Any] | Variants[Any] = getattr(home, name)
     wrong = LuaText(TEXTS[stem]).changed(mutation.change)
     if isinstance(script, Script):
@@ -593,7 +649,7 @@ def mutate_function(
     made: dict[str, Any] = {}
     source = f"from __future__ import annotations\n{ast.unparse(function)}"
     exec(source, vars(module).copy(), made)
-    for user in (holder, lock, lock_base):
+    for user in (holder, lock, lock_base, started_lock):
         if getattr(user, name, None) is right:
             patch.setattr(user, name, made[name])
 

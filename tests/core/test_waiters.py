@@ -310,6 +310,16 @@ def test_a_claim_that_meets_nobody_is_kept_for_its_holder(bench: Bench, wakes: W
     assert waiter.take_claim() is None
 
 
+def test_a_reader_in_front_asks_when_a_writer_behind_it_began(bench: Bench, wakes: Wakes) -> None:
+    """The client stood in the server's queue in the writer's name, and stands there no longer."""
+    reader, writer = wakes.join("reader"), wakes.join("writer")
+    bench.waiters.introduce(reader, None, shares=True)
+    bench.waiters.introduce(writer, candidate("me:1:write"), shares=False)
+    _ = reader.take()
+    bench.waiters.started("c", "me:1:write")
+    assert reader.should_ask
+
+
 def test_what_is_left_to_others_wakes_nobody(bench: Bench, wakes: Wakes) -> None:
     """The message for those who stand in no queue is none for this client."""
     bench.waiters.place_for("c:x", "me")

@@ -183,11 +183,11 @@ def hold(store: Any, side: str) -> Eval[Any]:
     return scripts.read_lock_release("name", "{name}:", "a:1", 0, 1, "PUBLISH", CHANNEL)
 
 
-def told(ears: Any) -> list[bytes]:
-    """Return the next two messages."""
+def told(ears: Any, count: int = 2) -> list[bytes]:
+    """Return the next *count* messages."""
     messages: list[bytes] = []
-    until = time.monotonic() + 5
-    while len(messages) < 2 and time.monotonic() < until:
+    until = time.monotonic() + 10
+    while len(messages) < count and time.monotonic() < until:
         message = ears.get_message(timeout=0.1)
         messages += [] if message is None else [message["data"]]
     return messages
@@ -221,6 +221,34 @@ def test_a_release_is_a_claim_of_the_first_who_listens(
         assert run(redis_client, leaving) == 1
         assert redis_client.exists("name") == 0
         assert told(ears) == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("side", ["write", "read"])
+def test_a_release_makes_the_writer_that_waits_alone_the_holder(
+    redis_client: redis.Redis, side: str
+) -> None:
+    """The message has its number, the time and the side; the key is never gone in between."""
+    with redis_client.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.subscribe(*HEARD)
+        wait_until(lambda: redis_client.pubsub_numsub(HEARD[2])[0][1] == 1, 5, "it listens")
+        call = hold(redis_client, side)
+        waits = scripts.write_lock_acquire("name", 30, "me:7:write", 1)
+        stand_in_queue(waits, "me", QUEUE, others_wait=False, keep=10, starts=True)
+        left, refused_at = run(redis_client, waits)
+        assert 0 < left <= 30_000
+        redis_client.zadd(QUEUE, {"": 2 * time.time_ns() // 10**6})  # who only looks had a turn
+        with redis_client.pipeline() as pipe:  # one transaction: a claim lasts 250 ms
+            pipe.eval(call.script.text, len(call.keys), *call.keys, *call.args)
+            pipe.hgetall("name")
+            pipe.pttl("name")
+            done, held, ends_in = pipe.execute()
+        assert done == 3
+        assert held == {b"mode": b"write", b"me:7:write": b"1"}
+        assert 0 < ends_in <= 250
+        [message] = told(ears, 1)
+        number, at, needs = message.split(b":")
+        assert (number, needs) == (b"=7", b"write")
+        assert int(at) > int(refused_at)
 
 
 @pytest.mark.parametrize(("side", "message"), [("write", b"01"), ("read", b"00")])

@@ -166,11 +166,12 @@ def _look(lock: LockBase, dump: Dump, at: float) -> _Look:
         return _Look(queue=clients)
     holders = [field.decode() for field in stored.value]
     ends_at = at + (stored.ttl or 0) / 1000
-    if "mode" not in holders:
-        claimed = _is_claim(holders[0]) or CLAIM * 800 < (stored.ttl or 0) <= CLAIM * 1000
-        return _Look(holders[0], ends_at, clients, claimed=claimed)
-    holder = next((each for each in holders if each.endswith(_WRITES)), None)
-    claimed = holder is not None and _is_claim(holder)
+    holder: str | None = holders[0]
+    if "mode" in holders:
+        holder = next((each for each in holders if each.endswith(_WRITES)), None)
+    claimed = holder is not None and (
+        _is_claim(holder) or CLAIM * 800 < (stored.ttl or 0) <= CLAIM * 1000
+    )
     return _Look(holder, ends_at, clients, read=holder is None, claimed=claimed)
 
 

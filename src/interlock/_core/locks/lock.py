@@ -14,12 +14,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.lock_base import LockBase, Release
+from interlock._core.locks.lock_base import Release
+from interlock._core.locks.started_lock import StartedLock
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Eval, Post, failing
-from interlock._core.model.holds import CLAIM, Hold, State
+from interlock._core.model.effects import NEVER, Eval, failing
+from interlock._core.model.holds import Hold, State
 from interlock._core.queue.waiters import line_of
-from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import GRANTED
 
@@ -27,28 +27,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Op
-    from interlock._core.queue.waiter import Claim, Waiter
+    from interlock._core.queue.waiter import Waiter
     from interlock._core.queue.waiters import Place, Waiters
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.scripts.script import Grant
     from interlock._core.upkeep.session import Session
 
 
-MANY = 1000
-"""A client with so many holds asks before it starts: its renewal thread looks at all of them."""
 NEXT_IS_OURS = 2
 """The answer of a release if the releasing client is itself first in the server's queue."""
 
 
-class Lock(LockBase):
+class Lock(StartedLock):
     """A lock that one owner at a time holds."""
 
     kind = "lock"
     renewal = staticmethod(scripts.lock_renew)
     passes_locally = True
-    """Whether a release may make a waiter of the same client the next holder."""
-    may_start = True
-    """Whether a release may make a waiter of another client the next holder."""
     repeats = True
     transferable = True
     """Whether a hold may go to another process."""
@@ -117,89 +112,11 @@ class Lock(LockBase):
         hold.sent()
         return self.accept(hold, sent_at, GRANTED)
 
-    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        self._make_place(deadline)
-        return wait_in_queue(
-            self.session,
-            self.queue,
-            deadline,
-            hold.lease,
-            self._try,
-            hold,
-            deadline,
-            candidate=hold if self.passes_locally or self.may_start else None,
-            start=partial(self._start, hold) if self.may_start else None,
-        )
-
-    def starts(self, hold: Hold, *, others_wait: bool) -> bool:
-        """Return whether the client is to stand in the server's queue in the name of *hold*.
-
-        It is if *hold* waits alone. If others come later, it stays so.
-        """
-        session = self.session
-        return (
-            self.may_start
-            and (hold.placed or not others_wait)
-            and session.may_pass_on
-            and hold.lease > 2 * CLAIM
-            and len(session.holds) < MANY
-        )
-
-    def believes(self, claim: Claim) -> bool:
-        """Return whether a hold may start with *claim*."""
-        return claim.token is None
-
-    def _start(self, hold: Hold, claim: Claim) -> Op[bool]:
-        """Start with *claim*, which a release gave to *hold*, if it stands.
-
-        Return whether *hold* is held now. The command that keeps it for the whole lease is on its
-        way before the caller goes on. It takes nothing, so it may come late. Without an answer the
-        renewal thread asks again.
-
-        If no reply to a try came, a copy of it may still take the lock once the claim is over. Then
-        it would look as if the claim had been kept. So *hold* asks.
-        """
-        session = self.session
-        now = sent_at = session.clock()
-        stands = now + CLAIM / 2 < hold.claim_end(claim.at, now)
-        if hold.unanswered or not stands or not self.believes(claim):
-            return False
-        hold.sent()
-        post = Post(self._keeping(hold), partial(_confirm, hold, sent_at))
-        if not (yield from post) or not hold.start(claim.token, claim.at, session.clock()):
-            hold.uncount_try()
-            return False
-        hold.uncount_try()
-        session.watchdog.expect(hold, session.clock())
-        session.waiters.started(self.queue, hold.holder)
-        if session.holds.observer is not None:
-            session.holds.observer.acquired(hold, sent_at)
-        return True
-
-    def _keeping(self, hold: Hold) -> Eval[list[bool]]:
-        """Return the command that keeps *hold* for a whole lease, and takes nothing."""
-        kept = self._kept
-        if kept is not None and not kept.serves(hold):
-            kept = None
-        if kept is None or kept.renewal is None:
-            call = self.renewal([self.key], hold.lease, [hold.holder], deadline=NEVER)
-        else:
-            call = kept.renewal.anew()
-        if kept is not None:
-            kept.renewal = call
-        return call
-
     def _force_release_script(self) -> Eval[bool]:
         return scripts.lock_force_release(self.key, self._publish, self.channel)
 
     def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
         return scripts.lock_query(self.key, deadline=deadline)
-
-
-def _confirm(hold: Hold, sent_at: float, reply: object) -> None:
-    """Take the undecoded *reply* to the command that keeps *hold*, which was sent at *sent_at*."""
-    if reply == [1] and hold.state is State.HELD:
-        hold.extend_validity(sent_at, hold.lease)
 
 
 class PassLocally(Release):

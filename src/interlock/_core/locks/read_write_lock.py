@@ -21,7 +21,9 @@ Rules:
   that come later do not starve a waiting writer. When a reader enters, the next waiter asks at
   once.
 * A client that waits to write stands in the server's queue. A release by the writer, or by the
-  last reader, gives the lock to the first client there: the claim is a writer's.
+  last reader, gives the lock to the first client there: the claim is a writer's. If a writer waits
+  alone in its client, the client stands there in its name, and it starts without asking. Readers
+  that come later stand behind it in the client, too.
 * A client that waits only to read does not stand in the server's queue. It listens on the channel,
   as Java does. About every second release is left to clients that only listen.
 * A client that has a place uses it to read, too: its claim becomes a reader's, and all readers are
@@ -38,6 +40,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.locks.lock_base import LockBase
+from interlock._core.locks.started_lock import StartedLock
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.queue.waiters import line_of
@@ -111,7 +114,7 @@ class _Side(LockBase):
     def leave_script(self, place: Place) -> Eval[int]:
         """Return the script that gives up *place*, and passes on the claim that it was given."""
         return scripts.write_lock_release(
-            *(self.key, names.writer(f"{place.client}:0"), 0),
+            *(self.key, place.holder or names.writer(f"{place.client}:0"), 0),
             *(self.session.publish, self.channel),
             leaving=(place.client,),
         )
@@ -180,7 +183,7 @@ class ReadLock(_Side):
         )
 
 
-class WriteLock(_Side):
+class WriteLock(_Side, StartedLock):
     """The side that one owner holds alone: no other owner has either side then."""
 
     kind = "write lock"
@@ -229,10 +232,6 @@ class WriteLock(_Side):
             *(self.key, hold.holder, depth, self.session.publish, self.channel),
             reads=None if read is None else (read.holder, read.depth),
         )
-
-    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        self._make_place(deadline)
-        return super()._wait(hold, deadline)
 
     def _holder(self, owner: Owner) -> str:
         return names.writer(super()._holder(owner))

@@ -33,7 +33,7 @@ local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local client, others_wait, keep, starts = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
 local free = depth == '1' and redis.call('exists', lock) == 0
-local named = holder .. ':token'
+local named, side = holder .. ':token', ''
 local me = starts and named or client
 
 -- include: draw_token

@@ -20,21 +20,28 @@
 --          with ":<token>:<source>"; this code is our own
 local lock, counter, queue, holder, depth = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local channel, floor, unit, leaving = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
-local named = holder .. ':token'
+local named, side = holder .. ':token', ''
 
 -- include: go_down
 
+-- include: free_for_all
+
 -- include: draw_token
 
-local function draw()
-  local drawn, token, source = pcall(draw_token, true)
-  return drawn and string.format(':%.0f:%s', token, source)
-end
-
 local name, freed = string.match(channel, ':.*'), '0'
+
+local function news_of(needs)
+  if needs ~= 'token' then
+    return needs == '' and '' or nil
+  end
+  local drawn, token, source = pcall(draw_token, true)
+  return drawn and string.format(':%.0f:%s', token, source) or nil
+end
 
 -- include: microseconds
 
 -- include: pass_on
 
 -- include: give_on
+
+return give_on()

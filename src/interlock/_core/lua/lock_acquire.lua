@@ -30,7 +30,7 @@ if free and not client then
   return nil
 end
 
-local named = holder
+local named, side = holder, ''
 local me = starts and named or client
 
 -- include: stand_in_queue

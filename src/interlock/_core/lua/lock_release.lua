@@ -29,14 +29,22 @@
 --          others listen; this code is our own
 local lock, queue, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local channel, leaving = ARGV[3], ARGV[4]
-local named = holder
+local named, side = holder, ''
 
 -- include: go_down
 
-local name, freed, draw = string.match(channel, ':.*'), '0', nil
+-- include: free_for_all
+
+local name, freed = string.match(channel, ':.*'), '0'
+
+local function news_of(needs)
+  return needs == '' and '' or nil
+end
 
 -- include: microseconds
 
 -- include: pass_on
 
 -- include: give_on
+
+return give_on()

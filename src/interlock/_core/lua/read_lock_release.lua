@@ -21,13 +21,13 @@
 -- ARGV[4]     channel  string, where waiters listen
 -- ARGV[5]     count    integer > 0, the number of entries
 --
--- Returns  1 when done, 3 when a client in the queue was told that it is next; nil when this
---          holder does not read (its entries above *depth* are removed)
+-- Returns  as lock_release does; nil when this holder does not read (its entries above *depth* are
+--          removed)
 -- Source   RedissonReadLock.unlockInnerAsync, Redisson 4.7.0; never shortens the writer's lease
 -- Wire     the hash, the entries and the TTL; "0" on the channel when the lock is freed. With
---          clients in the queue, the first one gets a claim for 250 ms and "0" on its wake channel
---          instead. If the lock is left to others for a moment, "20" is sent there, and "00" on the
---          channel if others listen; this code is our own
+--          clients in the queue, the first one gets a claim for 250 ms instead, and a message on
+--          its wake channel as in write_lock_release. If the lock is left to others for a moment,
+--          "20" is sent there, and "00" on the channel if others listen; this code is our own
 local lock, entry, queue, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
 local holder, depth, told = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local channel, count = ARGV[4], tonumber(ARGV[5])
@@ -91,24 +91,22 @@ if not alone then
   remove_entries()
   return 1
 end
-local name, freed = string.match(channel, ':.*'), '0'
+local name, freed, side = string.match(channel, ':.*'), '0', ':write'
 if not queue or redis.pcall('exists', queue) ~= 1 then
   redis.call(PUBLISH, channel, '0')
   remove_entries(true)
   return 1
 end
 
+-- include: writer_next
+
 -- include: microseconds
+
 -- include: pass_on
 
+-- include: give_on
+
 redis.call('hdel', lock, '')
-local next = pass_on()
-if not next then
-  redis.call(PUBLISH, channel, '0')
-end
-remove_entries(true)
-if type(next) == 'string' then
-  redis.call('hset', lock, 'mode', 'write', next .. ':0:write', '1')
-  redis.call('pexpire', lock, CLAIM)
-end
-return next and 3 or 1
+local answer = give_on()
+remove_entries()
+return answer

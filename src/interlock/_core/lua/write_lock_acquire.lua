@@ -7,7 +7,8 @@
 --
 -- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the
 --                      lease
--- KEYS[2]     queue    zset {client: when it came, in ms}; may be left out, with all about it
+-- KEYS[2]     queue    zset {client or holder: when it came, in ms}; may be left out, with all
+--                      about it
 -- KEYS[3..n]  entry    string "1", entries of readers; may be left out
 -- ARGV[1]     lease    integer > 0, milliseconds
 -- ARGV[2]     holder   string, "<client id>:<number>:write"
@@ -16,23 +17,33 @@
 -- ARGV[5]     client   string, the client id: it waits in the queue; may be left out
 -- ARGV[6]     others_wait  1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[7]     keep     integer > 0, milliseconds that the queue is kept; may be left out
+-- ARGV[8]     starts   1: the client waits in the name of *holder*, which a release may make the
+--                      next holder; may be left out
 --
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-1: never ends, -2:
---          a re-entry found no lock); 20 if a free lock is left to others
+--          a re-entry found no lock); 20 if a free lock is left to others. With *starts*, a list of
+--          this and the server's time, in microseconds, as a string
 -- Source   RedissonWriteLock.tryLockInnerAsync, Redisson 4.7.0, without adding up leases
 -- Wire     the hash and its TTL; this code is our own
 local lock, queue, entry, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
-local lease, holder, depth, told = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local client, others_wait, keep = ARGV[5], ARGV[6], ARGV[7]
+local lease, holder, depth, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local client, others_wait, keep, starts = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
-local free = depth == 1 and redis.call('exists', lock) == 0
+local free = depth == '1' and redis.call('exists', lock) == 0
 if free and not client then
   redis.call('hset', lock, 'mode', 'write', holder, depth)
   redis.call('pexpire', lock, lease)
   return nil
 end
 
+local named, side = holder, ':write'
+local me = starts and named or client
+
 -- include: stand_in_queue
+
+-- include: microseconds
+
+-- include: reach_depth
 
 -- include: readers
 
@@ -40,7 +51,7 @@ end
 
 local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
 local longest
-if not held and depth == 1 and mode == 'read' then
+if not held and depth == '1' and mode == 'read' then
   longest = longest_of_others()
   if type(longest) == 'table' then
     return longest
@@ -50,34 +61,10 @@ if not held and depth == 1 and mode == 'read' then
   end
   if longest == -2 then
     redis.call('del', lock)
-    free = true
+    longest, free = nil, true
   end
 end
-if client and not held and depth == 1 then
-  if not free and mode == 'write' then
-    -- The client's claim is the only holder, so the lock is free without it.
-    free = redis.pcall('hdel', lock, client .. ':0:write') == 1
-  elseif free and redis.pcall('exists', queue) == 1
-    and redis.pcall('zscore', queue, client) == false and stand_in_queue(client) then
-    -- A free lock with a queue: it was left to others for a moment, or the first client did
-    -- not take it. This client joins the queue.
-    return COURTESY
-  end
-end
-if not held and not free then
-  if client then
-    stand_in_queue(client)
-  end
-  return longest or redis.call('pttl', lock)
-end
-redis.call('hset', lock, 'mode', 'write', holder, depth)
-if free or redis.call('pttl', lock) < lease then
-  redis.call('pexpire', lock, lease)
-end
-if client then
-  redis.pcall('zrem', queue, client)
-  if others_wait == '1' then
-    stand_in_queue(client)
-  end
-end
-return nil
+local left = reach_depth(free)
+left = left and longest or left
+local now = left and starts and microseconds()
+return now and {left, now} or left

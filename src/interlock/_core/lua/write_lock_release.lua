@@ -7,60 +7,46 @@
 -- nobody then, and its own waiting readers sleep on.
 --
 -- A lock that is given to a client has the field "<client id>:0:write", its claim, for 250 ms. The
--- client turns the claim into a hold, to write or to read.
+-- client turns the claim into a hold, to write or to read. If the client waits in the name of a
+-- writer, that writer has the lock, for 250 ms too.
 --
 -- If the user lacks the right to a command, the script fails before it frees the lock. A server
 -- that is out of memory refuses HSET, but only as a script's first write: see lock_release.
 --
 -- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the
 --                      lease
--- KEYS[2]     queue    zset {client: when it came, in ms}; may be left out
+-- KEYS[2]     queue    zset {client or holder: when it came, in ms}; may be left out
 -- KEYS[3..n]  entry    string "1", entries of readers; may be left out
 -- ARGV[1]     holder   string, "<client id>:<number>:write"
 -- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]     told     string, the readers whose entries are given; see readers
 -- ARGV[4]     channel  string, where waiters listen
--- ARGV[5]     leaving  string, the id of a client that leaves the queue. "-" gives a free lock to
---                      the next client; may be left out
+-- ARGV[5]     leaving  string, as in lock_release; may be left out
 --
--- Returns  1 when done, 3 when a client in the queue was told that it is next; nil when this
---          holder does not write (a client that is *leaving* has left the queue)
+-- Returns  as lock_release does; nil when this holder does not write
 -- Source   RedissonWriteLock.unlockInnerAsync, Redisson 4.7.0, with a message when the owner
 --          goes on reading
 -- Wire     the hash and its TTL; "1" on the channel when it is no longer held for writing. With
 --          clients in the queue, "01" if the owner goes on reading; else the first client gets a
---          claim for 250 ms and "0" on its wake channel. If the lock is left to others for a
---          moment, "20" is sent there, and "01" on the channel if others listen; this code is our
---          own
+--          claim for 250 ms, and "0" or "=<number>:<time>:write" on its wake channel. If the lock
+--          is left to others for a moment, "20" is sent there, and "01" on the channel if others
+--          listen; this code is our own
 local lock, queue, entry, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
-local holder, depth, told = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local holder, depth, told = ARGV[1], ARGV[2], ARGV[3]
 local channel, leaving = ARGV[4], ARGV[5]
 
 -- include: readers
 
 -- include: longest_of_others
 queue = own > 1 and queue
+local named, side = holder, ':write'
 
-if leaving and queue then
-  redis.pcall('zrem', queue, leaving)
-end
-if redis.call('hexists', lock, holder) == 0 then
-  -- The client that leaves may have been told to ask for a free lock in 20 ms. Then the next one
-  -- must be told. "-" only looks whether the claim of a client in the queue ended unused.
-  if not leaving or redis.call('exists', lock) == 1
-    or leaving == '-' and (not queue or redis.pcall('exists', queue) ~= 1) then
-    return nil
-  end
-elseif depth > 0 then
-  redis.call('hdel', lock, '')
-  redis.call('hset', lock, holder, depth)
-  return 1
-end
+-- include: go_down
+
 local longest = redis.call('hlen', lock) > 2 and longest_of_others() or -2
 if type(longest) == 'table' then
   return longest
 end
-local name, freed = string.match(channel, ':.*'), '1'
 local queued = queue and redis.pcall('exists', queue) == 1
 if longest ~= -2 then
   redis.call(PUBLISH, channel, queued and '01' or '1')
@@ -76,18 +62,15 @@ if not queued then
   redis.call('del', lock)
   return 1
 end
+redis.pcall('zrem', queue, named)
+local name, freed = string.match(channel, ':.*'), '1'
+
+-- include: writer_next
 
 -- include: microseconds
+
 -- include: pass_on
 
-redis.call('hdel', lock, '')
-local next = pass_on()
-if not next then
-  redis.call(PUBLISH, channel, '1')
-end
-redis.call('del', lock)
-if type(next) == 'string' then
-  redis.call('hset', lock, 'mode', 'write', next .. ':0:write', '1')
-  redis.call('pexpire', lock, CLAIM)
-end
-return next and 3 or 1
+-- include: give_on
+
+return give_on()

@@ -71,7 +71,7 @@ class Claim(NamedTuple):
 
     Attributes:
         at: when it did, by the server's clock, in microseconds.
-        number: the number of the holder.
+        number: what follows the client's id in the holder id.
         token: the fencing token that the release drew for it; None if there is none.
         source: what the token follows; empty if there is none.
     """

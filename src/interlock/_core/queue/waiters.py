@@ -65,9 +65,11 @@ STARTS = b"="
 """How a message on a client's wake channel begins if a waiter of the client is the holder now.
 
 The waiter's number follows, a colon, and the server's time in microseconds. With a fencing token,
-another colon, the token, a colon, and what the token follows come next.
+another colon, the token, a colon, and what the token follows come next; for a writer, ":write".
 """
-_CLAIM = re.compile(STARTS + rb"(\d{1,20}):(\d{1,20})(?::(\d{1,20}):(epoch|clock|counter))?")
+_CLAIM = re.compile(
+    STARTS + rb"(\d{1,20}):(\d{1,20})(?:(:write)|:(\d{1,20}):(epoch|clock|counter))?"
+)
 IDLE_LOOKS = 1
 """How many looks of the subscriber an idle channel outlasts; the next one unsubscribes."""
 
@@ -98,10 +100,11 @@ def _claim(payload: bytes) -> Claim | None:
     found = _CLAIM.fullmatch(payload)
     if found is None:
         return None
-    number, at, token, source = found.groups()
+    digits, at, writes, token, source = found.groups()
+    number = (digits + (writes or b"")).decode()
     if token is None:
-        return Claim(int(at), number.decode())
-    return Claim(int(at), number.decode(), int(token), source.decode())
+        return Claim(int(at), number)
+    return Claim(int(at), number, int(token), source.decode())
 
 
 class Subscriptions(Protocol):
@@ -486,7 +489,8 @@ class Waiters:
                 place.left_for(holder)
             front = next(iter(self.queues.get(channel, ())), None)
             hold = None if front is None else front.candidate
-            if front and hold and hold.holder != holder and not hold.placed:
+            behind = hold is not None and hold.holder != holder and not hold.placed
+            if front and (behind or front.shares):
                 front.wake()
 
     def _meaning(self, whole: str, payload: bytes) -> tuple[list[str], float]:

@@ -106,7 +106,7 @@ def stand_in_queue(
         others_wait: whether others of the client wait, so that it stays there.
         keep: seconds for which the queue is kept.
         starts: whether the client waits in the name of the holder, which may start at once when a
-            release makes it the next one. For the plain lock only.
+            release makes it the next one. Not for a reader.
     """
     about: tuple[str | int, ...] = (client, int(others_wait), milliseconds(keep))
     if starts:

@@ -1,30 +1,41 @@
--- give_on: give the lock of *holder* to a client in the queue, or free it; the script ends here.
+-- give_on: give the lock of *holder* to a client in the queue, or free it; return the answer.
 --
--- *draw*, if it is given, returns what the message tells of a new token, or nil if there is none.
--- It needs `pass_on`. The names are those of lock_release.
+-- A client gets a claim, which is the field "<client id>:0" and *side*. If it waits in the name of
+-- a holder, that holder gets the lock. *news_of* is called with what this holder needs. It returns
+-- the end of the message, or nil if the holder cannot have this lock. It needs `pass_on`.
 
 -- The key never goes away in between: while its slot moves, a script cannot make it anew.
-local function give(next, needs)
-  local told = needs == '' and '' or draw and draw()
-  if told then
-    redis.call('hset', lock, next, '1')
-    redis.call('hdel', lock, holder)
-    redis.call('pexpire', lock, CLAIM)
+local function write(field)
+  if side == ':write' then
+    redis.call('hset', lock, 'mode', 'write', field, '1')
+  else
+    redis.call('hset', lock, field, '1')
   end
-  return told
+  redis.call('hdel', lock, holder)
+  redis.call('pexpire', lock, CLAIM)
 end
 
-local next = pass_on(give)
-if type(next) ~= 'string' then
-  redis.call('del', lock)
-elseif not string.find(next, ':', 1, true) then
-  give(next .. ':0', '')
+local function give(next, needs)
+  local news = news_of(needs)
+  if news then
+    write(next .. side)
+  end
+  return news
 end
-if not next then
-  redis.call(PUBLISH, channel, '0')
+
+local function give_on()
+  local next = pass_on(give)
+  if not next then
+    redis.call(PUBLISH, channel, freed)
+  end
+  if type(next) ~= 'string' then
+    redis.call('del', lock)
+  elseif not string.find(next, ':', 1, true) then
+    write(next .. ':0' .. side)
+  end
+  local client = type(next) == 'string' and string.match(next, '^[^:]*')
+  if client and client == string.match(holder, '^[^:]*') then
+    return 2
+  end
+  return next and 3 or 1
 end
-local ours = string.match(holder, '^[^:]*')
-if type(next) == 'string' and string.match(next, '^[^:]*') == ours then
-  return 2
-end
-return next and 3 or 1

@@ -1,12 +1,13 @@
--- go_down: reach *depth*; free the lock if that is 0 and nobody stands in *queue*.
+-- go_down: reach *depth*; the script goes on if the lock of *holder* is to be given away, or freed.
 --
--- Otherwise the script goes on: the lock is to be given to a client in the queue. The names are
--- those of lock_release. *named* is how the client stands in the queue in the name of *holder*.
+-- If the client *leaving* has a claim, its field is the holder. *side* is what all fields end with.
+-- *named* is how the client stands in *queue* in the name of *holder*. The other names are those of
+-- lock_release.
 if leaving and queue then
   redis.pcall('zrem', queue, leaving, named)
 end
-if leaving and redis.call('hexists', lock, leaving .. ':0') == 1 then
-  holder = leaving .. ':0'
+if leaving and redis.call('hexists', lock, leaving .. ':0' .. side) == 1 then
+  holder = leaving .. ':0' .. side
 end
 if redis.call('hexists', lock, holder) == 0 then
   -- The client that leaves may have been told to ask for a free lock in 20 ms. Then the next one
@@ -20,9 +21,3 @@ elseif depth ~= '0' then
   redis.call('hset', lock, holder, depth)
   return 1
 end
-if not queue or redis.pcall('exists', queue) ~= 1 then
-  redis.call('del', lock)
-  redis.call(PUBLISH, channel, '0')
-  return 1
-end
-redis.pcall('zrem', queue, named)

@@ -1,10 +1,11 @@
 -- pass_on: tell the first client in *queue* that the lock is its own, and return the client's id.
 --
 -- If the client waits in the name of a holder, *give* makes that holder the next one for 250 ms. It
--- gets the holder id and what follows that in the queue: "token" if the holder needs one. Then it
--- returns the end of the message, or nil if it cannot give that. The result is the member of the
--- queue. The message has the holder's number and the time at which the claim begins. The client may
--- start at once, so the message comes last. For all other clients the caller writes the claim.
+-- gets the client's id with the number of the holder, and what follows that in the queue: what the
+-- holder needs. Then it returns the end of the message, or nil if it cannot give that. The result
+-- is the member of the queue. The message has the holder's number and the time at which the claim
+-- begins. The client may start at once, so the message comes last. For all other clients the caller
+-- writes the claim.
 --
 -- The result true means that the lock was left to others for a moment: if others listen, they were
 -- told on *channel*, by '0' and *freed*. The result false means that the caller must tell all. The
@@ -55,7 +56,7 @@ local function pass_on(give)
         end
         return type(redis.pcall(PUBLISH, wake, COURTESY)) == 'number'
       end
-      local now = give and number ~= '' and microseconds()
+      local now = number ~= '' and microseconds()
       local told = now and give(client .. ':' .. number, needs)
       local message = told and '=' .. number .. ':' .. now .. told or '0'
       if type(redis.pcall(PUBLISH, wake, message)) ~= 'number' then

@@ -4,12 +4,12 @@
 -- may be left out. It is called before the lock is taken. *free* tells whether there is no lock.
 --
 -- It needs `stand_in_queue`. The names are those of lock_acquire. *named* is how the client stands
--- in the queue in the name of *holder*.
+-- in the queue in the name of *holder*. *side* is what all fields end with.
 local function reach_depth(free, draw)
   local ours = not free and redis.call('hexists', lock, holder) == 1
   -- The client's claim is the only field, so the lock is free without it.
   local claimed = client and not free and not ours
-    and redis.pcall('hexists', lock, client .. ':0') == 1
+    and redis.pcall('hexists', lock, client .. ':0' .. side) == 1
   if claimed then
     free = true
   elseif client and free and redis.pcall('exists', queue) == 1
@@ -28,10 +28,14 @@ local function reach_depth(free, draw)
   if draw then
     draw(free)
   end
-  redis.call('hset', lock, holder, depth)
+  if side == ':write' then
+    redis.call('hset', lock, 'mode', 'write', holder, depth)
+  else
+    redis.call('hset', lock, holder, depth)
+  end
   if claimed then
     -- Last: a key that was gone for a moment cannot be made again while its slot moves.
-    redis.pcall('hdel', lock, client .. ':0')
+    redis.pcall('hdel', lock, client .. ':0' .. side)
   end
   if free or redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)

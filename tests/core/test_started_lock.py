@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.model.effects import Cleanup, Enqueue, Eval, Post, Wait
 from interlock._core.model.holds import HELD, Hold, Owner
 from interlock.errors import ServerUnavailableError
@@ -34,7 +35,7 @@ def claim(bench: Bench, owner: Owner, at: int = CLAIMED_AT, about_token: str = "
     """Tell the waiter of *owner*, a tenth of a second after its refusal, that it is the holder."""
     hold = bench.session.holds.table[bench.lock.hold_key, owner.identity]
     wake = bench.waiters.channels_of(bench.lock.channel)[-1]
-    number = hold.holder.rpartition(":")[2]
+    number = hold.holder.split(":")[1]
     bench.now += 0.1
     bench.waiters.notify(wake, f"={number}:{at}{about_token}".encode())
     return hold
@@ -99,6 +100,60 @@ def test_a_fenced_lock_starts_with_the_token_of_the_message(bench: Bench) -> Non
     assert (hold.state, hold.token, hold.token_source) == (HELD, 41, "clock")
     after = bench.lock.acquire_script(hold, 30, 1, 0)
     assert after.args[3] == 41
+
+
+def write_lock(bench: Bench) -> None:
+    """Replace the lock of the bench by a write lock, whose client has a place."""
+    lock: Any = WriteLock(bench.session, "x")
+    bench.lock = lock
+    stand(bench)
+
+
+def test_a_writer_starts_with_a_writer_s_message(bench: Bench) -> None:
+    """The client stands in the queue in the writer's name, and the message says so."""
+    write_lock(bench)
+    played = bench.acquire()
+    assert played.effect.args[-1] == 1
+    join(bench, played.answer(REFUSED))
+    hold = claim(bench, bench.owner, about_token=":write")
+    assert isinstance(played.answer(None).effect, Post)
+    assert played.answer(True).result is hold
+    assert (hold.state, hold.token) == (HELD, None)
+
+
+def test_a_writer_does_not_start_with_a_plain_lock_s_message(bench: Bench) -> None:
+    """A lock and a read/write lock of one name share the channel; the front asks."""
+    write_lock(bench)
+    played = bench.acquire().answer(REFUSED)
+    join(bench, played)
+    claim(bench, bench.owner)
+    assert isinstance(played.answer(None).effect, Eval)
+
+
+def test_readers_that_come_later_stand_behind_the_writer(bench: Bench) -> None:
+    """When it starts and leaves, the next one, which wants to read, asks for a place."""
+    write_lock(bench)
+    writer = bench.acquire().answer(REFUSED)
+    join(bench, writer)
+    write = bench.lock
+    read: Any = ReadLock(bench.session, "x")
+    bench.lock = read
+    reader = bench.acquire(owner=Owner("thread 'reader'"))
+    alarms: list[None] = []
+    assert isinstance(reader.effect, Enqueue)
+    reader.answer(bench.waiters.join(reader.effect.channel, lambda: alarms.append(None)))
+    assert isinstance(reader.effect, Wait)
+    bench.lock = write
+    claim(bench, bench.owner, about_token=":write")
+    assert isinstance(writer.answer(None).effect, Post)
+    assert not alarms
+    assert writer.answer(True).result.state is HELD
+    bench.waiters.leave(next(iter(bench.waiters.queues[write.queue])))
+    assert alarms
+    asked = reader.answer(None).effect
+    assert isinstance(asked, Eval)
+    assert asked.script.name == "read_lock_acquire"
+    assert asked.queued
 
 
 @pytest.mark.parametrize("about_token", ["", ":7:counter", ":8:guess", ":8"])
