@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import sync_playwright
 from tests.monitoring.serving import ARGUMENTS, CHROMIUM, LEASE
+from tests.support.patience import GIVE_UP
 
 import interlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
     from interlock import Client
 
@@ -32,3 +33,16 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """Give a page of a fresh browser profile, which fails the test for an error in the script."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    errors: list[str] = []
+    opened = context.new_page()
+    opened.set_default_timeout(GIVE_UP * 1000)
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    context.close()
+    assert errors == []

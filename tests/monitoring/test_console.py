@@ -50,19 +50,6 @@ def console(server: RedisServer) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """Give a page of a fresh browser profile, which fails the test for an error in the script."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    errors: list[str] = []
-    opened = context.new_page()
-    opened.set_default_timeout(GIVE_UP * 1000)
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    yield opened
-    context.close()
-    assert errors == []
-
-
 def violations(page: Page, *rules: str) -> list[str]:
     """Return the violations that axe finds on *page*, of all rules or of *rules*."""
     # By evaluate: the page's own policy allows no other script.

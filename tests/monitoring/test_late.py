@@ -115,7 +115,7 @@ def test_what_happened_between_two_readings_is_told() -> None:
         before: LockInfo | None, after: LockInfo | None, passed: float = 2.0, story: str = ""
     ) -> list[tuple[str, bool]]:
         found = Changes().between(
-            [before] if before else [], [after] if after else [], passed, story
+            [before] if before else [], [after] if after else [], lambda _: passed, story
         )
         return [(each.what, each.loss) for each in found]
 
@@ -143,7 +143,7 @@ def test_a_later_card_tells_how_a_hold_ended_that_was_seen_without_one() -> None
         (End(1.0, lost=False), ("released by c:1", False)),
     ):
         changes = Changes()
-        [found] = changes.between([lock()], [], 2.0, "")
+        [found] = changes.between([lock()], [], lambda _: 2.0, "")
         assert "no card tells" in found.what
         assert list(changes.settle({"c": Card(ClientInfo("c"))})) == []
         [(old, new)] = changes.settle({"c": Card(ClientInfo("c"), ends={("c:1", "a"): how})})
@@ -152,7 +152,7 @@ def test_a_later_card_tells_how_a_hold_ended_that_was_seen_without_one() -> None
         assert new.loss is expected[1]
     # Without a card nobody will tell, and the hold is no loss.
     changes = Changes()
-    [found] = changes.between([lock()], [], 2.0, "")
+    [found] = changes.between([lock()], [], lambda _: 2.0, "")
     assert list(changes.settle({"c": None})) == []
     assert changes.clients() == set()
 

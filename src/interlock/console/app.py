@@ -171,6 +171,7 @@ class Console:
             found = in_order(found, sort)
         first = _whole(request.query_params.get("from", ""))
         page = found[first : first + PAGE]
+        self.watch.seen(info.name for info in page)
         return self._page(
             request,
             "locks.html",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from interlock.inspection.why import loss_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from interlock.inspection import HolderInfo, LockInfo
     from interlock.inspection.cards import Card, End
@@ -82,14 +82,18 @@ class Changes:
         return {each.each.client.client_id for each in self._open.values()} - {""}
 
     def between(
-        self, before: Sequence[LockInfo], after: Sequence[LockInfo], passed: float, story: str
+        self,
+        before: Iterable[LockInfo],
+        after: Iterable[LockInfo],
+        passed: Callable[[str], float],
+        story: str,
     ) -> Iterator[Happening]:
         """Yield what has happened between two readings.
 
         Args:
-            before: the locks of the last good reading.
-            after: the locks now.
-            passed: seconds between the two.
+            before: the locks of the last good reading that are looked at again, or have gone.
+            after: the same now, and new ones.
+            passed: from the name of a lock to the seconds since it was looked at.
             story: what the server did meanwhile that explains missing keys; empty for nothing.
         """
         now = time.time()
@@ -97,7 +101,7 @@ class Changes:
         new = {(info.name, each.holder): (info, each) for info in after for each in info.holders}
         for place, (info, each) in old.items():
             if place not in new:
-                yield self._gone(place, each, passed, story)
+                yield self._gone(place, each, passed(info.name), story)
             elif new[place][1].client.dead and not each.client.dead:
                 yield Happening(now, info.name, f"{who(each)} is dead, and holds it still")
             elif new[place][1].late and not each.late:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice, takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from interlock._drivers.background.log import LOGGER
 from interlock.console.changes import Changes, Happening
 from interlock.console.graph import Graph, graph_of
 from interlock.console.history import History
+from interlock.console.rounds import Rounds
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
 from interlock.inspection.deadlocks import DeadlockSearch
@@ -20,7 +23,7 @@ from interlock.inspection.why import explain
 from interlock.inspection.words import trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -45,6 +48,8 @@ MOST_CARDS = 200
 LONG = 300.0
 """Seconds after which a hold counts as long."""
 
+CALM = (0, True, True, True, 0)
+"""How `trouble` begins for a lock without any, and without waiters."""
 
 FILTERS: Mapping[str, Callable[[LockInfo], bool]] = {
     "dead": lambda info: info.dead,
@@ -55,6 +60,35 @@ FILTERS: Mapping[str, Callable[[LockInfo], bool]] = {
     "long": lambda info: (info.held_for or 0) >= LONG,
 }
 """The word of a filter -> whether it shows a lock."""
+
+
+def shown_by(info: LockInfo) -> frozenset[str]:
+    """Return the words of the filters that show a lock."""
+    return frozenset([word for word, shows in FILTERS.items() if shows(info)])
+
+
+@dataclass(slots=True)
+class Row:
+    """A lock, with what is worked out once for each look at it.
+
+    Attributes:
+        key: as of `trouble`.
+        info: the lock.
+        shown_by: the words of the filters that show it.
+    """
+
+    key: tuple[int | bool | float | str, ...]
+    info: LockInfo
+    shown_by: frozenset[str]
+
+
+def counts_of(rows: Iterable[Row]) -> dict[str, int]:
+    """Return how many locks each filter shows."""
+    counts = dict.fromkeys(FILTERS, 0)
+    for words, count in Counter(row.shown_by for row in rows).items():
+        for word in words:
+            counts[word] += count
+    return counts
 
 
 @dataclass(slots=True)
@@ -81,6 +115,7 @@ class Snapshot:
         at: seconds since 1970; 0 before the first reading.
         locks: sorted by trouble.
         graph: who waits for whom.
+        read: those of the locks that this reading looked at.
         error: why the last reading failed; empty if it did not.
         missing: what the user of the console may not read, in words.
         counts: filter -> locks that it shows.
@@ -91,6 +126,7 @@ class Snapshot:
     at: float = 0.0
     locks: tuple[LockInfo, ...] = ()
     graph: Graph = field(default_factory=Graph)
+    read: tuple[LockInfo, ...] = ()
     error: str = ""
     missing: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(FILTERS, 0))
@@ -140,6 +176,10 @@ class Watch:
         self._changes = Changes()
         self._told: dict[str, Card | None] = {}
         self._looked_at = 0.0
+        self._rounds = Rounds()
+        self._rows: list[Row] = []
+        self._refused: set[str] = set()
+        self._seen: dict[str, float] = {}
         self._wakeup = threading.Event()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="interlock-console", daemon=True)
@@ -162,6 +202,10 @@ class Watch:
         self._looked_at = time.monotonic()
         if idle:
             self._wakeup.set()
+
+    def seen(self, names: Iterable[str]) -> None:
+        """Note that somebody sees the locks *names*: each reading looks at them for a while."""
+        self._seen.update(dict.fromkeys(names, time.monotonic()))
 
     def read_now(self) -> None:
         """Read soon."""
@@ -205,11 +249,15 @@ class Watch:
         if better:
             self.history.correct(better)
 
+    def read(self) -> None:
+        """Read once, in this thread."""
+        self._take(self._read())
+
     def _run(self) -> None:
         while not self._closing:
             started = time.monotonic()
             self._wakeup.clear()
-            self._take(self._read())
+            self.read()
             took = time.monotonic() - started
             looking = time.monotonic() - self._looked_at < LOOKING
             pause = self._interval if looking else IDLE_INTERVAL
@@ -220,9 +268,8 @@ class Watch:
         last = self.snapshot
         try:
             with Reader(self.servers, self.options) as reader:
-                locks = [info for page in reader.pages("*") for info in page]
-                locks.sort(key=trouble)
-                awaited = [info for info in locks if info.awaited is not False]
+                read = self._look(reader)
+                awaited = [row.info for row in self._rows if "waiting" in row.shown_by]
                 # Only cards tell who waits for a lock without a queue.
                 cards = list(islice(reader.waiting_cards(), MOST_CARDS)) if awaited else []
                 self._search.look(reader, cards)
@@ -231,16 +278,17 @@ class Watch:
                 awaited.sort(key=lambda info: info.name not in dead)
                 graph = graph_of(awaited[:DRAWN], cards, cycles)
                 facts = reader.facts()
+                reader.forbidden = len(self._refused)
                 wanted = list(self._changes.clients())[:MOST_CARDS]
                 self._told = {client: reader.card(client) for client in wanted}
-                counts = {name: sum(map(shows, locks)) for name, shows in FILTERS.items()}
                 return Snapshot(
                     last.version + 1,
                     time.time(),
-                    tuple(locks),
+                    tuple([row.info for row in self._rows]),
                     graph,
+                    read=tuple(read),
                     missing=tuple(reader.missing()),
-                    counts=counts,
+                    counts=counts_of(self._rows),
                     facts=facts,
                 )
         except InterlockError as error:
@@ -254,6 +302,37 @@ class Watch:
                 mistake = {"event": "console.failed"}
                 LOGGER.exception("the console cannot read the locks", extra=mistake)
             return replace(last, version=last.version + 1, error=told)
+
+    def _look(self, reader: Reader) -> list[LockInfo]:
+        """Return the locks that this reading looks at: all, or of very many some by turns.
+
+        `_rows` has all of them afterwards, by trouble.
+        """
+        oldest = time.monotonic() - LOOKING
+        self._seen = {name: at for name, at in list(self._seen.items()) if at > oldest}
+        troubled = takewhile(lambda row: row.key[: len(CALM)] < CALM, self._rows)
+        self._rounds.begin(chain(self._seen, (row.info.name for row in troubled)))
+        pages = reader.pages("*", wants=self._rounds.wants)
+        read = [info for page in pages for info in page]
+        now, keeps = time.monotonic(), self._rounds.keeps
+        rows = [row for row in self._rows if keeps(row.info.name)]
+        rows += [Row(trouble(info, now), info, shown_by(info)) for info in read]
+        self._rows = sorted(rows, key=attrgetter("key"))
+        self._refused = {key for key in self._refused if keeps(key)} | reader.refused
+        return read
+
+    def _compare(self, last: Snapshot, snapshot: Snapshot, story: str) -> None:
+        """Note what has happened since *last*; *story* is what the servers did meanwhile."""
+        now, least = time.monotonic(), snapshot.at - last.at
+
+        def passed(name: str) -> float:
+            return max(self._rounds.age(name, now), least)
+
+        before = [info for info in last.locks if not self._rounds.keeps(info.name)]
+        found = list(self._changes.between(before, snapshot.read, passed, story))
+        for each in found:
+            self.note(each)
+        self.history.look(snapshot.locks, [each.name for each in found if each.turn])
 
     def _take(self, snapshot: Snapshot) -> None:
         last = self.snapshot
@@ -275,11 +354,8 @@ class Watch:
                 story = story_of(last.facts, snapshot.facts)
                 if story:
                     self.note(Happening(time.time(), "", f"the server's data: {story}"))
-                passed = snapshot.at - last.at
-                found = list(self._changes.between(last.locks, snapshot.locks, passed, story))
-                for each in found:
-                    self.note(each)
-                self.history.look(snapshot.locks, [each.name for each in found if each.turn])
+                self._compare(last, snapshot, story)
+            self._rounds.end(time.monotonic())
         self.snapshot = snapshot
         self.history.write()
         for listener in self._listeners:

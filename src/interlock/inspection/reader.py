@@ -56,7 +56,7 @@ from interlock.inspection.stacks import stacks_of
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self
 
     from interlock._core.kinds import Sight
@@ -78,6 +78,7 @@ class Reader:
 
     Attributes:
         forbidden: how many keys the user has no right to read.
+        refused: these keys; of very many only some.
         forbidden_counts: how often the server refused to tell how many clients listen.
     """
 
@@ -85,6 +86,7 @@ class Reader:
         self._service = Service(servers, options)
         self._cards = CardReader(self._service)
         self.forbidden = 0
+        self.refused: set[str] = set()
         self.forbidden_counts = 0
 
     @property
@@ -126,6 +128,7 @@ class Reader:
         *,
         step: int = STEP,
         plain: bool = False,
+        wants: Callable[[str], bool] | None = None,
     ) -> Iterator[list[LockInfo]]:
         """Yield the locks whose keys match *pattern*, some at a time.
 
@@ -139,6 +142,8 @@ class Reader:
             step: keys that the server looks at for each page.
             plain: whether the locks' own keys are enough. Then no card is read, and nobody asks
                 who listens: a page takes two round trips, and tells holder ids and leases.
+            wants: is asked for each name that is found whether to look at it; all if None. It may
+                be asked more than once for a name.
 
         Raises:
             ConfigError: a kind that does not exist, or *pattern* cannot be written as UTF-8.
@@ -154,10 +159,16 @@ class Reader:
             raise ConfigError(f"wanted kinds of {', '.join(known)}, found {unknown[0]!r}")
         pattern = check_text(pattern, "a pattern")
         with self._service.understood():
-            yield from self._pages(pattern, wanted, step, plain=plain)
+            yield from self._pages(pattern, wanted, step, plain=plain, wants=wants)
 
     def _pages(
-        self, pattern: str, wanted: frozenset[str], step: int, *, plain: bool
+        self,
+        pattern: str,
+        wanted: frozenset[str],
+        step: int,
+        *,
+        plain: bool,
+        wants: Callable[[str], bool] | None,
     ) -> Iterator[list[LockInfo]]:
         self._service.find_nodes()
         self._cards.forget()
@@ -165,6 +176,8 @@ class Reader:
         for node in self._service.nodes:
             for keys, apart in scans(self._service, node, pattern, wanted, step):
                 new = keys if apart else [key for key in keys if hash(key) not in told]
+                if wants is not None:
+                    new = [key for key in new if wants(apart.name_of(key) if apart else key)]
                 page = [
                     info
                     for info in self._look(node, new, LIMIT, apart)
@@ -355,21 +368,24 @@ class Reader:
         found: list[LockInfo] = []
         for key, reply in zip(keys, replies, strict=True):
             if isinstance(reply, ReplyError):
-                self._note(node, reply)
+                self._note(node, key, reply)
             elif reply is not None:
                 info = lock_info_of(key, cast("list[Any]", reply))
                 if not is_forsaken(info):
                     found.append(info)
         return found
 
-    def _note(self, node: Endpoint, reply: Exception) -> None:
-        """Count what may not be read; pass over what has moved.
+    def _note(self, node: Endpoint, key: str, reply: Exception) -> None:
+        """Count a *key* that may not be read; pass over one that has moved.
 
         Raises:
             ServerUnavailableError: another error of the server's.
         """
         code = code_of(reply)
-        self.forbidden += code == "NOPERM"
+        if code == "NOPERM":
+            self.forbidden += 1
+            if len(self.refused) < REMEMBERED:
+                self.refused.add(key)
         if code not in _PASSED_OVER:
             raise ServerUnavailableError(f"{node.where} cannot be read: {reply}", code=code)
 

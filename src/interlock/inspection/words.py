@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import inf
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import BY_TICKET
@@ -98,15 +99,23 @@ def without_holders(info: LockInfo) -> str:
     return f"{sight_of(info.kind).number}: {info.free}"
 
 
-def trouble(info: LockInfo) -> tuple[int, bool, bool, bool, int, float, float, str]:
-    """Return the key to sort by: dead holders, deadlocks, late ones, queues, long holds."""
+def trouble(
+    info: LockInfo, at: float = 0.0
+) -> tuple[int, bool, bool, bool, int, float, float, str]:
+    """Return the key to sort by: dead holders, deadlocks, late ones, queues, long holds.
+
+    Args:
+        info: the lock.
+        at: when it was looked at; matters only beside locks that were looked at at another time.
+    """
+    wait, held = info.longest_wait, info.held_for
     return (
         -info.dead,
         not info.deadlock,
         not info.late,
         not info.silent,
         -info.waiting_at_least,
-        -(info.longest_wait or 0),
-        -(info.held_for or 0),
+        inf if wait is None else at - wait,
+        inf if held is None else at - held,
         info.name,
     )

@@ -59,7 +59,8 @@
   }
 
   async function update() {
-    if (busy) {
+    // Nobody sees a hidden tab: it is updated when it is shown.
+    if (busy || document.hidden) {
       again = true;
       return;
     }
@@ -85,6 +86,10 @@
       busy = false;
     }
   }
+
+  document.addEventListener("visibilitychange", () => {
+    if (again && !busy) update();
+  });
 
   const events = new EventSource("/events");
   events.addEventListener("changed", update);
