@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.insight.deadlock import Shown
-from interlock._core.kinds import KINDS, channel_of, seen, sight_of
+from interlock._core.kinds import KINDS, seen, sight_of
 from interlock._core.model import names
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
@@ -38,8 +38,8 @@ from interlock.inspection.card_reader import (
     waiter_with_card,
 )
 from interlock.inspection.info import EndInfo, LockInfo, StackInfo
+from interlock.inspection.listeners import listeners_of
 from interlock.inspection.lock_reply import (
-    heard_kinds,
     is_forsaken,
     key_of,
     lock_info_of,
@@ -446,39 +446,7 @@ class Reader:
     def _listening(
         self, node: Endpoint, page: Sequence[LockInfo]
     ) -> tuple[dict[str, int], dict[str, str]] | None:
-        """Return how many clients listen for each key of *page*, and what that tells of its kind.
-
-        None if the server does not tell.
-        """
-        channels: dict[str, str] = {}
-        twins: dict[str, str] = {}
-        for info in page:
-            sight = sight_of(info.kind)
-            if sight.queue is None:
-                channels[channel_of(info.kind, info.name)] = key_of(info)
-            for kind in heard_kinds(sight):
-                channel = channel_of(kind, info.name)
-                channels[channel], twins[channel] = info.name, kind
-        if not channels or self._service.options.pubsub == "off":
-            return {}, {}
-        asking = "SHARDNUMSUB" if self._service.sharded else "NUMSUB"
-        # Plain channels of a cluster are counted by each node for its own clients.
-        asked = (
-            [node]
-            if self._service.sharded or len(self._service.nodes) == 1
-            else self._service.nodes
-        )
-        counts: dict[str, int] = {}
-        found: dict[str, str] = {}
-        for each in asked:
-            [reply] = self._service.ask(each, [("PUBSUB", asking, *channels)])
-            if isinstance(reply, ReplyError):
-                self.forbidden_counts += 1
-                return None
-            flat = cast("list[Any]", reply)
-            for channel, count in zip(map(text_of, flat[::2]), map(int, flat[1::2]), strict=True):
-                key = channels.get(channel, "")
-                counts[key] = counts.get(key, 0) + count
-                if count and channel in twins:
-                    found[key] = twins[channel]
-        return counts, found
+        """Return what `listeners_of` does; count a refusal."""
+        heard = listeners_of(self._service, node, page)
+        self.forbidden_counts += heard is None
+        return heard
