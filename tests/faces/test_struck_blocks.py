@@ -9,6 +9,7 @@ from tests.lock.interrupting import Blow
 from tests.support.servers import wait_until
 
 import interlock
+from interlock._links import exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,10 +42,19 @@ def blocks(client: Client) -> dict[str, Callable[[], Any]]:
         "semaphore-trying": lambda: plain.trying(timeout=5),
         "permit-trying": lambda: leased.trying(timeout=5),
         "limited": lambda: limited,
+        "try_lock": lambda: client.try_lock("lock", timeout=5),
+        "permit": leased.acquire,
+        "try-permit": lambda: leased.try_acquire(timeout=5),
     }
 
 
-NAMES = ["lock", "lock-trying", "semaphore", "semaphore-trying", "permit-trying", "limited"]
+IN_C = pytest.mark.skipif(
+    not exchange.COMPILED, reason="without a compiler, the first instruction is not covered"
+)
+NAMES = [
+    *("lock", "lock-trying", "semaphore", "semaphore-trying", "permit-trying", "limited"),
+    *(pytest.param(name, marks=IN_C) for name in ("try_lock", "permit", "try-permit")),
+]
 
 
 @pytest.mark.filterwarnings("ignore:a block of:interlock.MisuseWarning")

@@ -24,7 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from interlock._drivers.process.thread_local import of_thread
-from interlock._drivers.tasks import current_owner, finish_later, until_left
+from interlock._drivers.tasks import current_owner, finish_later, until_left, whole
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -130,8 +130,15 @@ def _leave(block: Block, *args: Any) -> Awaitable[object]:
     return left
 
 
-class Exit:
-    """The ``__aexit__`` of a class of locks: each look-up gives the end of a new block."""
+class Exit(Generic[E]):
+    """The ``__aexit__`` of a class of locks: each look-up gives the end of a new block.
+
+    Args:
+        undo: undoes what was acquired before the look-up, if that is struck; None for nothing.
+    """
+
+    def __init__(self, undo: Callable[[E], object] | None = None) -> None:
+        self._undo = undo
 
     def __get__(
         self, lock: Entered | None, kind: type[Entered] | None = None
@@ -142,6 +149,13 @@ class Exit:
         block.handle = until_left(end, block)
         _here().newest = weakref.ref(block)
         return end
+
+    def _struck(self, lock: E | None, *_: object) -> None:
+        """Undo what was acquired before a look-up that was struck."""
+        if self._undo is not None and lock is not None:
+            self._undo(lock)
+
+    __get__ = whole(__get__, _struck)
 
 
 def entered(lock: Entered) -> Block | None:

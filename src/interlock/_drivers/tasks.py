@@ -7,7 +7,7 @@ import threading
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from interlock._drivers.process.lifecycle import report
 from interlock._drivers.process.stacks import TaskOwner
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.errors import LossReason
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 _owners: dict[int, tuple[Owner, weakref.ref[asyncio.Task[object]]]] = {}
 """By the id of the task. The reference removes the entry before another task can get the id.
@@ -62,6 +64,12 @@ def until_left(end: object, block: object) -> Callable[[], object]:
     """
     del end
     return weakref.ref(block)
+
+
+def whole(call: F, undo: Callable[..., object]) -> F:
+    """Return *call*: no cancellation strikes a function where it does not wait."""
+    del undo
+    return call
 
 
 def finish_later(driver: AwaitedDriver, name: str, step: object) -> None:

@@ -47,6 +47,8 @@ from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.process.stacks import ThreadOwner
 from interlock._drivers.process.thread_local import of_thread
 from interlock._drivers.process.unclaimed import Unclaimed
+from interlock._drivers.process.whole import MAX_UNDO
+from interlock._drivers.process.whole import whole as in_one_piece
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
 from interlock._links.poster import Poster
@@ -74,8 +76,6 @@ if TYPE_CHECKING:
     from interlock.options import Options
 
 
-MAX_UNDO = 10
-"""How often an undo is tried, if it is interrupted itself."""
 MEND_INTERVAL = 1.0
 """Seconds after which a waiting thread looks whether a signal handler has upset its queue."""
 
@@ -108,6 +108,10 @@ def until_left(end: object, block: _Left) -> Callable[[], object]:
     """
     block.hears = weakref.ref(end, block.dropped), weakref.ref(end, block.dropped)
     return weakref.ref(end)
+
+
+whole = in_one_piece
+"""Wrap a function that a signal may strike, and what undoes that."""
 
 
 def finish_later(driver: BlockingDriver, name: str, step: Step[Any]) -> None:

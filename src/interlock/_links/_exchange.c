@@ -21,6 +21,8 @@ Rules:
 * `ask` reads the replies that locks get nearly always: nil, a number, or a list without an error.
   They must be whole and alone. Of all others it returns the bytes, for the parser.
 * `packed` makes a command of texts and small numbers. It leaves all else to Python.
+* A `Whole` calls one function, and another one if that fails. No signal handler runs in between:
+  handlers run only while Python code runs.
 */
 
 #define PY_SSIZE_T_CLEAN
@@ -28,8 +30,10 @@ Rules:
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <structmember.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <time.h>
@@ -716,6 +720,174 @@ of_thread(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     return value;
 }
 
+#define MAX_UNDO 10 /* as in threads.py */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *call, *undo;
+    PyObject *bound; /* the first argument of a method, or NULL */
+} Whole;
+
+static PyObject *
+whole_of(PyTypeObject *type, PyObject *call, PyObject *undo, PyObject *bound)
+{
+    Whole *self = (Whole *)PyType_GenericAlloc(type, 0);
+    if (self != NULL) {
+        Py_INCREF(call);
+        Py_INCREF(undo);
+        Py_XINCREF(bound);
+        self->call = call;
+        self->undo = undo;
+        self->bound = bound;
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *
+whole_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *call, *undo;
+
+    if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
+        PyErr_SetString(PyExc_TypeError, "(call, undo)");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "OO", &call, &undo))
+        return NULL;
+    return whole_of(type, call, undo, NULL);
+}
+
+static int
+whole_traverse(Whole *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->call);
+    Py_VISIT(self->undo);
+    Py_VISIT(self->bound);
+    return 0;
+}
+
+static int
+whole_clear(Whole *self)
+{
+    Py_CLEAR(self->call);
+    Py_CLEAR(self->undo);
+    Py_CLEAR(self->bound);
+    return 0;
+}
+
+static void
+whole_dealloc(Whole *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    (void)whole_clear(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+whole_repr(Whole *self)
+{
+    return PyObject_Repr(self->call);
+}
+
+static PyObject *
+whole_get(Whole *self, PyObject *object, PyObject *Py_UNUSED(type))
+{
+    if (object == NULL || object == Py_None) {
+        Py_INCREF(self);
+        return (PyObject *)self;
+    }
+    return whole_of(Py_TYPE(self), self->call, self->undo, object);
+}
+
+/* Return the arguments of a method as a tuple. */
+static PyObject *
+with_bound(PyObject *bound, PyObject *args)
+{
+    Py_ssize_t place, count = PyTuple_Size(args);
+    PyObject *all = PyTuple_New(count + 1), *each;
+
+    if (all == NULL)
+        return NULL;
+    Py_INCREF(bound);
+    if (PyTuple_SetItem(all, 0, bound) < 0)
+        goto failed;
+    for (place = 0; place < count; place++) {
+        each = PyTuple_GetItem(args, place);
+        Py_XINCREF(each);
+        if (each == NULL || PyTuple_SetItem(all, place + 1, each) < 0)
+            goto failed;
+    }
+    return all;
+failed:
+    Py_DECREF(all);
+    return NULL;
+}
+
+static PyObject *
+whole_call(Whole *self, PyObject *args, PyObject *kwargs)
+{
+    PyObject *result, *undone, *kind, *value, *trace;
+    int times;
+
+    if (self->bound == NULL)
+        Py_INCREF(args);
+    else if ((args = with_bound(self->bound, args)) == NULL)
+        return NULL;
+    result = PyObject_Call(self->call, args, kwargs);
+    if (result == NULL) {
+        PyErr_Fetch(&kind, &value, &trace);
+        /* A second signal may strike while the first one is undone. */
+        for (times = 0; times < MAX_UNDO; times++) {
+            undone = PyObject_Call(self->undo, args, kwargs);
+            if (undone != NULL) {
+                Py_DECREF(undone);
+                break;
+            }
+            PyErr_Clear();
+        }
+        PyErr_Restore(kind, value, trace);
+    }
+    Py_DECREF(args);
+    return result;
+}
+
+static PyMemberDef whole_members[] = {
+    {"__wrapped__", T_OBJECT, offsetof(Whole, call), READONLY, "What is called."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot whole_slots[] = {
+    {Py_tp_doc, "Calls a function, and if that raises another one with the same arguments."},
+    {Py_tp_new, whole_new},
+    {Py_tp_traverse, whole_traverse},
+    {Py_tp_clear, whole_clear},
+    {Py_tp_dealloc, whole_dealloc},
+    {Py_tp_repr, whole_repr},
+    {Py_tp_descr_get, whole_get},
+    {Py_tp_call, whole_call},
+    {Py_tp_members, whole_members},
+    {0, NULL},
+};
+
+static PyType_Spec whole_spec = {
+    .name = "interlock._links._exchange.Whole",
+    .basicsize = sizeof(Whole),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = whole_slots,
+};
+
+static int
+add_types(PyObject *added)
+{
+    PyObject *type = PyType_FromModuleAndSpec(added, &whole_spec, NULL);
+    int failed = type == NULL || PyModule_AddType(added, (PyTypeObject *)type) < 0;
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
+}
+
 static PyMethodDef methods[] = {
     {"of_thread", (PyCFunction)(void (*)(void))of_thread, METH_FASTCALL,
      "Return what this thread keeps under a key, or else what a function makes."},
@@ -735,8 +907,9 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* The stable ABI of 3.11, for which wheels are built, knows none of these. */
 static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_types},
+/* The stable ABI of 3.11, for which wheels are built, knows none of these. */
 #if PY_VERSION_HEX >= 0x030C0000 && !defined(Py_LIMITED_API)
     {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif

@@ -2,9 +2,13 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 _T = TypeVar("_T")
+
+class Whole:
+    def __new__(cls, call: Callable[..., Any], undo: Callable[..., object], /) -> Self: ...
+    def __call__(self, *args: Any) -> Any: ...
 
 def ask(
     fileno: Callable[[], int], data: bytes, seconds: float, /

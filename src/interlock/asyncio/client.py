@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack, overload
 
 from interlock._core.locks import lock as core_lock
 from interlock._core.locks import ticket as core_ticket
@@ -30,7 +30,7 @@ from interlock._drivers.awaited import acquire_for, go_on, release_unclaimed
 from interlock._drivers.background.log import log_gone, log_limit
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.tasks import current_owner
-from interlock._hints import CLIENT_NAMES, hints, told
+from interlock._hints import CLIENT_NAMES, hints, told, unknown_arguments
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import (
     wants_async_with,
@@ -519,8 +519,13 @@ class Client:
     @attempt
     # end
     @told
-    async def try_lock(
-        self, name: str, *, timeout: Duration = 0, lease: Duration | None = None
+    async def try_lock(  # noqa: D417 - the signature that users see lacks `more` and `unknown`
+        self,
+        name: str,
+        *more: Never,
+        timeout: Duration = 0,
+        lease: Duration | None = None,
+        **unknown: Never,
     ) -> Hold:
         """Acquire the lock *name* in one call, and return its hold.
 
@@ -543,6 +548,8 @@ class Client:
         Cost:
             One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
+        if more or unknown:
+            raise unknown_arguments(self.try_lock, unknown)
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         core, owner = core_lock.Lock(driver.session, name), current_owner()
         if driver.unclaimed.entries:

@@ -14,7 +14,7 @@ from interlock._core.model.no_hold import NoHold
 from interlock._drivers.awaited import go_on
 from interlock._drivers.awaited_block import Exit, entered, give_away
 from interlock._drivers.process.unclaimed import Claim
-from interlock._drivers.tasks import LostEvent
+from interlock._drivers.tasks import LostEvent, finish_later, whole
 from interlock._hints import HOLD_NAMES, hints
 from interlock._misuse import (
     check_long_lease,
@@ -70,6 +70,7 @@ class Hold:
         self._claim = claim
         self.name = hold.name
         self._lost: LostEvent | None = None
+        self._last: Step[None] | None = None
 
     def __repr__(self) -> str:
         if isinstance(self._hold, NoHold):
@@ -284,7 +285,19 @@ class Hold:
 
     def _left(self) -> Step[None] | None:
         """Return the step that releases it at the end of a block, if that is left to do."""
-        return None if self._released else self._hold.latest().release().unfinished()
+        if self._released:
+            return None
+        # Always the same step: a second one would go down by another depth.
+        step = self._last = self._last or self._hold.latest().release()
+        return step.unfinished()
+
+    def _struck(self) -> None:
+        """Release it in the background, because a signal struck where its block begins."""
+        if self._claim is not None:
+            self._claim.over = True
+        step = self._left()
+        if step is not None:
+            finish_later(self._driver, self.name, step)
 
     if TYPE_CHECKING:
 
@@ -295,7 +308,8 @@ class Hold:
             trace: TracebackType | None,
         ) -> None: ...
     else:
-        __aexit__ = Exit()
+        __aenter__ = whole(__aenter__, _struck)
+        __aexit__ = Exit(_struck)
 
     async def _leave(self, block: Block | None, error: BaseException | None) -> None:
         """Release it at the end of *block*, in any task that leaves it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from interlock._core.model.holds import Owner
 from interlock._core.model.no_hold import NoHold
@@ -16,7 +16,7 @@ from interlock._core.objects.leased_permits import Request
 from interlock._drivers.awaited import release_unclaimed
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import current_owner
-from interlock._hints import SEMAPHORE_NAMES, hints
+from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock.asyncio.hold import Hold, attempt, awaited
 from interlock.asyncio.trying import Trying
 from interlock.errors import InterlockError
@@ -126,8 +126,13 @@ class LeasedSemaphore:
     # asyncio only
     @attempt
     # end
-    async def acquire(
-        self, n: int = 1, timeout: Duration | None = None, lease: Duration | None = None
+    async def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
+        self,
+        n: int = 1,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+        *more: Never,
+        **unknown: Never,
     ) -> Permit:
         """Take *n* permits together, waiting as long as allowed.
 
@@ -151,6 +156,8 @@ class LeasedSemaphore:
         Cost:
             One round trip when they are free.
         """
+        if more or unknown:
+            raise unknown_arguments(self.acquire, unknown)
         limit = check_timeout(blocking=True, timeout=timeout)
         request, made = await self._request(n, limit, lease)
         return await self._driver.perform(self._recipe.acquire_or_raise(request, limit, made))
@@ -174,8 +181,13 @@ class LeasedSemaphore:
     # asyncio only
     @awaited
     # end
-    async def try_acquire(
-        self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
+    async def try_acquire(  # noqa: D417 - as for `acquire`
+        self,
+        n: int = 1,
+        timeout: Duration = 0,
+        lease: Duration | None = None,
+        *more: Never,
+        **unknown: Never,
     ) -> Permit | None:
         """Take *n* permits together, or return None when they do not become free in time.
 
@@ -187,6 +199,8 @@ class LeasedSemaphore:
         Raises:
             InterlockError: as `acquire`, but for AcquireTimeoutError.
         """
+        if more or unknown:
+            raise unknown_arguments(self.try_acquire, unknown)
         limit = check_timeout(blocking=True, timeout=timeout)
         request, made = await self._request(n, limit, lease)
         return await self._driver.perform(self._recipe.acquire(request, made))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from interlock._core.model.holds import Owner
 from interlock._core.model.no_hold import NoHold
@@ -17,7 +17,7 @@ from interlock._core.objects.leased_permits import Request
 from interlock._drivers.blocking import release_unclaimed
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.threads import current_owner
-from interlock._hints import SEMAPHORE_NAMES, hints
+from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock.errors import InterlockError
 from interlock.options import check_timeout, lease_of
 from interlock.sync.hold import Hold
@@ -122,8 +122,13 @@ class LeasedSemaphore:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def acquire(
-        self, n: int = 1, timeout: Duration | None = None, lease: Duration | None = None
+    def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
+        self,
+        n: int = 1,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+        *more: Never,
+        **unknown: Never,
     ) -> Permit:
         """Take *n* permits together, waiting as long as allowed.
 
@@ -147,6 +152,8 @@ class LeasedSemaphore:
         Cost:
             One round trip when they are free.
         """
+        if more or unknown:
+            raise unknown_arguments(self.acquire, unknown)
         limit = check_timeout(blocking=True, timeout=timeout)
         request, made = self._request(n, limit, lease)
         return self._driver.perform(self._recipe.acquire_or_raise(request, limit, made))
@@ -167,8 +174,13 @@ class LeasedSemaphore:
         deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
         return Request(owner, n, deadline, seconds), made
 
-    def try_acquire(
-        self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
+    def try_acquire(  # noqa: D417 - as for `acquire`
+        self,
+        n: int = 1,
+        timeout: Duration = 0,
+        lease: Duration | None = None,
+        *more: Never,
+        **unknown: Never,
     ) -> Permit | None:
         """Take *n* permits together, or return None when they do not become free in time.
 
@@ -180,6 +192,8 @@ class LeasedSemaphore:
         Raises:
             InterlockError: as `acquire`, but for AcquireTimeoutError.
         """
+        if more or unknown:
+            raise unknown_arguments(self.try_acquire, unknown)
         limit = check_timeout(blocking=True, timeout=timeout)
         request, made = self._request(n, limit, lease)
         return self._driver.perform(self._recipe.acquire(request, made))

@@ -1,0 +1,47 @@
+"""Calls that a signal cannot leave half done: what they have begun is undone.
+
+Python runs signal handlers between two instructions, so also before the first instruction of a
+function. No ``try`` in that function covers this place. A caller in C does: no handler runs between
+the end of a call and what C does next.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+MAX_UNDO = 10
+"""How often an undo is tried, if it is interrupted itself."""
+
+
+def whole_in_python(call: F, undo: Callable[..., object], /) -> F:
+    """Return a function that calls *call*, and if that raises, *undo* with the same arguments.
+
+    *undo* may be called again if it is interrupted. Not covered is the first instruction.
+    """
+
+    @wraps(call)
+    def called(*args: Any) -> Any:
+        try:
+            return call(*args)
+        except BaseException:
+            for _ in range(MAX_UNDO):
+                with suppress(BaseException):
+                    undo(*args)
+                    break
+            raise
+
+    return cast("F", called)
+
+
+whole = whole_in_python
+with suppress(ImportError):  # there was no compiler, or the C part is older than its source
+    from interlock._links._exchange import Whole
+
+    whole = cast("Any", Whole)
