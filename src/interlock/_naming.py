@@ -187,3 +187,14 @@ def _parts(function: object) -> tuple[object, ...]:
 
 def _called(function: object) -> str:
     return getattr(function, "__qualname__", None) or repr(function)
+
+
+def takes_argument(function: Callable[..., object]) -> bool:
+    """Return whether *function* can be called with one argument."""
+    try:
+        _ = inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # a function of C's that tells nothing
+        return True
+    return True

@@ -101,13 +101,13 @@ def test_a_hand_over_does_not_come_back_beside_a_new_hold(bench: Bench, play: ty
 
 def test_a_failed_adoption_does_not_give_a_later_one_away(bench: Bench, play: type[Play]) -> None:
     """The lock that a failed adoption gives back is not that of the next adoption."""
-    adopting = play(transfer.adopt(bench.lock, bench.owner, "ticket:1", None, None))
+    adopting = play(iter(transfer.adopt(bench.lock, bench.owner, "ticket:1", None, None)))
     first = bench.session.holder(bench.owner)
     assert first in adopting.effect.args
     giving_back = adopting.answer(ServerUnavailableError("silence", sent=True))
     with pytest.raises(ServerUnavailableError):
         giving_back.answer(None)
-    again = play(transfer.adopt(bench.lock, bench.owner, "ticket:1", None, None))
+    again = play(iter(transfer.adopt(bench.lock, bench.owner, "ticket:1", None, None)))
     assert first not in again.effect.args
     again.abandon()
 
@@ -116,7 +116,7 @@ def test_an_adoption_that_comes_after_its_way_back_does_nothing(
     bench: Bench, play: type[Play]
 ) -> None:
     """The way back of an interrupted adoption remembers the call, so a late copy finds that."""
-    adopting = play(transfer.adopt(bench.lock, bench.owner, "ticket:1", None, None))
+    adopting = play(iter(transfer.adopt(bench.lock, bench.owner, "ticket:1", None, None)))
     taking = adopting.effect
     giving_back = adopting.answer(KeyboardInterrupt())
     back = giving_back.effect

@@ -93,7 +93,7 @@ async def test_an_interruption_before_the_block_begins(
         enter = functools.partial(stage.face.enter, limit)
     else:
         kind = interlock.asyncio.Permit if stage.face.is_async else interlock.Permit
-        monkeypatch.setattr(kind, "__aenter__" if stage.face.is_async else "__enter__", strike)
+        monkeypatch.setattr(kind, "_keep_for", strike)
         enter = limit(_nothing_async if stage.face.is_async else _nothing)
     # A task of its own would take no such exception to who waits for it.
     with pytest.raises(Struck):

@@ -1,8 +1,8 @@
-"""The steps of a face after an operation has failed, over any driver that is awaited.
+"""What a face does when something fails, over any driver that is awaited.
 
 A block that cannot begin gives back what was acquired for it. If the release at its end fails, the
 body's own exception goes on, and is told. A release that is refused names the holder. Each rule
-stands here once; the faces only call it.
+stands here once. The faces call it, and have no ``try`` of their own.
 
 tools/make_sync.py makes `blocking` from this file.
 """
@@ -10,27 +10,31 @@ tools/make_sync.py makes `blocking` from this file.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from interlock._core.locks.known_lock import name_holder
 from interlock._core.locks.lock_base import DelayingRelease
+from interlock._core.locks.ticket import over
 from interlock._misuse import warn
-from interlock.errors import InterlockError, MisuseWarning
+from interlock.errors import InterlockError, MisuseWarning, NotHeldError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.locks.lock_base import LockBase
+    from interlock._core.locks.transfer import Ticket
     from interlock._core.model.effects import Step
-    from interlock._core.model.holds import AnyHold, Owner
+    from interlock._core.model.holds import AnyHold, Owner, Permit
+    from interlock._core.objects.barrier import Acting, Barrier
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.awaited_block import Block
     from interlock._drivers.protocol import AwaitedDriver
-    from interlock.errors import NotHeldError
 
 H = TypeVar("H", bound="AnyHold")
 K = TypeVar("K")
+R = TypeVar("R")
+P = ParamSpec("P")
 
 
 def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
@@ -44,6 +48,55 @@ def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = F
     if error is None or own:
         raise trouble from error
     error.add_note(f"interlock: {trouble}")
+
+
+async def end_block(
+    driver: AwaitedDriver,
+    release: Step[None],
+    block: Block | None,
+    error: BaseException | None,
+    *,
+    own: bool = False,
+    once: bool = True,
+) -> None:
+    """Perform *release* at the end of *block*, which *error* ends.
+
+    Args:
+        driver: the client's.
+        release: of what the block acquired.
+        block: carries the release through if it is dropped meanwhile; None if there is no block.
+        error: ends the block; None if nothing does.
+        own: whether *error* is a cancellation of our own, as for `go_on`.
+        once: whether it is an error if the hold was released before.
+    """
+    if block is not None:
+        block.left = release.unfinished
+    try:
+        await driver.perform(release)
+    except InterlockError as trouble:
+        if once or not isinstance(trouble, NotHeldError):
+            go_on(error, trouble, own=own)
+    if block is not None:
+        block.left = None
+
+
+async def end_by(end: Callable[[], Awaitable[None]], error: BaseException | None) -> None:
+    """Call *end* at the end of a block, which *error* ends; None if nothing does."""
+    try:
+        await end()
+    except InterlockError as trouble:
+        go_on(error, trouble)
+
+
+async def between(body: Callable[[], Awaitable[R]], end: Callable[[], Awaitable[None]]) -> R:
+    """Return what *body* returns, and call *end* after it, whatever it raises."""
+    try:
+        result = await body()
+    except BaseException as error:
+        await end_by(end, error)
+        raise
+    await end()
+    return result
 
 
 async def acquire_for(
@@ -107,13 +160,64 @@ async def _give_back(driver: AwaitedDriver, release: Step[None]) -> None:
         raise
 
 
-async def tell_holder(
-    driver: AwaitedDriver, core: LockBase | CompositeLock, error: NotHeldError
+async def take_for(
+    driver: AwaitedDriver,
+    acquire: Callable[[Callable[Concatenate[Permit, P], K]], Step[R]],
+    made: Callable[Concatenate[Permit, P], K],
+    keep: Callable[[K], None],
+) -> R:
+    """Perform the step that *acquire* returns, and *keep* what *made* makes of its permits."""
+    taken: list[Permit] = []
+
+    def made_and_kept(permit: Permit, /, *args: P.args, **kwargs: P.kwargs) -> K:
+        taken.append(permit)
+        got = made(permit, *args, **kwargs)
+        keep(got)
+        return got
+
+    try:
+        return await driver.perform(acquire(made_and_kept))
+    except BaseException:
+        # A Ctrl-C struck after they were taken: no block will give them back.
+        for permit in taken:
+            with suppress(InterlockError):
+                await driver.perform(permit.release())
+        raise
+
+
+async def act_for(
+    driver: AwaitedDriver, core: Barrier, arrived: Acting, act: Callable[[], Awaitable[None]]
+) -> int:
+    """Call *act* for the party that *arrived* last; if that fails, the barrier breaks."""
+    try:
+        await act()
+    except BaseException:
+        await driver.run(core.fail(arrived))
+        raise
+    return await driver.run(core.finish(arrived))
+
+
+async def change_hold(
+    driver: AwaitedDriver, core: LockBase | CompositeLock, step: Step[None]
 ) -> None:
-    """Name in *error* who holds *core*, if the server tells at once."""
-    with suppress(InterlockError):
-        holder = (await driver.run(core.refusal(0))).holder
-        name_holder(error, holder, driver.session)
+    """Perform *step* on a hold of *core*; if it is refused, name the holder."""
+    try:
+        await driver.perform(step)
+    except NotHeldError as error:
+        with suppress(InterlockError):
+            holder = (await driver.run(core.refusal(0))).holder
+            name_holder(error, holder, driver.session)
+        raise
+
+
+async def adopt_ticket(
+    driver: AwaitedDriver, ticket: Ticket, adopt: Callable[[str], Awaitable[R]]
+) -> R:
+    """Adopt the hold of *ticket* by *adopt*; if it is over, tell why."""
+    try:
+        return await adopt(str(ticket))
+    except NotHeldError as error:
+        raise await driver.run(over(driver.session, ticket)) from error
 
 
 async def release_unclaimed(

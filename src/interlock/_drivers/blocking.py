@@ -1,35 +1,39 @@
 # Generated from interlock/_drivers/awaited.py by tools/make_sync.py; change that file.
-"""The steps of a face after an operation has failed, over any driver that blocks.
+"""What a face does when something fails, over any driver that blocks.
 
 A block that cannot begin gives back what was acquired for it. If the release at its end fails, the
 body's own exception goes on, and is told. A release that is refused names the holder. Each rule
-stands here once; the faces only call it.
+stands here once. The faces call it, and have no ``try`` of their own.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from interlock._core.locks.known_lock import name_holder
 from interlock._core.locks.lock_base import DelayingRelease
+from interlock._core.locks.ticket import over
 from interlock._misuse import warn
-from interlock.errors import InterlockError, MisuseWarning
+from interlock.errors import InterlockError, MisuseWarning, NotHeldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.locks.lock_base import LockBase
+    from interlock._core.locks.transfer import Ticket
     from interlock._core.model.effects import Step
-    from interlock._core.model.holds import AnyHold, Owner
+    from interlock._core.model.holds import AnyHold, Owner, Permit
+    from interlock._core.objects.barrier import Acting, Barrier
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.blocking_block import Block
     from interlock._drivers.protocol import BlockingDriver
-    from interlock.errors import NotHeldError
 
 H = TypeVar("H", bound="AnyHold")
 K = TypeVar("K")
+R = TypeVar("R")
+P = ParamSpec("P")
 
 
 def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = False) -> None:
@@ -43,6 +47,55 @@ def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = F
     if error is None or own:
         raise trouble from error
     error.add_note(f"interlock: {trouble}")
+
+
+def end_block(
+    driver: BlockingDriver,
+    release: Step[None],
+    block: Block | None,
+    error: BaseException | None,
+    *,
+    own: bool = False,
+    once: bool = True,
+) -> None:
+    """Perform *release* at the end of *block*, which *error* ends.
+
+    Args:
+        driver: the client's.
+        release: of what the block acquired.
+        block: carries the release through if it is dropped meanwhile; None if there is no block.
+        error: ends the block; None if nothing does.
+        own: whether *error* is a cancellation of our own, as for `go_on`.
+        once: whether it is an error if the hold was released before.
+    """
+    if block is not None:
+        block.left = release.unfinished
+    try:
+        driver.perform(release)
+    except InterlockError as trouble:
+        if once or not isinstance(trouble, NotHeldError):
+            go_on(error, trouble, own=own)
+    if block is not None:
+        block.left = None
+
+
+def end_by(end: Callable[[], None], error: BaseException | None) -> None:
+    """Call *end* at the end of a block, which *error* ends; None if nothing does."""
+    try:
+        end()
+    except InterlockError as trouble:
+        go_on(error, trouble)
+
+
+def between(body: Callable[[], R], end: Callable[[], None]) -> R:
+    """Return what *body* returns, and call *end* after it, whatever it raises."""
+    try:
+        result = body()
+    except BaseException as error:
+        end_by(end, error)
+        raise
+    end()
+    return result
 
 
 def acquire_for(
@@ -106,13 +159,58 @@ def _give_back(driver: BlockingDriver, release: Step[None]) -> None:
         raise
 
 
-def tell_holder(
-    driver: BlockingDriver, core: LockBase | CompositeLock, error: NotHeldError
-) -> None:
-    """Name in *error* who holds *core*, if the server tells at once."""
-    with suppress(InterlockError):
-        holder = (driver.run(core.refusal(0))).holder
-        name_holder(error, holder, driver.session)
+def take_for(
+    driver: BlockingDriver,
+    acquire: Callable[[Callable[Concatenate[Permit, P], K]], Step[R]],
+    made: Callable[Concatenate[Permit, P], K],
+    keep: Callable[[K], None],
+) -> R:
+    """Perform the step that *acquire* returns, and *keep* what *made* makes of its permits."""
+    taken: list[Permit] = []
+
+    def made_and_kept(permit: Permit, /, *args: P.args, **kwargs: P.kwargs) -> K:
+        taken.append(permit)
+        got = made(permit, *args, **kwargs)
+        keep(got)
+        return got
+
+    try:
+        return driver.perform(acquire(made_and_kept))
+    except BaseException:
+        # A Ctrl-C struck after they were taken: no block will give them back.
+        for permit in taken:
+            with suppress(InterlockError):
+                driver.perform(permit.release())
+        raise
+
+
+def act_for(driver: BlockingDriver, core: Barrier, arrived: Acting, act: Callable[[], None]) -> int:
+    """Call *act* for the party that *arrived* last; if that fails, the barrier breaks."""
+    try:
+        act()
+    except BaseException:
+        driver.run(core.fail(arrived))
+        raise
+    return driver.run(core.finish(arrived))
+
+
+def change_hold(driver: BlockingDriver, core: LockBase | CompositeLock, step: Step[None]) -> None:
+    """Perform *step* on a hold of *core*; if it is refused, name the holder."""
+    try:
+        driver.perform(step)
+    except NotHeldError as error:
+        with suppress(InterlockError):
+            holder = (driver.run(core.refusal(0))).holder
+            name_holder(error, holder, driver.session)
+        raise
+
+
+def adopt_ticket(driver: BlockingDriver, ticket: Ticket, adopt: Callable[[str], R]) -> R:
+    """Adopt the hold of *ticket* by *adopt*; if it is over, tell why."""
+    try:
+        return adopt(str(ticket))
+    except NotHeldError as error:
+        raise driver.run(over(driver.session, ticket)) from error
 
 
 def release_unclaimed(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from interlock import errors
 
 # end
+from interlock._drivers.awaited import act_for
 from interlock._hints import hints
 from interlock._misuse import wants_async_with
 from interlock._naming import checked_result
@@ -103,12 +104,7 @@ class Barrier:
         arrived = await driver.run(self._core.wait(deadline, acts=self._action is not None))
         if isinstance(arrived, int):
             return arrived
-        try:
-            await self._act()
-        except BaseException:
-            await driver.run(self._core.fail(arrived))
-            raise
-        return await driver.run(self._core.finish(arrived))
+        return await act_for(driver, self._core, arrived, self._act)
 
     async def _act(self) -> None:
         """Run the action."""

@@ -26,7 +26,7 @@ from interlock._core.objects import limited as core_limited
 from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.limits import Limits
 from interlock._drivers.aio import AsyncDriver
-from interlock._drivers.awaited import acquire_for, go_on, release_unclaimed
+from interlock._drivers.awaited import acquire_for, end_by, release_unclaimed
 from interlock._drivers.background.log import log_gone, log_limit
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.tasks import current_owner
@@ -56,7 +56,6 @@ from interlock.asyncio.semaphore import Semaphore
 from interlock.asyncio.ticket import Ticket
 from interlock.asyncio.watch import Watch
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import InterlockError
 from interlock.options import (
     Options,
     check_holds,
@@ -172,10 +171,7 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            await self.close()
-        except InterlockError as trouble:
-            go_on(error, trouble)
+        await end_by(self.close, error)
 
     async def close(self) -> None:
         """Release what is still held, and end every connection and thread.
@@ -591,16 +587,10 @@ class Client:
         given = transfer.Ticket.read(ticket)
         core = core_ticket.lock_of(self._driver.session, given)
         owner, driver = current_owner(), self._driver
-        seconds, former = lease_of(lease, driver), core.hold_of(owner)
-        try:
-            hold = await driver.run(transfer.adopt(core, owner, given.holder, given.token, seconds))
-            return kept(driver, hold, owner, _WRITE_ADOPT)
-        except BaseException:
-            # A Ctrl-C between two steps: nobody has what was just adopted.
-            held = core.hold_of(owner)
-            if held is not None and held is not former:
-                await driver.perform(held.release())
-            raise
+        step = transfer.adopt(core, owner, given.holder, given.token, lease_of(lease, driver))
+        hold = await acquire_for(driver, step, lambda hold: kept(driver, hold, owner, _WRITE_ADOPT))
+        assert hold is not None, "it raises instead"
+        return hold
 
     def ticket(self, text: str) -> Ticket:
         """Return the ticket with *text*, to renew or release the hold it stands for; no round trip.

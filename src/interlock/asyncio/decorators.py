@@ -8,11 +8,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from interlock._drivers.awaited import go_on
+from interlock._drivers.awaited import between
 from interlock._misuse import wants_async_with
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock.asyncio.lock import Lock
-from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -142,16 +141,11 @@ class Once(Generic[T]):
             hold, began = lock.hold, lock.driver.session.clock()
             if hold is not None and self._max_hold is not None:
                 hold._end_within(self._max_hold)
-            try:
-                result = checked_result(await function(*args, **kwargs), function)
-            except BaseException as error:
-                try:
-                    await self._end(lock, hold, began)
-                except InterlockError as trouble:
-                    go_on(error, trouble)
-                raise
-            await self._end(lock, hold, began)
-            return result
+
+            async def body() -> R:
+                return checked_result(await function(*args, **kwargs), function)
+
+            return await between(body, functools.partial(self._end, lock, hold, began))
 
         return call
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.aio_change_watchers import Watching
 from interlock._hints import LOCK_NAMES, hints
+from interlock._naming import takes_argument
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.watch import Observation
 from interlock.errors import ConfigError
@@ -73,7 +73,7 @@ class Election(Lock):
             with suppress(ConfigError):  # trio cancels scopes, not tasks
                 term.cancel_on_lost()
             # end
-            return await (function(term) if _takes_argument(function) else function())
+            return await (function(term) if takes_argument(function) else function())
 
     def observe(self, callback: Callable[[LeaderInfo | None], object]) -> Observation:
         """Call *callback* with the leader now and after every change; None for nobody.
@@ -96,14 +96,3 @@ class Election(Lock):
             lambda: core.stop(watch),
         )
         return Observation(watching)
-
-
-def _takes_argument(function: Callable[..., Any]) -> bool:
-    """Return whether *function* can be called with one argument."""
-    try:
-        _ = inspect.signature(function).bind(None)
-    except TypeError:
-        return False
-    except ValueError:  # a function of C's that tells nothing
-        return True
-    return True

@@ -11,7 +11,7 @@ from interlock._core.insight.events import tell_loss
 from interlock._core.locks import transfer
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.awaited import go_on
+from interlock._drivers.awaited import end_block
 from interlock._drivers.awaited_block import Exit, entered, give_away
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import LostEvent, finish_later, whole
@@ -23,7 +23,6 @@ from interlock._misuse import (
 )
 from interlock.errors import (
     HoldLostError,
-    InterlockError,
     NotHeldError,
 )
 from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
@@ -320,16 +319,8 @@ class Hold:
         own = self._driver.cancelled_by_loss(error, self._hold)
         # A wait for a condition puts another one in its place.
         release = self._hold.latest().release()
-        if block is not None:
-            block.left = release.unfinished
-        try:
-            await self._driver.perform(release)
-        except NotHeldError:
-            pass  # it was released inside, or not acquired
-        except InterlockError as trouble:
-            go_on(error, trouble, own=own)
-        if block is not None:
-            block.left = None
+        # It may have been released inside, or not acquired.
+        await end_block(self._driver, release, block, error, own=own, once=False)
 
 
 def kept(driver: AwaitedDriver, hold: OneHold, caller: Owner, write: str) -> Hold:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Never
 
@@ -13,13 +12,12 @@ from interlock._core.model.holds import Owner
 from interlock._core.model.no_hold import NoHold
 from interlock._core.objects import permit as core_permit
 from interlock._core.objects.leased_permits import Request
-from interlock._drivers.awaited import release_unclaimed
+from interlock._drivers.awaited import release_unclaimed, take_for
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.tasks import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock.asyncio.hold import Hold, attempt, awaited
 from interlock.asyncio.trying import Trying
-from interlock.errors import InterlockError
 from interlock.options import check_timeout, lease_of
 
 if TYPE_CHECKING:
@@ -234,26 +232,29 @@ class LeasedSemaphore:
     ) -> Permit:
         """Take *n* permits for *block*, or return an empty permit."""
         request, made = await self._request(n, limit, lease)
-        taken: list[Permit] = []
+        acquire = self._recipe.acquire
 
-        def keep(permit: core_permit.Permit) -> Permit:
-            taken.append(made(permit))
+        def keep(permit: Permit) -> None:
             if block is not None:
-                taken[0]._keep_for(block)
-            return taken[0]
+                permit._keep_for(block)
 
-        try:
-            permit = await self._driver.perform(self._recipe.acquire(request, keep))
-        except BaseException:
-            # A Ctrl-C struck after the permits were taken: no block will give them back.
-            for each in taken:
-                with suppress(InterlockError):
-                    await each.release()
-            raise
+        permit = await take_for(self._driver, lambda got: acquire(request, got), made, keep)
         if permit is None:
             kind, label = self._recipe.kind, request.owner.label
             return Permit(self._driver, NoHold(kind, self.name, label, None))
         return permit
+
+    async def _take(
+        self,
+        timeout: Duration | None,
+        lease: Duration | None,
+        keep: Callable[[Permit], None],
+    ) -> Permit:
+        """Take a permit and *keep* it, or raise as `acquire` does."""
+        limit = check_timeout(blocking=True, timeout=timeout)
+        request, made = await self._request(1, limit, lease)
+        acquire = self._recipe.acquire_or_raise
+        return await take_for(self._driver, lambda got: acquire(request, limit, got), made, keep)
 
     async def release(self, permit: Permit | str) -> None:
         """Give back *permit*, or the one with that id, in any process.

@@ -66,16 +66,10 @@ class Limited:
 
         @functools.wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            permit = await make(name_of(args, kwargs)).acquire(1, self._timeout, self._lease)
-            # A Ctrl-C may come before a block of the permit has begun.
-            try:
-                _ = await permit.__aenter__()
-                result = checked_result(await function(*args, **kwargs), function)
-            except BaseException as error:
-                await permit._leave(None, error)
-                raise
-            await permit._leave(None, None)
-            return result
+            limit = Limited(self._template, make, self._timeout, self._lease)
+            limit._semaphore = make(name_of(args, kwargs))
+            async with limit:
+                return checked_result(await function(*args, **kwargs), function)
 
         return call
 
@@ -119,17 +113,15 @@ class Limited:
 
     async def __aenter__(self) -> Permit:
         block = entered(self)
-        permit = await self.acquire()
-        try:
+
+        def keep(permit: Permit) -> None:
             if block is None:
                 self._by_hand.enter(caller(), permit)
             else:
                 permit._keep_for(block)
                 block.got = permit
-        except BaseException as error:
-            await permit._leave(None, error)
-            raise
-        return permit
+
+        return await self._named()._take(self._timeout, self._lease, keep)
 
     if TYPE_CHECKING:
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Never
 
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.awaited import acquire_for, go_on, release_unclaimed, tell_holder
+from interlock._drivers.awaited import acquire_for, change_hold, end_block, release_unclaimed
 from interlock._drivers.awaited_block import Block, ByHand, Exit, entered
 from interlock._drivers.tasks import current_owner
 from interlock._hints import LOCK_NAMES, hints, unknown_arguments
@@ -19,7 +19,7 @@ from interlock._misuse import (
 )
 from interlock.asyncio.hold import Hold, awaited
 from interlock.asyncio.trying import Trying
-from interlock.errors import ConfigError, InterlockError, NotHeldError
+from interlock.errors import ConfigError
 from interlock.options import (
     FOREVER,
     check_lease,
@@ -159,11 +159,7 @@ class Lock:
             One round trip, and another one to name the present holder in NotHeldError.
         """
         owner = self._fixed_owner or current_owner()
-        try:
-            await self.driver.perform(self.core.release(owner))
-        except NotHeldError as error:
-            await tell_holder(self.driver, self.core, error)
-            raise
+        await change_hold(self.driver, self.core, self.core.release(owner))
 
     async def __aenter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
@@ -263,13 +259,7 @@ class Lock:
             return
         owner = block.owner or self._left_by_hand()
         own = error is not None and self.driver.cancelled_by_loss(error, self.core.hold_of(owner))
-        release = self.core.release(owner)
-        block.left = release.unfinished
-        try:
-            await self.driver.perform(release)
-        except InterlockError as trouble:
-            go_on(error, trouble, own=own)
-        block.left = None
+        await end_block(self.driver, self.core.release(owner), block, error, own=own)
 
     def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:
         """Note that *owner* entered by hand, and may leave by ``__aexit__`` or `release`."""
@@ -337,11 +327,8 @@ class Lock:
         """
         seconds, driver = check_lease(lease), self.driver
         check_long_lease(lease, driver)
-        try:
-            await driver.perform(self.core.extend(self._fixed_owner or current_owner(), seconds))
-        except NotHeldError as error:
-            await tell_holder(self.driver, self.core, error)
-            raise
+        step = self.core.extend(self._fixed_owner or current_owner(), seconds)
+        await change_hold(driver, self.core, step)
 
     async def force_release(self, *, holder: str | None = None, reason: str = "") -> bool:
         """Free it, or break the hold of *holder* alone; the holder hears of it at its next renewal.

@@ -324,9 +324,8 @@ class Lock:
             Owner(f"a redis-py lock {self._name!r}"),
         )
         core, lease = self._recipe(client), self.timeout or None
-        adopted = await _driver(client).run(
-            transfer.adopt(core, owner, _holder(token), None, lease)
-        )
+        step = transfer.adopt(core, owner, _holder(token), None, lease)
+        adopted = await _driver(client).perform(step)
         self.local.held = _Held(owner, Hold(_driver(client), adopted), token)
         return Hold(_driver(client), adopted)
 

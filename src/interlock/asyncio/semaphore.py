@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Never, Self
 
-from interlock._drivers.awaited import go_on
+from interlock._drivers.awaited import end_by
 from interlock._drivers.awaited_block import Exit, entered
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
@@ -17,7 +17,6 @@ from interlock._misuse import (
 )
 from interlock.asyncio.hold import awaited
 from interlock.asyncio.trying import Trying
-from interlock.errors import InterlockError
 from interlock.options import FOREVER, check_timeout
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class Permits:
         self._driver = driver
         self._core = core
         self.n = self._taken = 0
-        self._ticket: list[int] = []
+        self._ticket: dict[str, int] = {}
         self._step: Step[bool] | None = None
 
     def __repr__(self) -> str:
@@ -58,7 +57,7 @@ class Permits:
         if await self._driver.perform(acquire) is not False:
             # Nothing here makes a call, so no Ctrl-C comes in between.
             self.n = self._taken = n
-            self._ticket = [n]
+            self._ticket = {"n": n}
 
     def _left(self) -> Step[bool] | None:
         """Return the operation that still has to give them back, if any."""
@@ -71,9 +70,8 @@ class Permits:
 
     async def release(self) -> None:
         """Give them back, once; raises as `Semaphore.release`."""
-        try:
-            n = self._ticket.pop()  # only one of several tasks gets it
-        except IndexError:
+        n = self._ticket.pop("n", 0)  # only one of several tasks gets it
+        if n == 0:
             return
         self.n = 0
         step = self._step = self._core.release(n)
@@ -82,10 +80,7 @@ class Permits:
 
     async def _leave(self, block: Block | None, error: BaseException | None) -> None:
         """Give them back at the end of *block*."""
-        try:
-            await self.release()
-        except InterlockError as trouble:
-            go_on(error, trouble)
+        await end_by(self.release, error)
         if block is not None:
             block.left = None
 
@@ -260,11 +255,8 @@ class Semaphore:
         permits: Permits | None = block.got
         if permits is not None:
             await permits._leave(block, error)
-            return
-        try:
-            await self.release()
-        except InterlockError as trouble:
-            go_on(error, trouble)
+        else:
+            await end_by(self.release, error)
 
     async def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless it exists; one round trip.

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks import ticket as core_ticket
 from interlock._core.locks import transfer
+from interlock._drivers.awaited import adopt_ticket
 from interlock._drivers.process.identity import about_this_process
 from interlock._misuse import check_long_lease
-from interlock.errors import NotHeldError
 from interlock.options import check_lease, check_reason
 
 if TYPE_CHECKING:
@@ -73,13 +73,10 @@ class Ticket:
         Cost:
             Three round trips.
         """
-        session = self._driver.session
-        try:
-            hold = await self._adopt(str(self._ticket))
-        except NotHeldError as error:
-            raise await self._driver.run(core_ticket.over(session, self._ticket)) from error
+        driver = self._driver
+        hold = await adopt_ticket(driver, self._ticket, self._adopt)
         await hold.release()
-        await self._driver.run(core_ticket.withdraw(session, self._ticket))
+        await driver.run(core_ticket.withdraw(driver.session, self._ticket))
 
     async def announce(
         self, lease: Duration, reason: str = "", *, who: str = "", held_for: float = 0.0

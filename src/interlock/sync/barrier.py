@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._drivers.blocking import act_for
 from interlock._hints import hints
 from interlock._misuse import wants_with
 from interlock._naming import checked_result
@@ -85,12 +86,7 @@ class Barrier:
         arrived = driver.run(self._core.wait(deadline, acts=self._action is not None))
         if isinstance(arrived, int):
             return arrived
-        try:
-            self._act()
-        except BaseException:
-            driver.run(self._core.fail(arrived))
-            raise
-        return driver.run(self._core.finish(arrived))
+        return act_for(driver, self._core, arrived, self._act)
 
     def _act(self) -> None:
         """Run the action."""

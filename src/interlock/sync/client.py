@@ -27,7 +27,7 @@ from interlock._core.objects import limited as core_limited
 from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.limits import Limits
 from interlock._drivers.background.log import log_gone, log_limit
-from interlock._drivers.blocking import acquire_for, go_on, release_unclaimed
+from interlock._drivers.blocking import acquire_for, end_by, release_unclaimed
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._hints import CLIENT_NAMES, hints, told, unknown_arguments
@@ -41,7 +41,6 @@ from interlock._misuse import (
 )
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import InterlockError
 from interlock.options import (
     Options,
     check_holds,
@@ -172,10 +171,7 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            self.close()
-        except InterlockError as trouble:
-            go_on(error, trouble)
+        end_by(self.close, error)
 
     def close(self) -> None:
         """Release what is still held, and end every connection and thread.
@@ -574,16 +570,10 @@ class Client:
         given = transfer.Ticket.read(ticket)
         core = core_ticket.lock_of(self._driver.session, given)
         owner, driver = current_owner(), self._driver
-        seconds, former = lease_of(lease, driver), core.hold_of(owner)
-        try:
-            hold = driver.run(transfer.adopt(core, owner, given.holder, given.token, seconds))
-            return kept(driver, hold, owner, _WRITE_ADOPT)
-        except BaseException:
-            # A Ctrl-C between two steps: nobody has what was just adopted.
-            held = core.hold_of(owner)
-            if held is not None and held is not former:
-                driver.perform(held.release())
-            raise
+        step = transfer.adopt(core, owner, given.holder, given.token, lease_of(lease, driver))
+        hold = acquire_for(driver, step, lambda hold: kept(driver, hold, owner, _WRITE_ADOPT))
+        assert hold is not None, "it raises instead"
+        return hold
 
     def ticket(self, text: str) -> Ticket:
         """Return the ticket with *text*, to renew or release the hold it stands for; no round trip.

@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from interlock._drivers.blocking import go_on
+from interlock._drivers.blocking import between
 from interlock._misuse import wants_with
 from interlock._naming import check_function, checked_result, fixed_name, naming
-from interlock.errors import InterlockError
 from interlock.sync.lock import Lock
 
 if TYPE_CHECKING:
@@ -139,16 +138,11 @@ class Once(Generic[T]):
             hold, began = lock.hold, lock.driver.session.clock()
             if hold is not None and self._max_hold is not None:
                 hold._end_within(self._max_hold)
-            try:
-                result = checked_result(function(*args, **kwargs), function)
-            except BaseException as error:
-                try:
-                    self._end(lock, hold, began)
-                except InterlockError as trouble:
-                    go_on(error, trouble)
-                raise
-            self._end(lock, hold, began)
-            return result
+
+            def body() -> R:
+                return checked_result(function(*args, **kwargs), function)
+
+            return between(body, functools.partial(self._end, lock, hold, began))
 
         return call
 

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.change_watchers import Watching
 from interlock._hints import LOCK_NAMES, hints
+from interlock._naming import takes_argument
 from interlock.sync.lock import Lock
 from interlock.sync.watch import Observation
 
@@ -68,7 +68,7 @@ class Election(Lock):
             InterlockError: as `Lock.acquire`.
         """
         with self as term:
-            return function(term) if _takes_argument(function) else function()
+            return function(term) if takes_argument(function) else function()
 
     def observe(self, callback: Callable[[LeaderInfo | None], object]) -> Observation:
         """Call *callback* with the leader now and after every change; None for nobody.
@@ -91,14 +91,3 @@ class Election(Lock):
             lambda: core.stop(watch),
         )
         return Observation(watching)
-
-
-def _takes_argument(function: Callable[..., Any]) -> bool:
-    """Return whether *function* can be called with one argument."""
-    try:
-        _ = inspect.signature(function).bind(None)
-    except TypeError:
-        return False
-    except ValueError:  # a function of C's that tells nothing
-        return True
-    return True

@@ -10,7 +10,7 @@ from interlock._core.insight.events import tell_loss
 from interlock._core.locks import transfer
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.blocking import go_on
+from interlock._drivers.blocking import end_block
 from interlock._drivers.blocking_block import Exit, entered, give_away
 from interlock._drivers.process.unclaimed import Claim
 from interlock._drivers.threads import LostEvent, finish_later, whole
@@ -21,7 +21,6 @@ from interlock._misuse import (
 )
 from interlock.errors import (
     HoldLostError,
-    InterlockError,
     NotHeldError,
 )
 from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
@@ -307,16 +306,8 @@ class Hold:
         own = self._driver.cancelled_by_loss(error, self._hold)
         # A wait for a condition puts another one in its place.
         release = self._hold.latest().release()
-        if block is not None:
-            block.left = release.unfinished
-        try:
-            self._driver.perform(release)
-        except NotHeldError:
-            pass  # it was released inside, or not acquired
-        except InterlockError as trouble:
-            go_on(error, trouble, own=own)
-        if block is not None:
-            block.left = None
+        # It may have been released inside, or not acquired.
+        end_block(self._driver, release, block, error, own=own, once=False)
 
 
 def kept(driver: BlockingDriver, hold: OneHold, caller: Owner, write: str) -> Hold:

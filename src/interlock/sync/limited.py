@@ -65,16 +65,10 @@ class Limited:
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            permit = make(name_of(args, kwargs)).acquire(1, self._timeout, self._lease)
-            # A Ctrl-C may come before a block of the permit has begun.
-            try:
-                _ = permit.__enter__()
-                result = checked_result(function(*args, **kwargs), function)
-            except BaseException as error:
-                permit._leave(None, error)
-                raise
-            permit._leave(None, None)
-            return result
+            limit = Limited(self._template, make, self._timeout, self._lease)
+            limit._semaphore = make(name_of(args, kwargs))
+            with limit:
+                return checked_result(function(*args, **kwargs), function)
 
         return call
 
@@ -118,17 +112,15 @@ class Limited:
 
     def __enter__(self) -> Permit:
         block = entered(self)
-        permit = self.acquire()
-        try:
+
+        def keep(permit: Permit) -> None:
             if block is None:
                 self._by_hand.enter(caller(), permit)
             else:
                 permit._keep_for(block)
                 block.got = permit
-        except BaseException as error:
-            permit._leave(None, error)
-            raise
-        return permit
+
+        return self._named()._take(self._timeout, self._lease, keep)
 
     if TYPE_CHECKING:
 

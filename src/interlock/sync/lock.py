@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Never
 
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.blocking import acquire_for, go_on, release_unclaimed, tell_holder
+from interlock._drivers.blocking import acquire_for, change_hold, end_block, release_unclaimed
 from interlock._drivers.blocking_block import Block, ByHand, Exit, entered
 from interlock._drivers.threads import current_owner
 from interlock._hints import LOCK_NAMES, hints, unknown_arguments
@@ -18,7 +18,7 @@ from interlock._misuse import (
     check_long_lease,
     wants_with,
 )
-from interlock.errors import ConfigError, InterlockError, NotHeldError
+from interlock.errors import ConfigError
 from interlock.options import (
     FOREVER,
     check_lease,
@@ -153,11 +153,7 @@ class Lock:
             One round trip, and another one to name the present holder in NotHeldError.
         """
         owner = self._fixed_owner or current_owner()
-        try:
-            self.driver.perform(self.core.release(owner))
-        except NotHeldError as error:
-            tell_holder(self.driver, self.core, error)
-            raise
+        change_hold(self.driver, self.core, self.core.release(owner))
 
     def __enter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
@@ -247,13 +243,7 @@ class Lock:
             return
         owner = block.owner or self._left_by_hand()
         own = error is not None and self.driver.cancelled_by_loss(error, self.core.hold_of(owner))
-        release = self.core.release(owner)
-        block.left = release.unfinished
-        try:
-            self.driver.perform(release)
-        except InterlockError as trouble:
-            go_on(error, trouble, own=own)
-        block.left = None
+        end_block(self.driver, self.core.release(owner), block, error, own=own)
 
     def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:
         """Note that *owner* entered by hand, and may leave by ``__exit__`` or `release`."""
@@ -315,11 +305,8 @@ class Lock:
         """
         seconds, driver = check_lease(lease), self.driver
         check_long_lease(lease, driver)
-        try:
-            driver.perform(self.core.extend(self._fixed_owner or current_owner(), seconds))
-        except NotHeldError as error:
-            tell_holder(self.driver, self.core, error)
-            raise
+        step = self.core.extend(self._fixed_owner or current_owner(), seconds)
+        change_hold(driver, self.core, step)
 
     def force_release(self, *, holder: str | None = None, reason: str = "") -> bool:
         """Free it, or break the hold of *holder* alone; the holder hears of it at its next renewal.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks import ticket as core_ticket
 from interlock._core.locks import transfer
+from interlock._drivers.blocking import adopt_ticket
 from interlock._drivers.process.identity import about_this_process
 from interlock._misuse import check_long_lease
-from interlock.errors import NotHeldError
 from interlock.options import check_lease, check_reason
 
 if TYPE_CHECKING:
@@ -72,13 +72,10 @@ class Ticket:
         Cost:
             Three round trips.
         """
-        session = self._driver.session
-        try:
-            hold = self._adopt(str(self._ticket))
-        except NotHeldError as error:
-            raise self._driver.run(core_ticket.over(session, self._ticket)) from error
+        driver = self._driver
+        hold = adopt_ticket(driver, self._ticket, self._adopt)
         hold.release()
-        self._driver.run(core_ticket.withdraw(session, self._ticket))
+        driver.run(core_ticket.withdraw(driver.session, self._ticket))
 
     def announce(
         self, lease: Duration, reason: str = "", *, who: str = "", held_for: float = 0.0

@@ -134,7 +134,7 @@ class Process(Runner["SimulatedClient"]):
 
     def adopt(self, lock: Lock, ticket: transfer.Ticket) -> Op[Hold]:
         """Return the operation that takes *lock* over by *ticket*."""
-        return transfer.adopt(lock, self.owner, ticket.holder, ticket.token, None)
+        return iter(transfer.adopt(lock, self.owner, ticket.holder, ticket.token, None))
 
     def note_use(self, lock: LockBase, lease: float) -> None:
         """Remember that *lock* is used for *lease* seconds."""

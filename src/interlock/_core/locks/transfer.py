@@ -20,13 +20,14 @@ Source: none in Redisson; redis-py's Lock passes its token on.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from interlock._core.locks.doubt import doubting, end_doubt, shortening
 from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock import Lock
-from interlock._core.locks.lock_base import end_late_grants, lost, renumber_owner
-from interlock._core.model.effects import undoing
+from interlock._core.locks.lock_base import end_late_grants, lost, renumber_owner, undo_acquire
+from interlock._core.model.effects import Undoable, undoing
 from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import Grant
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.effects import Eval, Op, Step
     from interlock._core.model.holds import AnyHold
     from interlock._core.upkeep.session import Session
 
@@ -161,7 +162,7 @@ def _give_to(
 
 def adopt(
     core: Lock, owner: Owner, holder: str, token: int | None, lease: float | None
-) -> Op[Hold]:
+) -> Step[Hold]:
     """Take the lock over from *holder*.
 
     Args:
@@ -179,10 +180,13 @@ def adopt(
     Cost:
         One round trip.
     """
-    session = core.session
-    if session.holds.get(core.hold_key, owner) is not None:
-        raise ReentryError(f"{core.kind} {core.name!r} is held by the same owner", name=core.name)
     hold = core.new_hold(owner, lease)
+    undo = partial(undo_acquire, core.session, hold, owner)
+    return Undoable(_adopt(core, hold, holder, token), hold.settled, undo)
+
+
+def _adopt(core: Lock, hold: Hold, holder: str, token: int | None) -> Op[Hold]:
+    session = core.session
     try:
         if session.holds.reserve(hold) is not hold:
             raise ReentryError(
@@ -191,7 +195,9 @@ def adopt(
         sent_at = session.clock()
         call = once(session, core.key, scripts.lock_give(core.key, holder, hold.holder, hold.lease))
         done = yield from undoing(session.persist(call), _give_back, session, hold, call)
-        if done and Lock.accept(core, hold, sent_at, Grant(token)):
+        if not done:
+            hold.uncount_try()
+        elif Lock.accept(core, hold, sent_at, Grant(token)):
             return hold
         renumber_owner(hold)  # the release below may arrive late
     finally:
@@ -202,6 +208,7 @@ def adopt(
         yield from session.clean_up_later(
             core.release_script(hold, 0), session.clock() + hold.lease
         )
+        hold.gave_back()
     raise NotHeldError(
         f"{core.kind} {core.name!r} cannot be adopted: "
         "it was adopted before, or its lease has ended",
@@ -316,3 +323,4 @@ def _give_back(session: Session, hold: Hold, taking: Eval[int], error: BaseExcep
     call = _way_back(taking, hold.lease)
     renumber_owner(hold)  # that may be executed late, when the owner has adopted the lock again
     yield from session.clean_up_after(error, call, session.clock() + hold.lease)
+    hold.gave_back()
