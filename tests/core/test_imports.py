@@ -47,7 +47,7 @@ LONGEST = 60
 
 LONGEST_CLASS = 400
 """Lines of a class, with its documentation."""
-LONG_CLASSES = {"Client": 800, "Semaphore": 490, "Waiters": 480}
+LONG_CLASSES = {"Client": 800, "Semaphore": 490}
 """Classes that are longer, and their limits. A client has all factories of its users in one place.
 
 The others hold several jobs still.

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from interlock._core.queue.places import section
 from interlock._core.queue.waiter import Claim
-from interlock._core.queue.waiters import SHARED, section
+from interlock._core.queue.waiters import SHARED
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench

@@ -43,6 +43,7 @@ TESTED_BY = {
     "_core/locks/kept_commands.py": "core/test_repeating.py",
     "_core/locks/known_lock.py": "core/test_lock_base.py",
     "_core/model/readers.py": "links/test_touched_keys.py",
+    "_core/queue/places.py": "core/test_waiters.py",
     "_core/model/messages.py": "testing/test_strict.py",
     "_links/poster.py": "links/test_spare_key.py",
     "_core/locks/doubt.py": "faults/test_fault_late_copies.py",

@@ -14,7 +14,8 @@ from interlock._core.model.holds import Owner, State
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.permit import Permit, update_lease
 from interlock._core.objects.semaphore import Semaphore
-from interlock._core.queue.waiters import Waiters, section
+from interlock._core.queue.places import section
+from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep import idempotency
 from interlock._core.upkeep.idempotency import NO_ID, IdempotentCalls, new_id
 from interlock._core.upkeep.session import Session

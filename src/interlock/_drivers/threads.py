@@ -30,7 +30,8 @@ from interlock._core.model.effects import (
     ended,
 )
 from interlock._core.model.holds import State
-from interlock._core.queue.waiters import Waiters, whole_of
+from interlock._core.queue.places import whole_of
+from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.session import GRACE, Session
 from interlock._drivers import wrong_type
 from interlock._drivers.background.backups import backup_of

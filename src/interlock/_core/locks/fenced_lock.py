@@ -46,8 +46,8 @@ from interlock._core.scripts.script import Grant
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
+    from interlock._core.queue.places import Place
     from interlock._core.queue.waiter import Claim
-    from interlock._core.queue.waiters import Place
     from interlock._core.upkeep.session import Session
 
 EPOCH_BITS = 32

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import highway_hash, names
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.queue.waiters import section
+from interlock._core.queue.places import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import group_lock as scripts
 from interlock._core.upkeep.idempotency import once

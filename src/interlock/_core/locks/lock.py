@@ -19,7 +19,7 @@ from interlock._core.locks.started_lock import StartedLock
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, failing
 from interlock._core.model.holds import Hold, State
-from interlock._core.queue.waiters import line_of
+from interlock._core.queue.places import line_of
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import GRANTED
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Op
+    from interlock._core.queue.places import Place
     from interlock._core.queue.waiter import Waiter
-    from interlock._core.queue.waiters import Place, Waiters
+    from interlock._core.queue.waiters import Waiters
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.scripts.script import Grant
     from interlock._core.upkeep.session import Session

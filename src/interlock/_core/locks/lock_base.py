@@ -70,7 +70,7 @@ from interlock.options import check_lease
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op
-    from interlock._core.queue.waiters import Place
+    from interlock._core.queue.places import Place
     from interlock._core.upkeep.session import Session
     from interlock.options import ReplicaPolicy
 

@@ -43,7 +43,7 @@ from interlock._core.locks.lock_base import LockBase
 from interlock._core.locks.started_lock import StartedLock
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.queue.waiters import line_of
+from interlock._core.queue.places import line_of
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import lock as lock_scripts
 from interlock._core.scripts import read_write_lock as scripts
@@ -53,7 +53,7 @@ from interlock.errors import UpgradeError
 if TYPE_CHECKING:
     from interlock._core.model.effects import Op
     from interlock._core.model.holds import Hold, Owner
-    from interlock._core.queue.waiters import Place
+    from interlock._core.queue.places import Place
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.scripts.script import Grant
     from interlock._core.upkeep.session import Session

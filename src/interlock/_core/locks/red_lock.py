@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.composite import CompositeHold, CompositeLock
 from interlock._core.model.effects import NEVER, RunOn
 from interlock._core.model.holds import Hold, State
-from interlock._core.queue.waiters import section
+from interlock._core.queue.places import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock.errors import (
     HoldLostError,

@@ -31,7 +31,7 @@ from interlock._core.model import names
 from interlock._core.model.effects import NEVER, undoing
 from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.objects.leased_waiters import MOST, LeasedWaiters
-from interlock._core.queue.waiters import section
+from interlock._core.queue.places import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import barrier as scripts
 from interlock.errors import BrokenBarrierError, ConfigError

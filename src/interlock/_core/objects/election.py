@@ -26,7 +26,7 @@ from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.lock_base import cleanup_limits, lost, renumber_owner
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Undoable, undoing
-from interlock._core.queue.waiters import section
+from interlock._core.queue.places import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import election as scripts
 from interlock._core.scripts.lock import lock_force_release

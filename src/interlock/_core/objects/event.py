@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER
-from interlock._core.queue.waiters import section
+from interlock._core.queue.places import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import event as scripts
 from interlock._core.scripts.event import EventStatus

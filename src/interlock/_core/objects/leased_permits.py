@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from interlock._core.model.form import Forms
     from interlock._core.model.holds import Hold, Owner, Renewal
     from interlock._core.objects.limits import Limits
-    from interlock._core.queue.waiters import Place
+    from interlock._core.queue.places import Place
     from interlock._core.upkeep.session import Session
 
 R = TypeVar("R")

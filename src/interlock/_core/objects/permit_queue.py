@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.queue.waiters import line_of, section
+from interlock._core.queue.places import line_of, section
 from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Eval, Op
-    from interlock._core.queue.waiters import Place
+    from interlock._core.queue.places import Place
     from interlock._core.upkeep.session import Session
 
 

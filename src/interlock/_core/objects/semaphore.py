@@ -54,7 +54,7 @@ from interlock.options import check_name, check_number
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op, Step
     from interlock._core.objects.limits import Limits
-    from interlock._core.queue.waiters import Place
+    from interlock._core.queue.places import Place
     from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock._core.upkeep.session import Session
     from interlock.errors import InterlockError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from interlock._core.model.effects import NEVER, Batch
 from interlock._core.model.holds import CLAIM
-from interlock._core.queue.waiters import Place
+from interlock._core.queue.places import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

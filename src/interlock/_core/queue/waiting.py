@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
+    from interlock._core.queue.places import Place
     from interlock._core.queue.waiter import Claim, Waiter
-    from interlock._core.queue.waiters import Place
     from interlock._core.upkeep.session import Session
 
 EXPIRY_MARGIN = 0.001
