@@ -30,6 +30,8 @@ not known, and cannot be set.
 
 Rejected: always keeping permits for the first client. One request for too many would stop all.
 
+Begin with `Taking`, the acquire. `Semaphore` has its parts, and all else that users may ask.
+
 Source: RSemaphore, Redisson 4.7.0.
 """
 
@@ -90,6 +92,156 @@ def check_change(permits: object) -> int:
     return change
 
 
+class Taking(Opened["bool"]):
+    """An acquire of *permits* of *semaphore*, as `Semaphore.acquire` describes it.
+
+    With a *timeout*, it raises AcquireTimeoutError in place of returning False.
+    """
+
+    __slots__ = ("call", "deadline", "permits", "request", "result", "semaphore", "timeout")
+    semaphore: Semaphore
+    permits: int
+    deadline: float
+    timeout: float | None
+    request: IdempotentCall
+    call: Eval[int] | None
+
+    def begin(self) -> Eval[int] | None:
+        """Return the first try, if there may be one.
+
+        There is none if others wait here, or if the number must be set before.
+        """
+        semaphore, permits = self.semaphore, self.permits
+        waiters = semaphore.session.waiters
+        request = semaphore.requests.begin(self.deadline)
+        if ((waiters.queues or waiters.places) and semaphore.queue.busy(permits)) or (
+            semaphore.named is not None and semaphore.unset
+        ):
+            call = None
+        else:
+            call = semaphore.acquire_script(request, permits, self.deadline)
+        request.unanswered = call is not None
+        self.request, self.call = request, call
+        self.begun = True
+        return call
+
+    def done(self, answer: int) -> bool:
+        """Take the server's answer; return whether the permits were taken."""
+        semaphore, request, call = self.semaphore, self.request, self.call
+        assert call is not None
+        request.take(answer, unanswered=call.unknown > 0)
+        if not answer:
+            return False
+        session = semaphore.session
+        if answer == OVERTOOK and session.clock() < self.deadline:
+            semaphore.overtook(self.permits)
+        if session.waiters.places:
+            semaphore.queue.tell_waiter(self.permits)
+        semaphore.end(request)
+        self.result = True
+        return True
+
+    def go_on(self, failure: InterlockError | None) -> Op[bool]:
+        """Ask again, or wait."""
+        semaphore, request = self.semaphore, self.request
+        taken = yield from undoing(self._wait(failure), self.undo)
+        if taken:
+            semaphore.end(request)
+        elif request.unanswered:
+            session = semaphore.session
+            until = session.clock() + session.options.outage_timeout
+            yield from session.clean_up_later(semaphore.undo_script(request), until)
+            request.unanswered = False  # the background undoes it now
+        if not taken and self.timeout is not None:
+            raise out_of_time(semaphore.kind, semaphore.name, self.permits, self.timeout)
+        return taken
+
+    def settled(self) -> bool:
+        """Return whether no permit is taken, and none can be."""
+        return self.request.settled()
+
+    def undo(self, failure: BaseException) -> Op[None]:
+        """Give back what was taken, and give up an unused place."""
+        semaphore, permits = self.semaphore, self.permits
+        session = semaphore.session
+        prompt_until = session.clock() + GRACE / 2
+        yield from semaphore.requests.retract(
+            self.request,
+            semaphore.undo_script,
+            lambda again: semaphore.release_script(again, permits, create=0),
+            failure,
+        )
+        silent = session.clock() >= prompt_until
+        yield from semaphore.queue.leave(permits, failure, later=silent)
+
+    def _wait(self, failure: InterlockError | None) -> Op[bool]:
+        semaphore, permits, deadline = self.semaphore, self.permits, self.deadline
+        session, queue, first = semaphore.session, semaphore.queue, self.call
+        part = queue.part(permits)
+        if first is not None or may_overtake(session, part, deadline):
+            waits = session.clock() < deadline
+            remaining = yield from self._try(waits=waits, first=first, failure=failure)
+            if remaining is None:
+                queue.tell_waiter(permits)
+                return True
+        if session.clock() < deadline:
+            queue.make_place(permits)
+        taken = yield from wait_in_queue(session, part, deadline, SHARED, self._try)
+        yield from queue.leave(permits, later=taken)
+        return taken
+
+    def _try(
+        self,
+        *,
+        waits: bool = True,
+        first: Eval[int] | None = None,
+        failure: InterlockError | None = None,
+    ) -> Op[float | None]:
+        """Ask as `_ask` does, with the number set before, and again if it was missing.
+
+        If a *first* try was made, it was refused or ended with *failure*.
+        """
+        semaphore, deadline = self.semaphore, self.deadline
+        if first is None:
+            if semaphore.unset:
+                _ = yield from semaphore.set_up(deadline)
+            remaining = yield from self._ask(waits=waits)
+        elif failure is None:
+            remaining = NEVER
+        else:
+            taken = yield from semaphore.requests.send(self.request, first, failure)
+            remaining = self._answered(taken, waits=waits)
+        if remaining is None:
+            return None
+        if (yield from semaphore.restore(self.permits, deadline, waits=waits)):
+            return (yield from self._ask(waits=waits))
+        return remaining
+
+    def _ask(self, *, waits: bool) -> Op[float | None]:
+        """Ask the server once; None if it took the permits, else the seconds until the next try.
+
+        A single try does not stand in the queue. A last try at the deadline does, because it ends
+        the claim that the client may have been woken for.
+        """
+        semaphore, request, permits = self.semaphore, self.request, self.permits
+        place = semaphore.queue.place(permits)
+        if place is None or not waits:
+            call = semaphore.acquire_script(request, permits, self.deadline)
+        else:
+            place.remaining = NEVER
+            call = semaphore.standing_script(request, permits, self.deadline, place)
+        taken = yield from semaphore.requests.send(request, call)
+        if taken and place is not None and call.queued:
+            place.taken = place.others_wait
+        return self._answered(taken, waits=waits)
+
+    def _answered(self, taken: int, *, waits: bool) -> float | None:
+        """Return what `_ask` returns for the answer *taken*."""
+        if taken == OVERTOOK and waits:
+            self.semaphore.overtook(self.permits)
+        return None if taken else NEVER
+
+
 class Semaphore:
     """The operations of one semaphore for one client.
 
@@ -98,6 +250,11 @@ class Semaphore:
         name: what it is called.
         permits: the number to set if there is none.
         limits: what the client knows of such numbers; None if nothing is looked up or set.
+
+    Attributes:
+        named: the number to set if there is none.
+        queue: those who wait for its permits.
+        requests: its calls that have a key.
     """
 
     kind = "semaphore"
@@ -109,19 +266,19 @@ class Semaphore:
         permits: int | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._permits = None if permits is None else check_permits(permits, 0)
+        self.named = None if permits is None else check_permits(permits, 0)
         self._limits = limits
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.channel = names.semaphore_channel(self.key)
-        self._queue = PermitQueue(session, self.key, self.channel, "", scripts.semaphore_leave)
-        self._session = session
-        self._requests = IdempotentCalls(session, self.key)
+        self.queue = PermitQueue(session, self.key, self.channel, "", scripts.semaphore_leave)
+        self.session = session
+        self.requests = IdempotentCalls(session, self.key)
 
     @property
     def unset(self) -> bool:
         """Return whether `set_up` comes before the next call; no round trip."""
-        return is_unset(self._limits, self.key, self._permits)
+        return is_unset(self._limits, self.key, self.named)
 
     def set_up(self, deadline: float = NEVER) -> Op[bool]:
         """Set the number that the code names, unless there is one; tell if that is another one.
@@ -131,7 +288,7 @@ class Semaphore:
         Cost:
             One round trip, and another one to set it; a third if another client was faster.
         """
-        permits, limits = self._permits, self._limits
+        permits, limits = self.named, self._limits
         assert permits is not None
         assert limits is not None
         free, found = yield from self._numbers(deadline)
@@ -148,7 +305,7 @@ class Semaphore:
 
     def _numbers(self, deadline: float) -> Op[tuple[int | None, int | None]]:
         query = scripts.semaphore_total(self.key, deadline=deadline)
-        return (yield from self._session.persist(query))
+        return (yield from self.session.persist(query))
 
     def acquire(self, permits: int, deadline: float) -> Taking:
         """Take *permits* together, waiting until *deadline*; return whether they were taken.
@@ -183,60 +340,39 @@ class Semaphore:
         step.timeout = timeout
         return step
 
-    def begin(self, permits: int, deadline: float) -> tuple[IdempotentCall, Eval[int] | None]:
-        """Return a new request for *permits*, and the first try, unless others wait here.
-
-        There is no first try either if the number must be set before.
-        """
-        waiters = self._session.waiters
-        request = self._requests.begin(deadline)
-        if (waiters.queues or waiters.places) and self._queue.busy(permits):
-            return request, None
-        if self._permits is not None and self.unset:
-            return request, None
-        return request, self._acquire_script(request, permits, deadline)
-
-    def taken(self, request: IdempotentCall, permits: int, answer: int, deadline: float) -> None:
-        """Take the *answer* to the first try of *request*, which got its *permits*."""
-        session = self._session
-        if answer == OVERTOOK and session.clock() < deadline:
-            self._overtook(permits)
-        if session.waiters.places:
-            self._queue.tell_waiter(permits)
-        if self._limits is not None:  # `_end` inlined
-            self._limits.note_taken(self.key)
-        self._requests.end(request)
-
-    def _overtook(self, permits: int) -> None:
+    def overtook(self, permits: int) -> None:
         """Note that others stand in the queue: from its next acquire on, the client does so too."""
-        self._queue.make_place(permits, waits=False)
+        self.queue.make_place(permits, waits=False)
 
-    def _end(self, request: IdempotentCall) -> None:
+    def end(self, request: IdempotentCall) -> None:
+        """Note that *request* got its permits."""
         if self._limits is not None:
             self._limits.note_taken(self.key)
-        self._requests.end(request)  # last: an interruption after it undoes nothing
+        self.requests.end(request)  # last: an interruption after it undoes nothing
 
-    def go_on(
-        self,
-        request: IdempotentCall,
-        permits: int,
-        deadline: float,
-        first: Eval[int] | None,
-        failure: InterlockError | None,
-    ) -> Op[bool]:
-        """Acquire *permits*, after a *first* try that was refused or ended with *failure*."""
-        taken = yield from undoing(
-            self._wait(request, permits, deadline, first, failure), self.retract, request, permits
-        )
-        if taken:
-            self._end(request)
-        elif request.unanswered:
-            yield from self._session.clean_up_later(
-                self._undo_script(request),
-                self._session.clock() + self._session.options.outage_timeout,
-            )
-            request.unanswered = False  # the background undoes it now
-        return taken
+    def restore(self, wanted: int, deadline: float, *, waits: bool) -> Op[bool]:
+        """Set the number of permits if it was missing; return whether it was set.
+
+        Without a number, tell that it is missing; tell also if there are not as many as *wanted*.
+        """
+        limits = self._limits
+        if limits is None:
+            return False
+        if self.named is not None:
+            limits.compare(self.kind, self.name, self.key, wanted, self.named)
+            return (yield from self._is_missing(deadline)) and (yield from self.set_up(deadline))
+        if waits and self.session.clock() < deadline and limits.first_wait(self.key):
+            free, found = yield from self._numbers(deadline)
+            if free is None:
+                limits.missing(self.kind, self.name)
+            elif found is not None:
+                limits.compare(self.kind, self.name, self.key, wanted, found)
+        return False
+
+    def _is_missing(self, deadline: float) -> Op[bool]:
+        """Return whether there is no such semaphore; one round trip."""
+        query = scripts.semaphore_query(self.key, deadline=deadline)
+        return (yield from self.session.persist(query)) is None
 
     def release(self, permits: int) -> Step[bool]:
         """Add *permits* to the free ones, whether or not the caller has acquired them.
@@ -256,9 +392,9 @@ class Semaphore:
         """
         limits = self._limits
         lost = limits is not None and limits.was_there(self.key)
-        create = 0 if self._permits or lost else 1
-        script = self._release_script
-        return self._requests.carried_through(script, check_permits(permits), create)
+        create = 0 if self.named or lost else 1
+        script = self.release_script
+        return self.requests.carried_through(script, check_permits(permits), create)
 
     def tell_gone(self, permits: int) -> None:
         """Tell that *permits* came back to a semaphore that the server does not have."""
@@ -289,10 +425,10 @@ class Semaphore:
             RSemaphore.addPermits.
         """
         permits = check_change(permits)
-        return self._requests.undone(
-            self._requests.begin(),
+        return self.requests.undone(
+            self.requests.begin(),
             lambda request: self._add_script(request, permits, create=1),
-            partial(self._undo_script, total=True),
+            partial(self.undo_script, total=True),
             lambda again: self._add_script(again, -permits, create=0),
         )
 
@@ -307,17 +443,17 @@ class Semaphore:
         Cost:
             One round trip.
         """
-        permits, request = check_permits(permits, 0), self._requests.begin()
-        call = self._requests.script(request, scripts.semaphore_set, (permits,), self.channel)
-        done = yield from self._requests.send(request, call)
-        self._requests.end(request)
+        permits, request = check_permits(permits, 0), self.requests.begin()
+        call = self.requests.script(request, scripts.semaphore_set, (permits,), self.channel)
+        done = yield from self.requests.send(request, call)
+        self.requests.end(request)
         if not done:
             raise ConfigError(
                 f"semaphore {self.name!r} was set up by another program, so nobody knows how many "
                 "of its permits are taken: use add_permits(difference), or delete() it first"
             )
-        if self._permits is not None and self._limits is not None:
-            self._limits.note(self.key, self._permits)  # another number is meant from now on
+        if self.named is not None and self._limits is not None:
+            self._limits.note(self.key, self.named)  # another number is meant from now on
 
     def drain_permits(self) -> Step[int]:
         """Take all permits that are free.
@@ -336,12 +472,12 @@ class Semaphore:
         Source:
             RSemaphore.drainPermits.
         """
-        request = self._requests.begin()
-        return self._requests.undone(
+        request = self.requests.begin()
+        return self.requests.undone(
             request,
             self._drain_script,
-            self._undo_script,
-            lambda again: self._release_script(again, cast("int", request.answer), create=0),
+            self.undo_script,
+            lambda again: self.release_script(again, cast("int", request.answer), create=0),
         )
 
     def try_set_permits(self, permits: int) -> Op[bool]:
@@ -358,7 +494,7 @@ class Semaphore:
     def _try_set(self, permits: int, deadline: float) -> Op[bool]:
         return (
             yield from try_set_permits(
-                *(self._session, self._requests, self.key, self.channel, permits, deadline),
+                *(self.session, self.requests, self.key, self.channel, permits, deadline),
                 total=True,
             )
         )
@@ -371,121 +507,33 @@ class Semaphore:
         """
         if self._limits is not None:
             self._limits.note_deleted(self.key)
-        return (yield from delete(self._requests, self.key))
+        return (yield from delete(self.requests, self.key))
 
     def available_permits(self) -> Op[int]:
         """Return how many permits are free; one round trip."""
-        return (yield from self._session.persist(scripts.semaphore_query(self.key))) or 0
+        return (yield from self.session.persist(scripts.semaphore_query(self.key))) or 0
 
-    def _try(
-        self,
-        part: str,
-        request: IdempotentCall,
-        permits: int,
-        deadline: float,
-        *,
-        waits: bool = True,
-        first: Eval[int] | None = None,
-        failure: InterlockError | None = None,
-    ) -> Op[float | None]:
-        """Ask as `_ask` does, with the number set before, and again if it was missing.
-
-        If a *first* try was made, it was refused or ended with *failure*.
-        """
-        if first is None:
-            if self.unset:
-                _ = yield from self.set_up(deadline)
-            remaining = yield from self._ask(part, request, permits, deadline, waits=waits)
-        elif failure is None:
-            remaining = NEVER
-        else:
-            taken = yield from self._requests.send(request, first, failure)
-            remaining = self._answered(permits, taken, waits=waits)
-        if remaining is None or self._limits is None:
-            return remaining
-        if self._permits is not None:
-            self._limits.compare(self.kind, self.name, self.key, permits, self._permits)
-            if (yield from self._is_missing(deadline)) and (yield from self.set_up(deadline)):
-                return (yield from self._ask(part, request, permits, deadline, waits=waits))
-        elif waits and self._session.clock() < deadline and self._limits.first_wait(self.key):
-            free, found = yield from self._numbers(deadline)
-            if free is None:
-                self._limits.missing(self.kind, self.name)
-            elif found is not None:
-                self._limits.compare(self.kind, self.name, self.key, permits, found)
-        return remaining
-
-    def _is_missing(self, deadline: float) -> Op[bool]:
-        """Return whether there is no such semaphore; one round trip."""
-        query = scripts.semaphore_query(self.key, deadline=deadline)
-        return (yield from self._session.persist(query)) is None
-
-    def _ask(
-        self,
-        part: str,
-        request: IdempotentCall,
-        permits: int,
-        deadline: float,
-        *,
-        waits: bool,
-    ) -> Op[float | None]:
-        """Ask the server once; None if it took the permits, else the seconds until the next try.
-
-        A single try does not stand in the queue. A last try at *deadline* does, because it ends the
-        claim that the client may have been woken for.
-        """
-        session = self._session
-        place = session.waiters.places.get(part)
-        if place is None or not waits:
-            call = self._acquire_script(request, permits, deadline)
-        else:
-            place.remaining = NEVER
-            call = self._standing_script(request, permits, deadline, place)
-        taken = yield from self._requests.send(request, call)
-        if taken and place is not None and call.queued:
-            place.taken = place.others_wait
-        return self._answered(permits, taken, waits=waits)
-
-    def _answered(self, permits: int, taken: int, *, waits: bool) -> float | None:
-        """Return what `_ask` returns for the answer *taken*."""
-        if taken == OVERTOOK and waits:
-            self._overtook(permits)
-        return None if taken else NEVER
-
-    def _acquire_script(self, request: IdempotentCall, permits: int, deadline: float) -> Eval[int]:
+    def acquire_script(self, request: IdempotentCall, permits: int, deadline: float) -> Eval[int]:
         """Return the script that takes *permits*, without a place in the queue."""
-        call = self._requests.script(
+        call = self.requests.script(
             request, scripts.semaphore_acquire, (permits,), self.channel, deadline
         )
         call.patient = True
-        if self._session.replicas is not None:
+        if self.session.replicas is not None:
             self._confirm(call)
         return call
 
-    def retract(self, request: IdempotentCall, permits: int, error: BaseException) -> Op[None]:
-        """Undo an acquire that ended by *error*, and give up an unused place."""
-        session = self._session
-        prompt_until = session.clock() + GRACE / 2
-        yield from self._requests.retract(
-            request,
-            self._undo_script,
-            lambda again: self._release_script(again, permits, create=0),
-            error,
-        )
-        silent = session.clock() >= prompt_until
-        yield from self._queue.leave(permits, error, later=silent)
-
     def _confirm(self, call: Eval[bool] | Eval[int]) -> None:
         """Ask replicas to confirm the permits that *call* takes."""
-        if self._session.replicas is not None:
+        if self.session.replicas is not None:
             what = f"{self.kind} {self.name!r}"
-            call.replication = Replication(self._session.replicas, what, bool, NEVER)
+            call.replication = Replication(self.session.replicas, what, bool, NEVER)
 
     def _release(self, permits: int, create: int) -> Step[bool]:
-        return self._requests.carried_through(self._release_script, permits, create)
+        return self.requests.carried_through(self.release_script, permits, create)
 
-    def _release_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
-        return self._requests.script(
+    def release_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
+        return self.requests.script(
             request, scripts.semaphore_release, (permits, create), self.channel
         )
 
@@ -495,103 +543,26 @@ class Semaphore:
         return call
 
     def _add_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
-        return self._requests.script(
-            request, scripts.semaphore_add, (permits, create), self.channel
-        )
+        return self.requests.script(request, scripts.semaphore_add, (permits, create), self.channel)
 
-    def _undo_script(self, request: IdempotentCall, *, total: bool = False) -> Eval[bool]:
+    def undo_script(self, request: IdempotentCall, *, total: bool = False) -> Eval[bool]:
         return scripts.semaphore_undo(
-            *(self.key, request.key, request.ttl, self._session.publish, self.channel),
+            *(self.key, request.key, request.ttl, self.session.publish, self.channel),
             total=total,
         )
 
-    def _wait(
-        self,
-        request: IdempotentCall,
-        permits: int,
-        deadline: float,
-        first: Eval[int] | None,
-        failure: InterlockError | None,
-    ) -> Op[bool]:
-        session, part = self._session, self._queue.part(permits)
-        if first is not None or may_overtake(session, part, deadline):
-            waits = session.clock() < deadline
-            remaining = yield from self._try(
-                *(part, request, permits, deadline), waits=waits, first=first, failure=failure
-            )
-            if remaining is None:
-                self._queue.tell_waiter(permits)
-                return True
-        if session.clock() < deadline:
-            self._queue.make_place(permits)
-        taken = yield from wait_in_queue(
-            session, part, deadline, SHARED, self._try, part, request, permits, deadline
-        )
-        yield from self._queue.leave(permits, later=taken)
-        return taken
-
-    def _standing_script(
+    def standing_script(
         self, request: IdempotentCall, permits: int, deadline: float, place: Place
     ) -> Eval[int]:
         """Return the script that takes *permits*, or makes the client stand at its *place*."""
-        call = self._requests.made(
+        call = self.requests.made(
             request, scripts.semaphore_acquire, (permits,), self.channel, deadline
         )
         call.patient = True
-        others_wait, keep = self._queue.stand(permits, place)
+        others_wait, keep = self.queue.stand(permits, place)
         scripts.stand_in_queue(call, place.client, self.channel, others_wait=others_wait, keep=keep)
         self._confirm(call)
         return call
-
-
-class Taking(Opened["bool"]):
-    """An acquire of *permits* of *semaphore*, as `Semaphore.acquire` describes it.
-
-    With a *timeout*, it raises AcquireTimeoutError in place of returning False.
-    """
-
-    __slots__ = ("call", "deadline", "permits", "request", "result", "semaphore", "timeout")
-    semaphore: Semaphore
-    permits: int
-    deadline: float
-    timeout: float | None
-    request: IdempotentCall
-    call: Eval[int] | None
-
-    def begin(self) -> Eval[int] | None:
-        """Return the first try, if there may be one."""
-        request, call = self.semaphore.begin(self.permits, self.deadline)
-        request.unanswered = call is not None
-        self.request, self.call = request, call
-        self.begun = True
-        return call
-
-    def done(self, answer: int) -> bool:
-        """Take the server's answer; return whether the permits were taken."""
-        request, call = self.request, self.call
-        assert call is not None
-        request.take(answer, unanswered=call.unknown > 0)
-        if not answer:
-            return False
-        self.semaphore.taken(request, self.permits, answer, self.deadline)
-        self.result = True
-        return True
-
-    def go_on(self, failure: InterlockError | None) -> Op[bool]:
-        """Ask again, or wait."""
-        semaphore, permits, deadline = self.semaphore, self.permits, self.deadline
-        taken = yield from semaphore.go_on(self.request, permits, deadline, self.call, failure)
-        if not taken and self.timeout is not None:
-            raise out_of_time(semaphore.kind, semaphore.name, permits, self.timeout)
-        return taken
-
-    def settled(self) -> bool:
-        """Return whether no permit is taken, and none can be."""
-        return self.request.settled()
-
-    def undo(self, failure: BaseException) -> Op[object]:
-        """Give back what was taken."""
-        return self.semaphore.retract(self.request, self.permits, failure)
 
 
 def try_set_permits(
