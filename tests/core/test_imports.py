@@ -218,8 +218,8 @@ def test_a_face_holds_no_logic(name: str) -> None:
         for node in ast.walk(function)
         if isinstance(node, ast.Try)
     }
-    # A permit has no owner. So the release of one must go on wherever a Ctrl-C strikes in it, and
-    # each function that stands around its `try` is one more place where it may be lost.
+    # A permit has no owner. So its release must go on wherever a Ctrl-C strikes. Each function
+    # around its `try` is one more place where it may be lost.
     outermost = {"release"} if name.endswith("/semaphore.py") else set[str]()
     assert decides == outermost, "move it to _drivers/awaited.py"
 
