@@ -210,6 +210,14 @@ class Face:
         leave = lock.__aexit__ if self.is_async else lock.__exit__
         return leave(None if error is None else type(error), error, None)
 
+    async def call(self, call: Callable[[], Any]) -> Any:
+        """Make one call as nobody in particular."""
+        result = call()
+        return await result if inspect.isawaitable(result) else result
+
+    async def end(self) -> None:
+        """End what the owners ran in."""
+
 
 class Stage:
     """A face, a kind of lock and a server; what is made here is taken down at the end."""
@@ -269,12 +277,10 @@ class Stage:
     async def close(self, client: Any) -> None:
         """Close *client*, and those of other servers that were made with it."""
         for each in (client, *self._clients.get(client, ())):
-            closed = each.close()
-            if inspect.isawaitable(closed):
-                await closed
+            await self.face.call(each.close)
 
     async def end(self) -> None:
-        """Close every client and end every owner."""
+        """Close every client, and end every owner and what they ran in."""
         errors: list[Exception] = []
         # Closing a client ends its waits. A thread that still waited would keep a failed test from
         # ending.
@@ -285,6 +291,7 @@ class Stage:
                 errors.append(error)
         for owner in self._owners:
             await owner.end()
+        await self.face.end()
         if errors:
             raise ExceptionGroup("clients that could not be closed", errors)
 
@@ -352,8 +359,10 @@ def resting(*clients: Any, count: int = 1) -> Callable[[], bool]:
 
 def _moves(client: Any) -> bool:
     """Return whether a waiter of *client* is about to ask the server, or asks it."""
+    # trio's driver has that for threads beneath it.
+    driver = getattr(client._driver, "_threads", client._driver)
     # With pubsub off there is none.
-    lanes = [*getattr(client._driver._subscriber, "_lanes", {}).values()]
+    lanes = [*getattr(driver._subscriber, "_lanes", {}).values()]
     queues = [*client._driver.session.waiters.queues.values()]
     fronts = [waiter for queue in queues for waiter in [*queue][:1]]
     return any(lane._unanswered for lane in lanes) or any(
