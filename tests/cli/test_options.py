@@ -254,6 +254,11 @@ def test_the_help_has_a_column_of_commands(capsys: pytest.CaptureFixture[str]) -
     lines = capsys.readouterr().out.splitlines()
     for name, row in cli._SUBCOMMANDS.items():
         assert any(line.split() == [name, *row.summary.split()] for line in lines), name
+    # Most users run a command, so that comes first. What belongs together stands together.
+    titles = [line for line in lines if line.endswith(":") and line.startswith("to ")]
+    assert titles == ["to hold a lock:", "to see locks:", "to look after servers:"]
+    assert lines[lines.index("to hold a lock:") + 1].split()[0] == "run"
+    assert lines[lines.index("to see locks:") + 1].split()[0] == "why"
 
 
 def test_the_help_names_every_option_variable_and_status(

@@ -149,6 +149,8 @@ def test_command(manage: Callable[..., subprocess.CompletedProcess[str]], tmp_pa
     assert manage("interlock_run", "it", "--", "check").returncode == 0
     assert manage("interlock_run", "it").returncode == 64
     assert "-E" in manage("interlock_run", "--help").stdout
+    for words in (("-v", "1"), ("-v2",), ("--verbosity", "0"), ("-v",)):
+        assert manage("interlock_run", "it", *words, "--", "check").returncode == 0, words
     with (tmp_path / "settings.py").open("a") as settings:
         settings.write("\nfrom datetime import timedelta\n")
         settings.write('INTERLOCK["OPTIONS"] = {"lease": timedelta(seconds=1.5)}\n')

@@ -188,6 +188,8 @@ def test_who_has_no_connection_is_not_called_alive(redis_url: str) -> None:
     assert described(redis_url).holders[0].client.answering
     with Reader(open_url(redis_url), Options()) as reader:
         info, account = account_of(reader, "stuck")
-    assert info is not None
+        assert info is not None
+        [stack] = reader.stacks(info)
+    assert stack.missing.startswith("its client has no connection: it has ended")
     assert "That process has no connection, and answered" in account.text
     assert "is alive" not in account.text

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from interlock._core.insight.card import CARD, INDEX
 from interlock.cli import main
+from interlock.cli.table import renewed_of
+from interlock.inspection import ClientInfo, HolderInfo
+from interlock.inspection.words import counted, end_of
 
 if TYPE_CHECKING:
     import redis
@@ -64,6 +68,26 @@ def test_a_filter_keeps_what_it_names(
     assert {line.split()[0] for line in shown.out.splitlines()[1:]} == wanted
     nothing = f"interlock: no lock is held or awaited that passes {' '.join(filters)}\n"
     assert shown.err == ("" if wanted else nothing)
+
+
+def test_a_list_of_nothing_says_so(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is no reason to doubt the command: it says that it found nothing."""
+    assert main(["list", "no-such-*", "--url", url]) == 0
+    shown = capsys.readouterr()
+    told = "interlock: no lock is held or awaited under 'no-such-*'\n"
+    assert (shown.out, shown.err) == ("", told)
+
+
+def test_counts_and_ends_are_told_in_their_forms() -> None:
+    """One hold is no "1 holds", and a fixed lease does not end "unless it is renewed"."""
+    assert [counted(number, "hold") for number in (0, 1, 2)] == ["0 holds", "1 hold", "2 holds"]
+    hold = HolderInfo("c:1", ClientInfo("c"), remaining=2926.0, lease=3000.0, renewed=False)
+    assert (renewed_of(hold), end_of(hold).partition(", at ")[0]) == (
+        "fixed",
+        "ends in 48 min 46 s",
+    )
+    assert end_of(hold).endswith(": its lease is fixed")
+    assert end_of(replace(hold, renewed=True)) == "ends in 48 min 46 s unless it is renewed"
 
 
 def test_plain_tells_what_the_keys_tell(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ def test_cards_that_may_not_be_read_are_told(
     assert main([*command, "--url", narrow("~orders", "~{orders*", "~redisson_lock*")]) == 0
     shown = capsys.readouterr()
     assert "web-3" not in shown.out
-    assert (shown.out + shown.err).count("1 cards were left out") == 1
+    assert (shown.out + shown.err).count("1 card was left out") == 1
 
 
 def test_keys_that_may_not_be_read_are_told(

@@ -11,7 +11,10 @@ import redis
 
 from interlock import connect
 from interlock.cli import main
+from interlock.cli.show import text_of
+from interlock.cli.table import row_of
 from interlock.cli.why import _with_url
+from interlock.console.changes import Changes
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.info import EndInfo
 from interlock.inspection.why import explain, skeleton
@@ -85,7 +88,7 @@ def lock(
             "",
         ),
         (
-            replace(lock(ALIVE, kind="read_write_lock"), mode="read", holder_count=4),
+            replace(lock(ALIVE, kind="read_write_lock"), mode="read", holder_count=2),
             "held",
             ["The read lock 'orders:42' is held by", "1 more holder"],
             "",
@@ -144,15 +147,66 @@ def test_a_ticket_has_no_process_that_could_be_alive_or_dead() -> None:
 
 def test_the_dead_are_told_first_among_many_holders() -> None:
     """Permits that leak are told, with a command for each, however many others hold one."""
-    alive = [HolderInfo(f"{n:032x}", ALIVE) for n in range(5)]
-    dead = [HolderInfo(f"{n:032x}", DEAD, remaining=900.0) for n in (8, 9)]
+    alive = [HolderInfo(f"a{n:031x}", ALIVE) for n in range(5)]
+    dead = [HolderInfo(f"d{n:031x}", DEAD, remaining=900.0) for n in (8, 9)]
     holders = (*alive, *dead)
     info = LockInfo("pool", "leased_semaphore", holders=holders, holder_count=7, free=0)
     account = explain("pool", info)
     assert account.state == "dead"
-    assert account.text.count("That process is dead") == 2
+    assert "has 7 permits held and 0 free. 2 permits are held by batch" in account.text
+    assert account.text.count("That process is dead") == 1
+    assert "The first lease ends in 15 min" in account.text
     assert "the dead processes have gone; then break each of their holds." in account.text
     assert [command.split()[4] for command in account.commands] == [each.holder for each in dead]
+
+
+def test_one_sentence_tells_of_many_permits_that_are_alike() -> None:
+    """Five permits of one process are told once, and so are those of whom no card tells."""
+    permits = [
+        HolderInfo(f"a{n:031x}", ALIVE, remaining=9.0, held_for=60.0 + n, renewed=True, thread="t")
+        for n in range(5)
+    ]
+    info = LockInfo("pool", "leased_semaphore", holders=tuple(permits), holder_count=5, free=0)
+    assert explain("pool", info).text == (
+        "The leased semaphore 'pool' has 5 permits held and 0 free. 5 permits are held by t of "
+        "orders (pid 812 on web-3), the longest for 1 min 4 s. That process is alive: it answered "
+        "3.0 s ago. They are renewed. Nobody waits."
+    )
+    threads = [replace(each, thread=f"t{n}") for n, each in enumerate(permits)]
+    text = explain("pool", replace(info, holders=tuple(threads))).text
+    assert "5 permits are held by 5 threads or tasks of orders (pid 812 on web-3)" in text
+    java = [HolderInfo(f"j{n}:1", ClientInfo(f"j{n}"), "read", remaining=5.0 + n) for n in range(3)]
+    both = (*java, replace(permits[0], holder="a:1", mode="read"))
+    info = LockInfo("rates", "read_write_lock", "read", holders=both, holder_count=4)
+    text = explain("rates", info).text
+    assert "is held by 3 holders of whom no card tells. Whether they are alive is not known" in text
+    assert "ended within the first seconds. The first lease ends in 5.0 s" in text
+    assert text.count("The read lock 'rates' is held by") == 2
+
+
+def test_what_a_waiter_was_given_is_named() -> None:
+    """A permit or a lock that a waiter takes just now has no holder yet."""
+    permit = HolderInfo("00000000a1b2c3d4e5f6a7b800000001", ClientInfo(""), remaining=0.2)
+    info = LockInfo("pool", "leased_semaphore", holders=(permit,), holder_count=1, free=0)
+    text = explain("pool", info).text
+    assert text.startswith(
+        "The leased semaphore 'pool' has 1 permit held and 0 free. "
+        "1 permit is given to a waiter just now. Nobody waits."
+    )
+    given = HolderInfo("a:0", ALIVE, remaining=0.2)
+    info = LockInfo("orders", "lock", holders=(given,), holder_count=1, remaining=0.2)
+    told = "given to web-3 pid 812 orders"
+    assert f"The lock 'orders' is {told} just now." in explain("orders", info).text
+    assert told in row_of(info).holder
+    assert f"  client  {told}" in list(text_of(info))
+    claims = (given, replace(given, holder="a:0:write"), permit)
+    assert all(each.claim for each in claims)
+    assert not any(replace(given, holder=each).claim for each in ("a:10", "a:1:write", "b0" * 16))
+    # The console counts a turn when the waiter has taken it.
+    changes, taken = Changes(), replace(info, holders=(replace(given, holder="a:1"),))
+    assert list(changes.between([], [info], lambda _: 1.0, "")) == []
+    [turn] = changes.between([info], [taken], lambda _: 1.0, "")
+    assert turn.turn
 
 
 @pytest.mark.parametrize(

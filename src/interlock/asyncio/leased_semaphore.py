@@ -343,7 +343,10 @@ class LeasedSemaphore:
         return sum(await self._driver.run(self._recipe.counts()))
 
     async def acquired_permits(self) -> int:
-        """Return how many permits are held, in all processes; one round trip."""
+        """Return how many permits are held, in all processes; one round trip.
+
+        A permit that a release has given to a waiter counts, too.
+        """
         return (await self._driver.run(self._recipe.counts()))[1]
 
     async def available_permits(self) -> int:

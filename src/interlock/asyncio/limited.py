@@ -108,7 +108,10 @@ class Limited:
         return await self._named().available_permits()
 
     async def running(self) -> int:
-        """Return how many run, in all processes; one round trip."""
+        """Return how many run, in all processes; one round trip.
+
+        A place that a release has given to a waiter counts, too.
+        """
         return await self._named().acquired_permits()
 
     async def __aenter__(self) -> Permit:

@@ -12,7 +12,7 @@ from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
 from interlock.cli.table import clock_time, kind_of, renewed_of, waiting_of
 from interlock.inspection.why import objects_of
-from interlock.inspection.words import client_of, counted, end_of, silence
+from interlock.inspection.words import client_of, counted, end_of, given_to, silence
 
 if TYPE_CHECKING:
     import argparse
@@ -136,6 +136,8 @@ def text_of(info: LockInfo) -> Iterator[str]:
 def _holder(holder: HolderInfo) -> Iterator[str]:
     """Yield the lines about one holder."""
     where = safe(client_of(holder.client, "another library, or not renewed yet"))
+    if holder.claim:
+        where = safe(given_to(holder))
     yield f"holder:   {safe(holder.holder)}"
     yield f"  client  {where}"
     if holder.thread:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core.kinds import sight_of
 from interlock._core.model.foreign_text import safe
-from interlock.inspection.words import client_of, counted, duration, without_holders
+from interlock.inspection.words import client_of, counted, duration, given_to, without_holders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from interlock.inspection import HolderInfo, LockInfo
 
 HEADINGS = ("NAME", "KIND", "HELD FOR", "RENEWED", "HOLDER", "WAITING")
-_SHORTEST = (10, 8, 8, 8, 24, 7)
+_SHORTEST = (10, 12, 8, 8, 24, 7)
 _WIDEST = (48, 22, 11, 10, 84, 40)
 _NARROW = (0, 3, 5, 4, 2, 1)
 """The order of the columns where the last ones are cut off."""
@@ -59,7 +59,7 @@ def holder_of(info: LockInfo, first: HolderInfo | None = None) -> str:
     if not info.holders:
         return without_holders(info)
     first = first or info.holders[0]
-    text = client_of(first.client, first.holder)
+    text = given_to(first) if first.claim else client_of(first.client, first.holder)
     if first.thread:
         text = f"{text} {first.thread}"
     more = info.holder_count - 1

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from interlock.inspection.why import loss_of
+from interlock.inspection.words import given_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -97,8 +98,7 @@ class Changes:
             story: what the server did meanwhile that explains missing keys; empty for nothing.
         """
         now = time.time()
-        old = {(info.name, each.holder): (info, each) for info in before for each in info.holders}
-        new = {(info.name, each.holder): (info, each) for info in after for each in info.holders}
+        old, new = _holds(before), _holds(after)
         for place, (info, each) in old.items():
             if place not in new:
                 yield self._gone(place, each, passed(info.name), story)
@@ -165,6 +165,16 @@ class Changes:
             yield each.happening, Happening(each.happening.at, name, what, loss)
 
 
+def _holds(locks: Iterable[LockInfo]) -> dict[tuple[str, str], tuple[LockInfo, HolderInfo]]:
+    """Return all holds by lock and holder; what a waiter was given becomes one when it takes it."""
+    return {
+        (info.name, each.holder): (info, each)
+        for info in locks
+        for each in info.holders
+        if not each.claim
+    }
+
+
 def _end_of(card: Card, holder: str, name: str) -> End | None:
     return card.ends.get((holder.removesuffix(":write"), name))
 
@@ -179,6 +189,8 @@ def _verdict(each: _Open, end: End) -> tuple[str, bool]:
 
 def who(each: HolderInfo) -> str:
     """Return in words who holds."""
+    if each.claim:
+        return given_to(each)
     client = each.client
     parts = [client.host, f"pid {client.pid}" if client.pid else "", client.program, each.thread]
     return " ".join(part for part in parts if part) or each.holder

@@ -10,6 +10,8 @@ LATE_SHARE = 2 / 3
 """A renewed hold with less than this share of its lease left was not renewed in time."""
 LATE_MARGIN = 0.05
 """Share of the lease that a renewal takes on its way, and that does not count as late."""
+CLAIMED = "0" * 8
+"""How the id of a permit begins that a waiter was given, and has not taken yet."""
 DEAD_AFTER = 120.0
 """Seconds of silence after which a client is dead, where its connections cannot be seen."""
 
@@ -104,6 +106,11 @@ class HolderInfo:
         return _party(self)
 
     @property
+    def claim(self) -> bool:
+        """Return whether it was given to a waiter that has not taken it yet, for 250 ms at most."""
+        return is_claim(self.holder)
+
+    @property
     def late(self) -> bool:
         """Return whether its renewal is late: the holder is dying, or cut off from the server."""
         if not self.renewed or self.lease is None or self.remaining is None:
@@ -179,6 +186,12 @@ class EndInfo:
     ago: float
     lost: bool
     why: str = ""
+
+
+def is_claim(holder: str) -> bool:
+    """Return whether *holder* stands for a waiter that a release has given a lock or a permit."""
+    client, _, number = holder.removesuffix(":write").partition(":")
+    return number == "0" if number else client.startswith(CLAIMED)
 
 
 def _party(each: HolderInfo | WaiterInfo) -> str:

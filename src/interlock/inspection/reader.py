@@ -53,6 +53,7 @@ from interlock.inspection.search import scans
 from interlock.inspection.server_facts import read_facts
 from interlock.inspection.service import Service, code_of, load, text_of
 from interlock.inspection.stacks import stacks_of
+from interlock.inspection.words import counted
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
@@ -98,11 +99,11 @@ class Reader:
         """Return what could not be read for want of rights, one line for each kind."""
         lines: list[str] = []
         if self.forbidden:
-            lines.append(f"{self.forbidden} keys were left out: the user has no right to read them")
+            lines.append(_left_out(self.forbidden, "key"))
         if self._cards.unread:
             lines.append(
-                f"{len(self._cards.unread)} cards were left out: the user has no right to read "
-                "them, so host, thread and age of holders and waiters may be missing"
+                f"{_left_out(len(self._cards.unread), 'card')}, so host, thread and age of holders "
+                "and waiters may be missing"
             )
         if self.forbidden_counts:
             lines.append(
@@ -450,3 +451,8 @@ class Reader:
         heard = listeners_of(self._service, node, page)
         self.forbidden_counts += heard is None
         return heard
+
+
+def _left_out(number: int, noun: str) -> str:
+    was, it = ("was", "it") if number == 1 else ("were", "them")
+    return f"{counted(number, noun)} {was} left out: the user has no right to read {it}"

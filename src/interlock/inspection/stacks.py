@@ -29,6 +29,7 @@ ANSWER_WITHIN = 4.0
 """Seconds in which a client answers; it may have answered another question just before."""
 ASK_AGAIN = 0.5
 """Seconds until an unanswered question is asked again."""
+DEAF = "its client does not listen"
 LOOK_AGAIN = 0.05
 """Seconds between two looks for the answer."""
 
@@ -58,7 +59,10 @@ def stacks_of(service: Service, card_of: CardOf, info: LockInfo) -> Iterator[Sta
         if not place[0]:
             yield StackInfo(holder.holder, missing="no card tells whose it is")
             continue
-        yield StackInfo(holder.holder, *_stack(service, card_of, place, key_of(info), until))
+        calls, missing = _stack(service, card_of, place, key_of(info), until)
+        if missing.startswith(DEAF) and holder.client.connected is False:
+            missing = "its client has no connection: it has ended, or is connecting again"
+        yield StackInfo(holder.holder, calls, missing)
 
 
 def _stack(
@@ -81,8 +85,7 @@ def _stack(
                 return (), f"the question was refused: {heard}"
             # In a cluster a node counts its own listeners only.
             if heard == 0 and not isinstance(service.servers, Cluster):
-                why = "its client does not listen: it never waited for a lock, or may not"
-                return (), f"{why}{look}"
+                return (), f"{DEAF}: it never waited for a lock, or may not{look}"
         time.sleep(LOOK_AGAIN)
         card = card_of(client_id)
         if card is None:

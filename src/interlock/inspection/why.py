@@ -14,10 +14,11 @@ import re
 import shlex
 import unicodedata
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.events import tell_loss
-from interlock.inspection.words import by_ticket, clock_at, counted, duration
+from interlock.inspection.words import by_ticket, clock_at, counted, duration, given_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -180,16 +181,62 @@ def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
             yield "The server does not show who holds its permits."
     elif not info.holders:
         yield f"Nobody holds the {kind} {info.name!r} now."
-    for each in sorted(info.holders, key=_health)[:TOLD]:
-        held = "" if each.held_for is None else f" for {duration(each.held_for)}"
-        who = _person(each.client, each.thread, each.holder)
-        what = "A permit" if info.free is not None else f"The {info.mode} {kind} {info.name!r}"
-        yield f"{' '.join(what.split())} is held by {who}{held}."
-        if place := _place(stacks.get(each.holder)):
-            yield f"It is at {place}."
-        yield _life(each)
-    if info.holder_count > TOLD:
-        yield f"{counted(info.holder_count - TOLD, 'more holder')} can be seen by interlock show."
+    what = f"The {info.mode} {kind} {info.name!r}".replace("  ", " ")
+    left = info.holder_count
+    for group in list(_alike_holders(info.holders))[:TOLD]:
+        left -= len(group)
+        yield from _group(what if info.free is None else "", group, stacks)
+    if left > 0:
+        yield f"{counted(left, 'more holder')} can be seen by interlock show."
+
+
+def _alike_holders(holders: Iterable[HolderInfo]) -> Iterator[list[HolderInfo]]:
+    """Yield those of *holders* of whom one sentence tells: of one client, or all without a card."""
+    groups: dict[tuple[object, ...], list[HolderInfo]] = {}
+    for each in sorted(holders, key=_health):
+        client = each.client
+        unknown = client.answering is None and not by_ticket(client)
+        key = (unknown or client.client_id, each.claim, each.late, bool(each.renewed))
+        groups.setdefault(key, []).append(each)
+    yield from groups.values()
+
+
+def _group(what: str, group: Sequence[HolderInfo], stacks: dict[str, StackInfo]) -> Iterator[str]:
+    """Yield the sentences about some holders that are alike.
+
+    Args:
+        what: they hold; empty for permits.
+        group: the holders.
+        stacks: of all holders.
+    """
+    first, number = group[0], len(group)
+    if first.claim:
+        given = what or counted(number, "permit")
+        yield f"{given} {'is' if what or number == 1 else 'are'} {given_to(first)} just now."
+        return
+    threads = {each.thread: None for each in group if each.thread}
+    known = first.client.answering is not None
+    if not known and number > 1:
+        who = f"{number} holders of whom no card tells"
+    elif len(threads) > 1 and len(threads) == number:
+        who = f"{number} threads or tasks of {_person(first.client, '', first.holder)}"
+    else:
+        who = _person(first.client, first.thread if len(threads) == 1 else "", first.holder)
+    times = [each.held_for for each in group if each.held_for is not None]
+    held = (
+        f"{' for' if number == 1 else ', the longest for'} {duration(max(times))}" if times else ""
+    )
+    if what:
+        yield f"{what} is held by {who}{held}."
+    else:
+        permits = "A permit is" if number == 1 else f"{number} permits are"
+        yield f"{permits} held by {who}{held}."
+    places = dict.fromkeys(filter(None, (_place(stacks.get(each.holder)) for each in group)))
+    if places:
+        yield f"It is at {', and at '.join(list(places)[:TOLD])}."
+    yield _life(
+        min(group, key=lambda each: inf if each.remaining is None else each.remaining), number
+    )
 
 
 def _of_all(info: LockInfo) -> Iterator[str]:
@@ -220,16 +267,23 @@ def _place(stack: StackInfo | None) -> str:
     return (own or list(calls) or [""])[-1]
 
 
-def _life(each: HolderInfo) -> str:
-    """Return whether a holder is alive, and when its hold ends."""
-    client, left = each.client, each.remaining
-    ends = "It never ends by itself." if left is None else f"Its lease ends in {duration(left)}"
-    if left is not None:
-        ends = f"{ends}, at {clock_at(-left)}."
-        if each.renewed and client.answering and client.connected is not False:
-            ends = "It is renewed."
-            if each.late:
-                ends = f"Its renewal is late, and it ends in {duration(left)} without one."
+def _ends(each: HolderInfo, number: int) -> str:
+    """Return when a hold ends, the first of *number* that are alike."""
+    client, left, one = each.client, each.remaining, number == 1
+    if left is None:
+        return "It never ends by itself." if one else "They never end by themselves."
+    if each.renewed and client.answering and client.connected is not False:
+        if not each.late:
+            return "It is renewed." if one else "They are renewed."
+        late = "Its renewal is late, and it ends" if one else "Renewal is late, and the first ends"
+        return f"{late} in {duration(left)} without one."
+    lease = "Its lease ends" if one else "The first lease ends"
+    return f"{lease} in {duration(left)}, at {clock_at(-left)}."
+
+
+def _life(each: HolderInfo, number: int) -> str:
+    """Return whether a holder is alive, and when its hold ends, the first of *number* alike."""
+    client, ends = each.client, _ends(each, number)
     if by_ticket(client):
         return f"No process is needed for that: it is held until the ticket is released. {ends}"
     silent = 0.0 if client.silent is None else client.silent
@@ -241,10 +295,11 @@ def _life(each: HolderInfo) -> str:
         since = f"{clock_at(silent)} ({duration(silent)})"
         return f"That process is slow, frozen or cut off: it is silent since {since}. {ends}"
     if client.answering is None:
-        return (
-            "Whether it is alive is not known: it is Java, writes no card, or ended within its "
-            f"first seconds. {ends}"
+        whether = "it is alive" if number == 1 else "they are alive"
+        cause = (
+            "it is Java, writes no card, or" if number == 1 else "they are Java, write no card, or"
         )
+        return f"Whether {whether} is not known: {cause} ended within the first seconds. {ends}"
     if client.connected is False:
         return (
             f"That process has no connection, and answered {duration(silent)} ago: it has ended, "
@@ -260,8 +315,10 @@ def _waiters(info: LockInfo) -> Iterator[str]:
         return
     number = max(info.waiter_count, len(info.waiters))
     if not number:
-        who = "1 client waits" if info.waiting == 1 else f"{info.waiting} clients wait"
-        yield f"{who} for it, each with one thread or more."
+        if info.waiting == 1:
+            yield "1 client waits for it, with one thread or more."
+        else:
+            yield f"{info.waiting} clients wait for it, each with one thread or more."
         return
     clients = counted(info.waiting_clients, "client")
     yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {clients}."

@@ -80,6 +80,11 @@ def client_of(client: ClientInfo, fallback: str) -> str:
     return " ".join(parts)
 
 
+def given_to(holder: HolderInfo) -> str:
+    """Return to whom a release has given what *holder* stands for."""
+    return f"given to {client_of(holder.client, 'a waiter')}"
+
+
 def end_of(holder: HolderInfo) -> str:
     """Return when a hold ends, and whether that is certain."""
     if holder.remaining is None:

@@ -334,7 +334,10 @@ class LeasedSemaphore:
         return sum(self._driver.run(self._recipe.counts()))
 
     def acquired_permits(self) -> int:
-        """Return how many permits are held, in all processes; one round trip."""
+        """Return how many permits are held, in all processes; one round trip.
+
+        A permit that a release has given to a waiter counts, too.
+        """
         return (self._driver.run(self._recipe.counts()))[1]
 
     def available_permits(self) -> int:

@@ -107,7 +107,10 @@ class Limited:
         return self._named().available_permits()
 
     def running(self) -> int:
-        """Return how many run, in all processes; one round trip."""
+        """Return how many run, in all processes; one round trip.
+
+        A place that a release has given to a waiter counts, too.
+        """
         return self._named().acquired_permits()
 
     def __enter__(self) -> Permit:

@@ -22,8 +22,9 @@ from interlock.errors import ConfigError
 from interlock.options import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+_LEVELS = ("0", "1", "2", "3")
 _FLAGS = ("--traceback", "--no-color", "--force-color", "--skip-checks")
 
 
@@ -38,6 +39,7 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
         if "--" in words:
             at = words.index("--")
             words, command = words[:at], words[at + 1 :]
+        words = list(_with_long_verbosity(words))
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         for name in ("--settings", "--pythonpath", "--verbosity"):
             parser.add_argument(name)
@@ -54,6 +56,24 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
             CommandError: always.
         """
         raise CommandError("interlock_run is for the command line; use interlock.django.lock here")
+
+
+def _with_long_verbosity(words: Sequence[str]) -> Iterator[str]:
+    """Yield *words* with Django's ``-v 1`` written out: ours is a flag, and has no number."""
+    left = iter(words)
+    for word in left:
+        level = word[2:]
+        if word == "-v":
+            following = next(left, None)
+            if following is None or following not in _LEVELS:
+                yield word
+                yield from () if following is None else (following,)
+                continue
+            level = following
+        if word.startswith("-v") and level in _LEVELS:
+            yield from ("--verbosity", level)
+        else:
+            yield word
 
 
 def _run(program: str, options: Sequence[str], command: Sequence[str]) -> int:
