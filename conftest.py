@@ -177,11 +177,13 @@ def _extras(item: pytest.Item) -> set[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to a failure what its servers logged, and the command that runs the test again."""
+    """Add to a failure its seed, what its servers logged, and the command that runs it again."""
     report = yield
     if report.failed:
+        if call.excinfo is not None and (drawn := [*again.chances(call.excinfo.value)]):
+            report.sections.append(("seeds and schedules", "\n".join(drawn)))
         for place, log in again.logs(getattr(item, "funcargs", {})):
             report.sections.append((f"log of the fixture {place}", log))
         command = f"python -m pytest {shlex.quote(item.nodeid)}"

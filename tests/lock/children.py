@@ -68,7 +68,10 @@ class Child:
         trace: TracebackType | None,
     ) -> None:
         self._process.kill()
-        self._process.communicate()
+        if (stderr := self._process.stderr) is not None and not stderr.closed:
+            _, errors = self._process.communicate()
+            if error is not None and errors:
+                error.add_note(f"the process of Child wrote:\n{errors.decode()}")
 
     def hear(self, timeout: float = 60) -> str:
         """Return the next line that it says.

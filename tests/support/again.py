@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import traceback
 from typing import TYPE_CHECKING, cast
 
 from tests.support.server import RedisServer
@@ -38,6 +39,14 @@ def logs(fixtures: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             if id(server) not in seen and server.alive:
                 seen.add(id(server))
                 yield place, server.log_tail()
+
+
+def chances(error: BaseException) -> Iterator[str]:
+    """Yield what the functions that *error* went through had drawn or planned, outermost first."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for name in ("seed", "schedule", "fault", "place", "at"):
+            if name in frame.f_locals:
+                yield f"{frame.f_code.co_name}: {name} = {frame.f_locals[name]!r}"
 
 
 def _servers(name: str, value: object) -> Iterator[tuple[str, RedisServer]]:

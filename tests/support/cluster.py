@@ -95,7 +95,7 @@ class ClusterServers:
         trace: TracebackType | None,
     ) -> None:
         """Stop all nodes."""
-        self._stack.close()
+        self._stack.__exit__(kind, error, trace)
 
     def url(self, username: str | None = None, password: str | None = None, *, db: int = 0) -> str:
         """Return the URL that names all nodes, by default with the default user's password."""

@@ -106,7 +106,9 @@ class RedisServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop the server."""
+        """Stop the server; *error* tells then what it has logged."""
+        if error is not None and self.alive:
+            error.add_note(f"{self!r} logged:\n{self.log_tail()}")
         self.stop()
 
     def __repr__(self) -> str:

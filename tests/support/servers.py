@@ -86,7 +86,7 @@ class ReplicatedServers:
         trace: TracebackType | None,
     ) -> None:
         """Stop all servers."""
-        self._stack.close()
+        self._stack.__exit__(kind, error, trace)
 
     @property
     def servers(self) -> list[RedisServer]:

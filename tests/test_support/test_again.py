@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests import deadlocks
 from tests.extras import ROOT
+from tests.lock.children import Child
 from tests.support.again import again, logs
 from tests.support.simulator import InvariantError, Schedule, Simulator, schedule
 
@@ -55,14 +56,44 @@ def test_an_invented_deadlock_is_repeated_by_one_command(
     assert "python -m tests.deadlocks --start 3 --seeds 1" in capsys.readouterr().out
 
 
+FAILING = """
+from tests.lock.children import Child
+from tests.support.servers import RedisServer
+
+def test_it(server):
+    for seed in range(5):
+        with RedisServer() as own, Child("raise SystemExit('the end')", own.url()) as child:
+            child.end()
+            assert seed < 3
+"""
+
+
 def test_a_failing_test_shows_all_of_it(tmp_path: Path) -> None:
-    """In the report of a failed test stand the log of its server, and the command."""
-    (tmp_path / "test_it.py").write_text("def test_it(server): assert not server\n")
+    """A failed test tells its seed, the logs of its servers, and the command.
+
+    A server may be that of a fixture, or one that the test has started.
+    """
+    (tmp_path / "test_it.py").write_text(FAILING)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "tests.conftest", "-q", "-n", "0",
          "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "log of the fixture server" in done.stdout
-    assert "Ready to accept connections" in done.stdout
+    assert done.stdout.count("Ready to accept connections") == 2
+    assert "test_it: seed = 3" in done.stdout
     assert "python -m pytest test_it.py::test_it" in done.stdout
+
+
+def test_what_a_process_wrote_is_told(redis_url: str) -> None:
+    """An error beside a process of a test has what that process wrote to standard error."""
+    code = """
+        print("the reason", file=sys.stderr, flush=True)
+        say("written")
+        threading.Event().wait()
+    """
+    with pytest.raises(LookupError) as caught, Child(code, redis_url) as child:
+        assert child.hear() == "written"
+        raise LookupError
+    [note] = caught.value.__notes__
+    assert note.endswith("wrote:\nthe reason\n")
