@@ -13,6 +13,7 @@ import asyncio
 import ctypes
 import gc
 import json
+import os
 import platform
 import re
 import shutil
@@ -37,8 +38,12 @@ QUESTION = "How many instructions does one uncontended pair of each object take?
 TABLE = Path(__file__).with_name("instructions.json")
 ROOT = Path(__file__).parents[1]
 PEERS = (bare.SYNC, bare.ASYNC, interlock.SYNC, interlock.ASYNC, *family.FAMILY, *family.AGAIN)
-WARM, PAIRS, COUNTS = 20, 20, 3
-"""Pairs before the count begins, those of one count, and how often they are counted."""
+WARM, PAIRS, COUNTS = 150, 20, 3
+"""Pairs before the count begins, those of one count, and how often they are counted.
+
+Python adapts its functions to the types that it meets. After another object it takes 60 pairs and
+more until it has adapted them anew.
+"""
 MORE = 1.05
 """The multiple of its former count from which an object has become slower."""
 GOAL = 1.5
@@ -90,7 +95,11 @@ def count(only: re.Pattern[str]) -> Counts:
         words = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "-q"]
         words += [f"--callgrind-out-file={out}", sys.executable, "-m", __name__]
         command = [*words, server.url(), str(library), only.pattern]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        # The hashes of names decide which ways Python takes.
+        env = {**os.environ, "PYTHONHASHSEED": "0"}
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise ChildProcessError(f"the counted program failed:\n{done.stderr}")
         return read(out.parent.glob("out.*"))

@@ -21,8 +21,8 @@ LONG = 600.0
 
 _PASSED_THROUGH = frozenset({"interlock", "dataclasses"})
 """Packages whose lines a user did not write; `Options.replace` calls ours through the second."""
-_passed = set[str]()
-"""Modules of these packages that were found on a stack."""
+_passed = dict[str, bool]()
+"""Modules that were found on a stack -> whether they belong to these packages."""
 _told: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictionary()
 
 
@@ -151,11 +151,21 @@ def warn_too_many_permits(kind: str, name: str, wanted: int, permits: int) -> No
     )
 
 
-def caller_frame() -> FrameType:
-    """Return the frame of the user's that called into this package."""
-    frame = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+def caller_frame(above: int = 1) -> FrameType:
+    """Return the frame of the user's that called into this package.
+
+    The search begins with the frame *above* frames above this one.
+    """
+    try:
+        frame = sys._getframe(above)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    except ValueError:  # a greenlet, for example, may begin with a function of ours
+        frame = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     # Few instructions for each frame: an acquire that may be forgotten looks for its caller.
-    while (name := frame.f_globals.get("__name__", "")) in _passed or _passes(str(name)):
+    while True:
+        name = frame.f_globals.get("__name__")
+        passes = _passed.get(name)  # type: ignore[arg-type] # any object may be asked for
+        if passes is False or not (passes or _passes(name)):
+            break
         before = frame.f_back
         if before is None:
             break
@@ -163,12 +173,12 @@ def caller_frame() -> FrameType:
     return frame
 
 
-def _passes(module: str) -> bool:
-    """Return whether the frames of *module* are passed through; note it if so."""
-    if module.partition(".")[0] not in _PASSED_THROUGH:
-        return False
-    _passed.add(module)
-    return True
+def _passes(module: object) -> bool:
+    """Return whether the frames of *module* are passed through; note it."""
+    passes = str(module).partition(".")[0] in _PASSED_THROUGH
+    if type(module) is str:
+        _passed[module] = passes
+    return passes
 
 
 def first_time(scope: object, subject: str) -> bool:

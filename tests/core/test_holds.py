@@ -428,7 +428,7 @@ def test_a_hold_that_is_left_is_one_less_deep(bench: Bench) -> None:
 
 def test_a_permit_ends_with_its_own_lease(bench: Bench) -> None:
     """A permit that is asked to end is lost after that time, if it was not released."""
-    permit = Permit(bench.lock, bench.owner, ("a",), 30.0)
+    permit = Permit(bench.lock, bench.owner, "a", 30.0)
     permit.sent()
     assert permit.grant(None, bench.now, bench.now)
     permit.ask_lease(bench.now, 5)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.model.effects import NEVER, Cleanup, Eval, Wait
-from interlock._core.objects.leased_permits import Request
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.permit import Permit
 from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableError
@@ -201,7 +200,7 @@ def test_permits_that_were_given_back_in_doubt_have_other_ids(
 ) -> None:
     """A release that may still be executed does not meet what is granted next."""
     semaphore = LeasedSemaphore(bench.session, "s")
-    played = play(semaphore.acquire(Request(bench.owner, 2, NEVER, 5.0), lambda made: made))
+    played = play(semaphore.acquire(bench.owner, 2, NEVER, 5.0, lambda made, _: made))
     permit = next(iter(bench.session.holds))
     assert isinstance(permit, Permit)
     former = permit.ids

@@ -58,7 +58,7 @@ def test_ids_are_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     drawn = list[str]()
     for client_id in ("a", "b"):
-        monkeypatch.setattr(idempotency, "_numbers", itertools.count(idempotency.FIRST_NUMBER))
+        monkeypatch.setattr(idempotency, "numbers", itertools.count(idempotency.FIRST_NUMBER))
         session = _session(client_id)
         drawn += [new_id(session) for _ in range(3)]
     assert len(set(drawn)) == 6
@@ -106,7 +106,7 @@ def test_only_the_latch_of_an_answered_call_is_removed() -> None:
 def test_a_renewal_that_was_under_way_prolongs_nothing() -> None:
     """A permit whose lease was cut short ends with it, even if a renewal is acknowledged later."""
     session = _session()
-    permit = Permit(LeasedSemaphore(session, "name"), owner := Owner("owner"), ("0" * 32,), 30)
+    permit = Permit(LeasedSemaphore(session, "name"), owner := Owner("owner"), "0" * 32, 30)
     permit.state, permit.depth, permit.renewal = State.HELD, 1, permit.core.renewal
     permit.extend_validity(100, 30)
     session.holds.begin(permit)
@@ -128,7 +128,7 @@ def test_a_renewal_that_was_under_way_prolongs_nothing() -> None:
 
 def _renewed_permit(bench: Bench) -> Permit:
     """Return a permit of *bench* that was just renewed."""
-    permit = Permit(LeasedSemaphore(bench.session, "name"), bench.owner, ("0" * 32,), LEASE)
+    permit = Permit(LeasedSemaphore(bench.session, "name"), bench.owner, "0" * 32, LEASE)
     permit.state, permit.depth, permit.renewal = State.HELD, 1, permit.core.renewal
     permit.extend_validity(bench.now, LEASE)
     bench.session.holds.begin(permit)

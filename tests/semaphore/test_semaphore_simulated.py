@@ -14,7 +14,6 @@ from tests.support.simulator.schedule import EFFECT_KINDS, Interrupted, Schedule
 
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import Owner, State
-from interlock._core.objects.leased_permits import Request
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.semaphore import Semaphore
 from interlock.errors import InterlockError, ServerUnavailableError
@@ -111,7 +110,7 @@ def leaser(*wants: int, lease: float | None = None) -> Callable[[Process], Work]
             owner = Owner(me.name)
             try:
                 permit: Permit | None = yield semaphore.acquire(
-                    Request(owner, number, NEVER, lease), lambda made: made
+                    owner, number, NEVER, lease, lambda made, _: made
                 )
                 yield me.pass_time(0.05)
                 assert permit is not None
@@ -256,7 +255,7 @@ def leased_fleet(
         for _ in range(turns):
             began, owner = me.client.now, Owner(me.name)
             permit: Permit | None = yield semaphore.acquire(
-                Request(owner, wants, NEVER, None), lambda made: made
+                owner, wants, NEVER, None, lambda made, _: made
             )
             if permit is None:
                 continue

@@ -8,27 +8,28 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Never
 
-from interlock._core.model.holds import Owner
 from interlock._core.model.no_hold import NoHold
 from interlock._core.objects import permit as core_permit
-from interlock._core.objects.leased_permits import Request
 from interlock._drivers.awaited import release_unclaimed, take_for
-from interlock._drivers.process.unclaimed import Claim
+from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.tasks import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock.asyncio.hold import Hold, attempt, awaited
 from interlock.asyncio.trying import Trying
-from interlock.options import check_timeout, lease_of
+from interlock.options import FOREVER, check_timeout, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
+    from interlock._core.model.holds import Owner
     from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
     from interlock._drivers.awaited_block import Block
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 
 
+_new = object.__new__
 _WRITE = "async with semaphore.acquire() as permit:"
 
 
@@ -40,17 +41,24 @@ class Permit(Hold):
     renewed while this object, or the task that took them, lives.
     """
 
-    def __init__(
-        self,
-        driver: AwaitedDriver,
-        hold: core_permit.Permit | NoHold,
-        claim: Claim | None = None,
-    ) -> None:
-        super().__init__(driver, hold, claim)
-        self._permit = hold
+    _hold: core_permit.Permit | NoHold
+    _claim: PermitClaim[AwaitedDriver] | None
+
+    def __init__(self, driver: AwaitedDriver, hold: NoHold) -> None:
+        super().__init__(driver, hold)
+
+    @classmethod
+    def given(cls, permit: core_permit.Permit, claim: PermitClaim[AwaitedDriver]) -> Self:
+        """Return *permit*, which was just acquired with *claim*, for its user; not for users."""
+        claim.hold, claim.over = permit, False
+        # Made without `__init__`: calls of that cost as much as the object.
+        self = _new(cls)
+        self._driver, self._hold, self._claim = claim.driver, permit, claim
+        self.name = permit.core.name
+        return self
 
     def __repr__(self) -> str:
-        if isinstance(self._permit, NoHold):
+        if isinstance(self._hold, NoHold):
             return f"<Permit {self.name!r} not acquired>"
         state = "valid" if self.valid else "lost" if self.lost.is_set() else "over"
         return f"<Permit {self.name!r} {state} ids={self.ids}>"
@@ -58,7 +66,7 @@ class Permit(Hold):
     @property
     def ids(self) -> tuple[str, ...]:
         """Return what the server knows them by: 32 hex digits for each permit."""
-        return self._permit.ids
+        return self._hold.ids
 
     async def release(self) -> None:
         """Give them back, from whatever task.
@@ -72,7 +80,13 @@ class Permit(Hold):
         Cost:
             One round trip.
         """
-        await super().release()
+        claim = self._claim
+        if claim is None:
+            await super().release()  # it raises: they were not acquired
+        else:
+            # Not by attributes of this object, whose class tells of other names: they are slow.
+            await claim.driver.perform(claim.hold.release())
+            self._released = claim.over = True
 
     async def update_lease(self, lease: Duration | None = None) -> None:
         """Restart the lease, with *lease* seconds from now; the permits may end sooner than before.
@@ -89,11 +103,15 @@ class Permit(Hold):
             One round trip.
         """
         driver = self._driver
-        if isinstance(self._permit, NoHold):
-            raise self._permit.not_held()
+        if isinstance(self._hold, NoHold):
+            raise self._hold.not_held()
         await driver.run(
-            core_permit.update_lease(driver.session, self._permit, lease_of(lease, driver))
+            core_permit.update_lease(driver.session, self._hold, lease_of(lease, driver))
         )
+
+
+# Bound once: Python 3.11 looks up an attribute of a class anew each time.
+_given = Permit.given
 
 
 @hints(
@@ -156,25 +174,14 @@ class LeasedSemaphore:
         """
         if more or unknown:
             raise unknown_arguments(self.acquire, unknown)
-        limit = check_timeout(blocking=True, timeout=timeout)
-        request, made = await self._request(n, limit, lease)
-        return await self._driver.perform(self._recipe.acquire_or_raise(request, limit, made))
-
-    async def _request(
-        self, n: int, limit: float, lease: Duration | None
-    ) -> tuple[Request, Callable[[core_permit.Permit], Permit]]:
-        """Return the request for *n* permits, and the function that makes what the user gets."""
-        driver, caller = self._driver, current_owner()
+        limit = FOREVER if timeout is None else check_timeout(blocking=True, timeout=timeout)
+        driver, core, caller = self._driver, self._recipe, current_owner()
         if driver.unclaimed.entries:
-            await release_unclaimed(driver, self._recipe, caller, limit)
-
-        owner = Owner(caller.label)  # each permit is a hold of its own
-
-        def made(permit: core_permit.Permit) -> Permit:
-            return Permit(driver, permit, Claim(driver, permit, caller, _WRITE, owner))
-
-        deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
-        return Request(owner, n, deadline, seconds), made
+            await release_unclaimed(driver, core, caller, limit)
+        deadline = FOREVER if timeout is None else driver.session.clock() + limit
+        seconds = None if lease is None else lease_of(lease, driver)
+        claim = PermitClaim(driver, caller, _WRITE)
+        return await driver.perform(core.acquire(claim, n, deadline, seconds, _given, limit))
 
     # asyncio only
     @awaited
@@ -200,8 +207,10 @@ class LeasedSemaphore:
         if more or unknown:
             raise unknown_arguments(self.try_acquire, unknown)
         limit = check_timeout(blocking=True, timeout=timeout)
-        request, made = await self._request(n, limit, lease)
-        return await self._driver.perform(self._recipe.acquire(request, made))
+        driver = self._driver
+        claim = await self._claim(current_owner(), limit)
+        deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
+        return await driver.perform(self._recipe.acquire(claim, n, deadline, seconds, _given))
 
     def trying(
         self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
@@ -231,17 +240,19 @@ class LeasedSemaphore:
         self, n: int, limit: float, lease: Duration | None, block: Block | None
     ) -> Permit:
         """Take *n* permits for *block*, or return an empty permit."""
-        request, made = await self._request(n, limit, lease)
-        acquire = self._recipe.acquire
+        driver, core, caller = self._driver, self._recipe, current_owner()
+        claim = await self._claim(caller, limit)
+        deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
 
         def keep(permit: Permit) -> None:
             if block is not None:
                 permit._keep_for(block)
 
-        permit = await take_for(self._driver, lambda got: acquire(request, got), made, keep)
+        permit = await take_for(
+            driver, lambda got: core.acquire(claim, n, deadline, seconds, got), _given, keep
+        )
         if permit is None:
-            kind, label = self._recipe.kind, request.owner.label
-            return Permit(self._driver, NoHold(kind, self.name, label, None))
+            return Permit(driver, NoHold(core.kind, self.name, caller.label, None))
         return permit
 
     async def _take(
@@ -251,10 +262,19 @@ class LeasedSemaphore:
         keep: Callable[[Permit], None],
     ) -> Permit:
         """Take a permit and *keep* it, or raise as `acquire` does."""
-        limit = check_timeout(blocking=True, timeout=timeout)
-        request, made = await self._request(1, limit, lease)
-        acquire = self._recipe.acquire_or_raise
-        return await take_for(self._driver, lambda got: acquire(request, limit, got), made, keep)
+        driver, core, limit = self._driver, self._recipe, check_timeout(True, timeout)
+        claim = await self._claim(current_owner(), limit)
+        deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
+        return await take_for(
+            driver, lambda got: core.acquire(claim, 1, deadline, seconds, got, limit), _given, keep
+        )
+
+    async def _claim(self, caller: Owner, limit: float) -> PermitClaim[AwaitedDriver]:
+        """Return the claim of *caller* to permits that it acquires in *limit* seconds."""
+        driver = self._driver
+        if driver.unclaimed.entries:
+            await release_unclaimed(driver, self._recipe, caller, limit)
+        return PermitClaim(driver, caller, _WRITE)
 
     async def release(self, permit: Permit | str) -> None:
         """Give back *permit*, or the one with that id, in any process.

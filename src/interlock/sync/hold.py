@@ -12,7 +12,7 @@ from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.blocking import end_block
 from interlock._drivers.blocking_block import Exit, entered, give_away
-from interlock._drivers.process.unclaimed import Claim
+from interlock._drivers.process.unclaimed import AnyClaim, Claim
 from interlock._drivers.threads import LostEvent, finish_later, whole
 from interlock._hints import HOLD_NAMES, hints
 from interlock._misuse import (
@@ -55,19 +55,19 @@ class Hold:
     """
 
     _released = False
+    _lost: LostEvent | None = None
+    _last: Step[None] | None = None
 
     def __init__(
         self,
         driver: BlockingDriver,
         hold: AnyHold,
-        claim: Claim | None = None,
+        claim: AnyClaim | None = None,
     ) -> None:
         self._driver = driver
         self._hold = hold
         self._claim = claim
         self.name = hold.name
-        self._lost: LostEvent | None = None
-        self._last: Step[None] | None = None
 
     def __repr__(self) -> str:
         if isinstance(self._hold, NoHold):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     """The forms of one object, by what the calls of each have in common."""
 
 
+_new: Any = object.__new__
+
 MAX_FORMS = 8
 """Forms that an object keeps, at most."""
 
@@ -49,14 +51,20 @@ class Form(Generic[R_co]):
         packed, pieces = None, self._pieces or self._cut()
         if pieces is not None:
             head, between, tail = pieces
-            packed = head + between.join(ids).encode() + tail
-        keys: Any = parts if self._in_keys else model.keys
-        args = model.args if self._in_keys else parts
-        queued, spare, patient = model.queued, model.spare, model.patient
-        # By place: names cost as much as the object.
-        return Eval(
-            model.script, keys, args, deadline, 0, None, packed, None, queued, spare, patient
-        )
+            packed = b"".join((head, between.join(ids).encode(), tail))
+        # Made without `__init__`: a call of that costs twice as much as the object.
+        call: Any = _new(Eval)
+        call.script = model.script
+        if self._in_keys:
+            call.keys, call.args = parts, model.args
+        else:
+            call.keys, call.args = model.keys, parts
+        call.deadline, call.packed = deadline, packed
+        call.unknown = call.asks = 0
+        call.replication = call.then = None
+        call.queued, call.spare, call.patient = model.queued, model.spare, model.patient
+        call.readers = ""
+        return call  # type: ignore[no-any-return]
 
     def _cut(self) -> Pieces | None:
         """Return what goes before, between and after the ids; None if nothing was packed yet."""

@@ -54,10 +54,13 @@ DRIFT = 0.001
 SLACK = 0.002
 """Seconds: the granularity of the server's expiry."""
 
+ID_DIGITS = 32
+"""Hex digits in the id of a permit."""
 CLAIM = 0.25
 """Seconds for which a release keeps a lock for the next client, which may start with this alone."""
 
-_numbers = itertools.count(1)
+numbers = itertools.count(1)
+"""The numbers of the next owners."""
 
 
 class Owner:
@@ -80,7 +83,7 @@ class Owner:
     __slots__ = ("__weakref__", "_ended", "identity", "known_as", "label", "number", "reference")
 
     def __init__(self, label: str, ended: Callable[[], bool] | None = None) -> None:
-        self.identity = self.number = next(_numbers)
+        self.identity = self.number = next(numbers)
         self.label = label
         self.known_as: tuple[str, int, str] | None = None
         self._ended = ended
@@ -88,7 +91,7 @@ class Owner:
 
     def renumber(self) -> int:
         """Draw another number for later holds; return it."""
-        number = self.number = next(_numbers)
+        number = self.number = next(numbers)
         return number
 
     def ended(self) -> bool:
@@ -865,27 +868,16 @@ class Hold(HoldLease):
 class Permit(Hold):
     """Permits that were acquired together, and end together.
 
-    Attributes:
-        ids: their ids on the server, 32 hex digits each.
+    Their holder id is made of their ids, so each permit has an id of its own on the server.
     """
 
-    __slots__ = ("ids",)
+    __slots__ = ()
 
-    def __init__(
-        self,
-        core: CoreLock,
-        owner: Owner,
-        ids: tuple[str, ...],
-        lease: float,
-        renewal: Renewal | None = None,
-    ) -> None:
-        super().__init__(core, owner, "".join(ids), lease, renewal)
-        self.ids = ids
-
-    def identify(self, ids: tuple[str, ...]) -> None:
-        """Use *ids* from now on; no command with these ids was sent yet."""
-        self.ids = ids
-        self.rename("".join(ids))
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return their ids on the server."""
+        ids = self.holder
+        return tuple(ids[at : at + ID_DIGITS] for at in range(0, len(ids), ID_DIGITS))
 
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note an acknowledged renewal; see `Hold.extend_validity`.
@@ -961,6 +953,11 @@ class Holds:
     def begin(self, hold: Hold) -> None:
         """Enter *hold* before anything is sent for it."""
         self.table[hold.table_key] = hold
+
+    def try_first(self, hold: Hold) -> None:
+        """Enter *hold*, which no other owner can have, and count the try that is sent next."""
+        self.table[hold.table_key] = hold
+        hold.unanswered = 1
 
     def end(self, hold: Hold) -> None:
         """Forget *hold*; a later one of the same owner stays."""

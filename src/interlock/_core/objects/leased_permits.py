@@ -6,7 +6,7 @@ else that users may ask of a semaphore.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from interlock._core.locks.lock_base import (
     Release,
@@ -17,7 +17,7 @@ from interlock._core.locks.lock_base import (
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, Opened, undoing
 from interlock._core.model.form import note_form
-from interlock._core.model.holds import PENDING, Permit, State
+from interlock._core.model.holds import PENDING, Owner, Permit, State
 from interlock._core.objects.limits import is_unset
 from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.objects.semaphore import check_permits, out_of_time, try_set_permits
@@ -25,7 +25,7 @@ from interlock._core.queue.waiters import SHARED
 from interlock._core.queue.waiting import may_overtake, wait_in_queue
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.script import Grant
-from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
+from interlock._core.upkeep.idempotency import IdempotentCalls, new_id, numbers
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import ClosedError, ConfigError, InterlockError
 from interlock.options import check_lease, check_name
@@ -35,112 +35,88 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Op, Step
     from interlock._core.model.form import Forms
-    from interlock._core.model.holds import Hold, Owner, Renewal
+    from interlock._core.model.holds import Hold, Renewal
     from interlock._core.objects.limits import Limits
     from interlock._core.queue.places import Place
     from interlock._core.upkeep.session import Session
 
 R = TypeVar("R")
+OwnerT = TypeVar("OwnerT", bound=Owner)
 
 MAX_TOGETHER = 10_000
 """Permits in one acquire, at most; each has an id."""
 
 
-class Request(NamedTuple):
-    """One acquire of permits.
-
-    Attributes:
-        owner: stands for the object that the user is given, and lives as long as that.
-        permits: how many.
-        deadline: on the session's clock; if it has passed, there is one try.
-        lease: seconds, or None for permits that the watchdog renews.
-    """
-
-    owner: Owner
-    permits: int
-    deadline: float
-    lease: float | None
-
-
-class TakingLeased(Opened["R | None"]):
+class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
     """An acquire of *permit*, as `LeasedPermits.acquire` describes it.
 
     With a *timeout*, it raises AcquireTimeoutError in place of returning None.
     """
 
     __slots__ = (
-        *("_deadline", "_first", "_made", "_outcome", "_permit", "_permits", "_semaphore"),
-        *("_sent_at", "_timeout", "result"),
+        *("deadline", "first", "made", "outcome", "owner", "permit", "permits", "result"),
+        *("semaphore", "sent_at", "timeout"),
     )
-
-    def __init__(
-        self,
-        semaphore: LeasedPermits,
-        permit: Permit,
-        request: Request,
-        made: Callable[[Permit], R],
-        timeout: float | None = None,
-    ) -> None:
-        self._semaphore = semaphore
-        self._permit = permit
-        self._permits, self._deadline = request.permits, request.deadline
-        self._made = made
-        self._timeout = timeout
-        self._sent_at = 0.0
-        self._first: Eval[Grant | float] | None = None
-        self._outcome: Grant | float | None = None
-        self.result: R | None = None
-        self.begun = self.goes_on = False
+    semaphore: LeasedPermits
+    owner: OwnerT
+    permit: Permit
+    permits: int
+    deadline: float
+    made: Callable[[Permit, OwnerT], R]
+    timeout: float | None
+    sent_at: float
+    first: Eval[Grant | float] | None
+    outcome: Grant | float | None
 
     def begin(self) -> Eval[Grant | float] | None:
         """Enter the permit into the table; return the first try, if there may be one.
 
         There is none if others wait here, or if the number must be set before.
         """
-        permit, semaphore = self._permit, self._semaphore
+        permit, semaphore = self.permit, self.semaphore
         session = semaphore.session
         self.begun = True
-        session.holds.begin(permit)
-        clock = session.clock
-        self._sent_at = clock()
-        waiters = session.waiters
-        if (waiters.queues or waiters.places) and semaphore.queue.busy(self._permits):
+        waiters, clock = session.waiters, session.clock
+        self.sent_at = clock()
+        if ((waiters.queues or waiters.places) and semaphore.queue.busy(self.permits)) or (
+            semaphore.numbered and semaphore.unset
+        ):
+            session.holds.begin(permit)
             return None
-        if semaphore.unset:
-            return None
-        permit.sent()
-        call = self._first = semaphore.acquire_script(permit, self._deadline)
+        session.holds.try_first(permit)
+        call = self.first = semaphore.acquire_script(permit, self.deadline)
         return call
 
     def done(self, answer: Grant | float) -> bool:
         """Take the server's answer; return whether the permit is held now."""
-        semaphore = self._semaphore
-        if semaphore.accept(self._permit, self._sent_at, answer):
-            self.result = self._made(self._permit)
+        semaphore, permit = self.semaphore, self.permit
+        if semaphore.accept(permit, self.sent_at, answer):
+            made = self.made  # bound first: Python 3.11 is slow to call what is no method
+            self.result = made(permit, self.owner)
             if semaphore.session.waiters.places:
-                semaphore.queue.tell_waiter(self._permits)
+                semaphore.queue.tell_waiter(self.permits)
             return True
-        self._outcome = answer
+        self.outcome = answer
         return False
 
     def go_on(self, failure: InterlockError | None) -> Op[R | None]:
         """Ask again, or wait."""
-        made = self._made
+        owner = self.owner
         # The traceback of a failure refers to this step. It must not keep the owner alive.
-        del self._made
-        outcome = self._outcome if failure is None else failure
+        del self.owner
+        outcome = self.outcome if failure is None else failure
         op = self._go_on(outcome)
         del failure, outcome
         if (yield from op):
-            return made(self._permit)
-        if self._timeout is not None:
-            semaphore = self._semaphore
-            raise out_of_time(semaphore.kind, semaphore.name, self._permits, self._timeout)
+            return self.made(self.permit, owner)
+        if self.timeout is not None:
+            semaphore = self.semaphore
+            raise out_of_time(semaphore.kind, semaphore.name, self.permits, self.timeout)
         return None
 
     def settled(self) -> bool:
         """Return whether no permit is held, and none can be."""
-        return self._permit.settled()
+        return self.permit.settled()
 
     def undo(self, failure: BaseException) -> Op[object]:
         """Give back what was taken, and give up an unused place."""
@@ -148,64 +124,64 @@ class TakingLeased(Opened["R | None"]):
 
     def abandon(self) -> None:
         """Remove the permit from the table if it is still PENDING."""
-        if self._permit.state is PENDING:
-            self._semaphore.session.holds.end(self._permit)
+        if self.permit.state is PENDING:
+            self.semaphore.session.holds.end(self.permit)
 
     def _go_on(self, outcome: Grant | float | InterlockError | None) -> Op[bool]:
         """Acquire after a first try with this *outcome*; return whether the permit is held."""
-        permit = self._permit
+        permit = self.permit
         try:
             taken = yield from undoing(self._wait(outcome), self._undo)
             if not taken:
-                yield from undo_acquire(self._semaphore.session, permit, None, None)
+                yield from undo_acquire(self.semaphore.session, permit, None, None)
             return taken
         finally:
             # A signal may come between two steps, but a PENDING permit must not stay in the table.
             self.abandon()
 
     def _undo(self, error: BaseException) -> Op[None]:
-        session = self._semaphore.session
+        session = self.semaphore.session
         prompt_until = session.clock() + GRACE / 2
-        yield from undo_acquire(session, self._permit, None, error)
+        yield from undo_acquire(session, self.permit, None, error)
         silent = session.clock() >= prompt_until
-        yield from self._semaphore.queue.leave(self._permits, error, later=silent)
+        yield from self.semaphore.queue.leave(self.permits, error, later=silent)
 
     def _wait(self, outcome: Grant | float | InterlockError | None) -> Op[bool]:
-        semaphore, deadline = self._semaphore, self._deadline
+        semaphore, deadline = self.semaphore, self.deadline
         session, queue = semaphore.session, semaphore.queue
-        part = queue.part(self._permits)
-        if self._first is not None and outcome is not None:
-            if (yield from self._after_first(self._first, outcome)):
+        part = queue.part(self.permits)
+        if self.first is not None and outcome is not None:
+            if (yield from self._after_first(self.first, outcome)):
                 return True
         elif may_overtake(session, part, deadline) and (
             (yield from self._try(waits=session.clock() < deadline)) is None
         ):
-            queue.tell_waiter(self._permits)
+            queue.tell_waiter(self.permits)
             return True
         if session.clock() < deadline:
-            queue.make_place(self._permits)
+            queue.make_place(self.permits)
         taken = yield from wait_in_queue(session, part, deadline, SHARED, self._try)
-        yield from queue.leave(self._permits, later=taken)
+        yield from queue.leave(self.permits, later=taken)
         return taken
 
     def _after_first(
         self, first: Eval[Grant | float], outcome: Grant | float | InterlockError
     ) -> Op[bool]:
         """Take the *outcome* of the *first* try, or make it again; return whether it is held."""
-        permit = self._permit
+        permit = self.permit
         if isinstance(outcome, InterlockError):
             permit.failed(outcome)
-            outcome = yield from self._semaphore.session.again(first, outcome, permit)
-            if self._semaphore.accept(permit, self._sent_at, outcome):
+            outcome = yield from self.semaphore.session.again(first, outcome, permit)
+            if self.semaphore.accept(permit, self.sent_at, outcome):
                 return True
         remaining = yield from self._refused(outcome)
-        waits = self._semaphore.session.clock() < self._deadline
+        waits = self.semaphore.session.clock() < self.deadline
         return (yield from self._look_for_loss(remaining, waits=waits)) is None
 
     def _try(self, *, waits: bool = True) -> Op[float | None]:
         """Ask as `_ask` does, with the number set before, and again if it was missing."""
-        if self._semaphore.unset:
-            _ = yield from self._semaphore.set_up(self._deadline)
+        if self.semaphore.unset:
+            _ = yield from self.semaphore.set_up(self.deadline)
         remaining = yield from self._ask(waits=waits)
         return (yield from self._look_for_loss(remaining, waits=waits))
 
@@ -213,8 +189,8 @@ class TakingLeased(Opened["R | None"]):
         """Ask again if the number was missing and is set now; *remaining* as `_ask` returns it."""
         if remaining is None:
             return None
-        wanted, deadline = self._permits, self._deadline
-        if not (yield from self._semaphore.restore(remaining, wanted, deadline)):
+        wanted, deadline = self.permits, self.deadline
+        if not (yield from self.semaphore.restore(remaining, wanted, deadline)):
             return remaining
         return (yield from self._ask(waits=waits))
 
@@ -224,14 +200,14 @@ class TakingLeased(Opened["R | None"]):
         A single try does not stand in the queue. A last try at the deadline does, because it ends
         the claim that the client may have been given.
         """
-        semaphore, permit = self._semaphore, self._permit
+        semaphore, permit = self.semaphore, self.permit
         session = semaphore.session
-        place = semaphore.queue.place(self._permits) if waits else None
+        place = semaphore.queue.place(self.permits) if waits else None
         sent_at = session.clock()
         if place is None:
-            call = semaphore.acquire_script(permit, self._deadline)
+            call = semaphore.acquire_script(permit, self.deadline)
         else:
-            call = semaphore.standing_script(permit, self._permits, self._deadline, place)
+            call = semaphore.standing_script(permit, self.permits, self.deadline, place)
         answer = yield from session.persist(call, permit)
         if semaphore.accept(permit, sent_at, answer):
             if place is not None and call.queued:
@@ -247,7 +223,7 @@ class TakingLeased(Opened["R | None"]):
 
         A grant that cannot be used is given back.
         """
-        semaphore, permit = self._semaphore, self._permit
+        semaphore, permit = self.semaphore, self.permit
         if not isinstance(answer, Grant):
             return answer
         if permit.state is State.ENDED:
@@ -260,7 +236,7 @@ class TakingLeased(Opened["R | None"]):
             # A copy of that release may still be under way. It must not hit the next grant, so that
             # one gets new ids.
             yield from end_late_grants(semaphore.session, permit)
-            permit.identify(semaphore.new_ids(len(permit.ids)))
+            permit.rename(semaphore.new_ids(len(permit.ids)))
         permit.released()
         return 0.0
 
@@ -269,6 +245,8 @@ class LeasedPermits:
     """The permits of one leased semaphore for one client; the arguments are `Semaphore`'s."""
 
     kind = "leased semaphore"
+    numbered: bool
+    """Whether the code names a number of permits, which may be unset."""
     renewal: Renewal = staticmethod(scripts.leased_semaphore_renew)
 
     def __init__(
@@ -279,10 +257,12 @@ class LeasedPermits:
         limits: Limits | None = None,
     ) -> None:
         self._permits = None if permits is None else check_permits(permits)
+        self.numbered = permits is not None
         self._limits = limits
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.hold_key: object = self.key
+        self._renewal = self.renewal  # Python 3.11 looks up an attribute of the class anew
         self.channel = names.semaphore_channel(self.key)
         self.session = session
         self.queue = PermitQueue(
@@ -328,18 +308,50 @@ class LeasedPermits:
         )
         return sum((yield from self.session.persist(query)))
 
-    def acquire(self, request: Request, made: Callable[[Permit], R]) -> Step[R | None]:
-        """Take permits together, waiting until the deadline of *request*.
+    @overload
+    def acquire(
+        self,
+        owner: OwnerT,
+        permits: int,
+        deadline: float,
+        lease: float | None,
+        made: Callable[[Permit, OwnerT], R],
+    ) -> Step[R | None]: ...
+    @overload
+    def acquire(
+        self,
+        owner: OwnerT,
+        permits: int,
+        deadline: float,
+        lease: float | None,
+        made: Callable[[Permit, OwnerT], R],
+        timeout: float,
+    ) -> Step[R]: ...
+    def acquire(
+        self,
+        owner: OwnerT,
+        permits: int,
+        deadline: float,
+        lease: float | None,
+        made: Callable[[Permit, OwnerT], R],
+        timeout: float | None = None,
+    ) -> Step[Any]:
+        """Take *permits* together, waiting until *deadline*.
 
         Args:
-            request: what is wanted.
-            made: turns the permit into the object that the user is given.
+            owner: stands for the object that the user is given, and lives as long as that.
+            permits: how many.
+            deadline: on the session's clock; if it has passed, there is one try.
+            lease: seconds, or None for permits that the watchdog renews.
+            made: turns the permit and its *owner* into the object that the user is given.
+            timeout: what AcquireTimeoutError tells that was allowed; None to return None instead.
 
         Returns:
             The object that *made* returns for all of them, or None if the deadline came first.
 
         Raises:
             InterlockError: as for `Semaphore.acquire`; no permit stays taken.
+            AcquireTimeoutError: the deadline came first.
 
         Cost:
             One round trip if enough permits are free.
@@ -347,28 +359,24 @@ class LeasedPermits:
         Source:
             RPermitExpirableSemaphore.acquire and tryAcquire.
         """
-        return TakingLeased(self, self._permit(request), request, made)
-
-    def acquire_or_raise(
-        self, request: Request, timeout: float, made: Callable[[Permit], R]
-    ) -> Step[R]:
-        """Acquire as `acquire` does, or raise.
-
-        Raises:
-            AcquireTimeoutError: the deadline came first.
-        """
-        # With *timeout* it never returns None.
-        step: Any = TakingLeased(self, self._permit(request), request, made, timeout)
-        return step  # type: ignore[no-any-return]
-
-    def _permit(self, request: Request) -> Permit:
-        """Create the permit for *request*. It is not in the table yet."""
-        if check_permits(request.permits) > MAX_TOGETHER:
+        session = self.session
+        if type(permits) is int and permits == 1:
+            holder = (session.id_prefix or session.draw_prefix()) + str(next(numbers))  # `new_id`
+        elif check_permits(permits) > MAX_TOGETHER:
             raise ConfigError(f"at most {MAX_TOGETHER} permits can be acquired together")
-        lease = request.lease
-        wanted = self.session.options.lease if lease is None else check_lease(lease)
-        renewal = self.renewal if lease is None else None
-        return Permit(self, request.owner, self.new_ids(request.permits), wanted, renewal)
+        else:
+            holder = self.new_ids(permits)
+        if lease is None:
+            permit = Permit(self, owner, holder, session.options.lease, self._renewal)
+        else:
+            permit = Permit(self, owner, holder, check_lease(lease))
+        # Made without `__init__`: a call of that costs as much as the object.
+        step: TakingLeased[OwnerT, R] = TakingLeased()
+        step.semaphore, step.owner, step.permit, step.permits = self, owner, permit, permits
+        step.deadline, step.made, step.timeout = deadline, made, timeout
+        step.first = step.outcome = None
+        step.begun = step.goes_on = False
+        return step
 
     def release_hold(self, hold: Hold) -> Release:
         """Give *hold* back, no matter who asks."""
@@ -376,32 +384,27 @@ class LeasedPermits:
 
     def last_release(self, hold: Hold) -> Eval[int]:
         """Return the script that gives *hold* back."""
-        return self._release_script(hold.holder)
-
-    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
-        """Return the script that gives *hold* back; *depth* is not used."""
-        del depth
-        return self._release_script(hold.holder)
-
-    def new_ids(self, permits: int) -> tuple[str, ...]:
-        """Return an id for each of *permits*; nobody else has them."""
-        if permits == 1:
-            return (new_id(self.session),)  # a generator costs three times as much
-        return tuple(new_id(self.session) for _ in range(permits))
-
-    def release_ids(self, ids: str) -> Eval[bool]:
-        """Return the script that gives the permits *ids* back, no matter who took them."""
-        return self._release_script(ids)
-
-    def _release_script(self, ids: str) -> Eval[bool]:
-        publish = self.session.publish
+        ids, publish = hold.holder, self.session.publish
         common = publish, len(ids)
         form = self._releases.get(common)
         if form is not None:
             return form.anew((ids,))
-        call = scripts.leased_semaphore_release(self.key, ids, publish, self.channel)
+        call = self.release_ids(ids)
         note_form(self._releases, common, call, (ids,))
         return call
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+        """Return the script that gives *hold* back; *depth* is not used."""
+        del depth
+        return self.release_ids(hold.holder)
+
+    def new_ids(self, permits: int) -> str:
+        """Return ids for *permits*, one after the other; nobody else has them."""
+        return "".join([new_id(self.session) for _ in range(permits)])
+
+    def release_ids(self, ids: str) -> Eval[bool]:
+        """Return the script that gives the permits *ids* back, no matter who took them."""
+        return scripts.leased_semaphore_release(self.key, ids, self.session.publish, self.channel)
 
     def acquire_script(self, permit: Permit, deadline: float) -> Eval[Grant | float]:
         """Return the script that takes *permit*, without a place in the queue."""

@@ -63,7 +63,7 @@ class LeasedSemaphore(LeasedPermits):
         if known is not None:
             yield from known.release()
             return
-        call = self._release_script(permit_id)
+        call = self.release_ids(permit_id)
         if not (yield from self.session.persist(call)) and not call.unknown:
             raise self._not_held(f"permit {permit_id}")
 

@@ -31,7 +31,7 @@ class LimitedSemaphore(LeasedSemaphore):
     def __init__(self, session: Session, name: str, limit: int, limits: Limits) -> None:
         super().__init__(session, name)
         self.limit = check_permits(limit)
-        self._numbers = limits
+        self._numbers, self.numbered = limits, True
 
     def set_permits(self, permits: int) -> Op[None]:
         """Set the number at run time, as a leased semaphore does; at least 1.

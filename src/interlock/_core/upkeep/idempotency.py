@@ -58,7 +58,8 @@ MAX_OLD_LATCHES = 64
 
 FIRST_NUMBER = 10**11
 """The number of the first id; all numbers have twelve digits, which can be read as hex digits."""
-_numbers = itertools.count(FIRST_NUMBER)
+numbers = itertools.count(FIRST_NUMBER)
+"""The numbers of the next ids."""
 
 
 def once(session: Session, key: str, call: Eval[R]) -> Eval[R]:
@@ -85,7 +86,7 @@ def copies_of(call: Eval[object], other: Eval[R]) -> Eval[R]:
 
 def new_id(session: Session) -> str:
     """Return 32 hex digits that nobody else has."""
-    return (session.id_prefix or session.draw_prefix()) + str(next(_numbers))
+    return (session.id_prefix or session.draw_prefix()) + str(next(numbers))
 
 
 class IdempotentCall:
@@ -166,7 +167,7 @@ class IdempotentCalls:
         except IndexError:  # another thread was faster
             old_latch = self._no_latch
         session = self.session
-        id_ = (session.id_prefix or session.draw_prefix()) + str(next(_numbers))  # `new_id` inlined
+        id_ = (session.id_prefix or session.draw_prefix()) + str(next(numbers))  # `new_id` inlined
         ttl = self._usual_ttl if deadline == NEVER else self.ttl(deadline)
         return IdempotentCall(self._latches + id_, ttl, old_latch, id_)
 

@@ -26,9 +26,9 @@ import sys
 import warnings
 import weakref
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from interlock._core.model.holds import State
+from interlock._core.model.holds import Owner, State, numbers
 from interlock._misuse import caller_frame, first_time
 from interlock.errors import MisuseWarning
 
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
 
-    from interlock._core.model.holds import Hold, Owner
+    from interlock._core.model.holds import Hold
+
+D = TypeVar("D", bound="Driver")
 
 _SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 """Frames with one of these flags live on while they are on no stack."""
@@ -165,47 +167,38 @@ class Unclaimed:
         self.entries.clear()
 
 
-class Claim:
-    """What ends with the object that a user got for one entry of *hold*.
+class AnyClaim(Protocol):
+    """What ends with the object that a user got for one entry of a hold."""
 
-    Args:
-        driver: the client's.
-        hold: the hold, just entered.
-        caller: the thread or task that asked.
-        owner: the owner of *hold*, if it is not the caller.
-        write: how to write it.
+    over: bool
+    """Whether the user has released the entry, or given it away."""
+
+
+class _Claiming(Generic[D]):
+    """What a claim does when the user drops the object that it belongs to.
 
     Attributes:
+        driver: the client's.
+        hold: the hold, which was entered.
         over: whether the user has released the entry, or given it away.
     """
 
-    __slots__ = (
-        "__weakref__", "_caller", "_code", "_depth", "_driver", "_frame", "_globals", "_hold",
-        "_instruction", "_owner", "_write", "over",
-    )  # fmt: skip
-
-    def __init__(
-        self, driver: Driver, hold: Hold, caller: Owner, write: str, owner: Owner | None = None
-    ) -> None:
-        frame = caller_frame()
-        self._driver = driver
-        self._hold = hold
-        self._caller = caller.reference
-        self._owner = owner  # it lives as long as this
-        self._write = write
-        self._depth = hold.depth
-        # Not the frame itself: it refers to the object that this claim belongs to.
-        self._frame = id(frame)
-        self._code: CodeType = frame.f_code
-        self._instruction = frame.f_lasti
-        self._globals: dict[str, Any] = frame.f_globals
-        hold.hand(weakref.ref(self), alone=False)
-        self.over = False
+    __slots__ = ()
+    driver: D
+    hold: Hold
+    over: bool
+    _caller: Callable[[], Owner | None]
+    _code: CodeType
+    _depth: int
+    _frame: int
+    _globals: dict[str, Any]
+    _instruction: int
+    _write: str
 
     def __del__(self) -> None:
         if getattr(self, "over", True) or sys.is_finalizing():  # a Ctrl-C may strike in `__init__`
             return
-        hold, frame = self._hold, caller_frame()
+        hold, frame = self.hold, caller_frame()
         # The user never got it if a Ctrl-C struck in a function of ours.
         ours = frame is not sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         if self._depth == 1 and (ours or hold.state is State.LOST):
@@ -214,14 +207,14 @@ class Claim:
             return
         asked = id(frame) == self._frame and frame.f_code is self._code
         entry = Entry(hold, frame if asked else None, self._write)
-        self._driver.unclaimed.add(entry, self._caller())
+        self.driver.unclaimed.add(entry, self._caller())
         self._warn()
 
     def _warn(self) -> None:
         """Tell how to write it, once for each line of a client."""
         filename, line = self._code.co_filename, _line(self._code, self._instruction)
-        if first_time(self._driver, f"unclaimed at {filename}:{line}"):
-            hold = self._hold
+        if first_time(self.driver, f"unclaimed at {filename}:{line}"):
+            hold = self.hold
             warnings.warn_explicit(
                 f"the hold of {hold.core.kind} {hold.name!r} was not kept, so {hold.label} keeps "
                 f"the {hold.core.kind} until that ends; write `{self._write}`",
@@ -231,6 +224,70 @@ class Claim:
                 str(self._globals.get("__name__", "")),
                 self._globals.setdefault("__warningregistry__", {}),
             )
+
+
+_SLOTS = (
+    *("_caller", "_code", "_frame", "_globals", "_instruction", "_write"),
+    *("driver", "hold", "over"),
+)
+
+
+class Claim(_Claiming["Driver"]):
+    """What ends with the object that a user got for one entry of *hold*.
+
+    Args:
+        driver: the client's.
+        hold: the hold, just entered.
+        caller: the thread or task that asked.
+        write: how to write it.
+    """
+
+    __slots__ = (*_SLOTS, "__weakref__", "_depth")
+
+    def __init__(self, driver: Driver, hold: Hold, caller: Owner, write: str) -> None:
+        self.driver = driver
+        self.hold = hold
+        self._caller = caller.reference
+        self._write = write
+        self._depth = hold.depth
+        # Not the frame itself: it refers to the object that this claim belongs to.
+        frame = caller_frame()
+        self._frame = id(frame)
+        self._code, self._instruction = frame.f_code, frame.f_lasti
+        self._globals = frame.f_globals
+        hold.hand(weakref.ref(self), alone=False)
+        self.over = False
+
+
+class PermitClaim(Owner, _Claiming[D]):
+    """The owner of a permit, and what ends with the object that the user got for it.
+
+    Each permit is a hold of its own. Its owner is made before it is asked for, in a method that the
+    user has called, and lives as long as the user's object. The claim begins when it has a hold and
+    is not over.
+
+    Args:
+        driver: the client's.
+        caller: the thread or task that asks.
+        write: how to write it.
+    """
+
+    __slots__ = _SLOTS
+    _depth = 1
+
+    def __init__(self, driver: D, caller: Owner, write: str) -> None:
+        self.over = True
+        # The constructor of `Owner` inlined: each acquire runs this.
+        self.identity = self.number = next(numbers)
+        self.label, self.known_as, self._ended = caller.label, None, None
+        self.reference = weakref.ref(self)
+        self.driver = driver
+        self._caller = caller.reference
+        self._write = write
+        frame = caller_frame(3)
+        self._frame = id(frame)
+        self._code, self._instruction = frame.f_code, frame.f_lasti
+        self._globals = frame.f_globals
 
 
 def _line(code: CodeType, instruction: int) -> int:
