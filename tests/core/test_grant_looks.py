@@ -10,7 +10,7 @@ from tests.support.simulator import Process, Schedule, Simulator, schedule
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import WriteLock
-from interlock._core.model.effects import NEVER
+from interlock._core.model.effects import NEVER, Enqueue, Eval, Wait
 from interlock._core.queue.grant_looks import LOOK_AFTER, GrantLooks
 from interlock.options import Options
 
@@ -71,6 +71,24 @@ def test_a_look_follows_a_look_that_gave_the_lock_away(bench: Bench, play: type[
     looks.forget()
     assert play(looks.look([bench.lock], lambda: 20.0)).answer([None]).over
     assert looks.next_due() == NEVER
+
+
+def test_a_client_that_polls_in_vain_looks(bench: Bench, play: type[Play]) -> None:
+    """Its first refusals are none: the queue may be new, and its subscription too."""
+    bench.waiters.hearing = True
+    waiting = play(bench.lock.acquire(bench.owner, bench.now + 1000, None)).answer([30_000, b"1"])
+    assert isinstance(waiting.effect, Enqueue)
+    waiter = bench.waiters.join(waiting.effect.channel, lambda: None)
+    waiting.answer(waiter)
+    for looks in (False, True):
+        assert isinstance(waiting.effect, Wait)
+        bench.now = waiting.effect.until
+        asked = waiting.answer(None).effect
+        assert isinstance(asked, Eval)
+        waiting.answer([20_000, b"2"])
+        assert (bench.session.looks.next_due() < NEVER) == looks
+    [call] = bench.session.looks.calls()
+    assert call.args[-1] == "-"
 
 
 def test_a_release_that_gave_the_lock_away_is_followed_by_a_look(

@@ -172,6 +172,36 @@ def test_who_is_killed_with_its_turn_delays_others_by_one_claim(
     second.got.result(SOON)
 
 
+def test_who_releases_and_ends_leaves_the_look_to_the_next(
+    redis_url: str, redis_client: redis.Redis, enter: Callable[..., Waiting], kind: str
+) -> None:
+    """A closed client looks no more. It tells the next in the queue to look, before any poll."""
+    code = WAIT.replace("MAKE", MAKE[kind])
+    with interlock.connect(redis_url, poll_cap=30) as client:
+        lock = lock_of(client, kind, owner="it")
+        lock.acquire()
+        with first_process(redis_client, QUEUE, code, redis_url) as first:
+            second = enter()
+            first.signal(signal.SIGSTOP)
+            lock.release()
+            client.close()
+            second.got.result(SOON)
+
+
+def test_a_dead_client_leaves_the_queue_before_its_turn(
+    holder: Any, redis_client: redis.Redis, enter: Callable[..., Waiting]
+) -> None:
+    """A client that polls also looks. So nobody is shown who waits no longer."""
+    waiting = enter(poll_cap=0.5)
+    future = time.time_ns() // 10**5
+    dead = {"dead-1": 1, "dead-2:7": 2, "dead-3:7:token": future, "dead-4:7:write": future}
+    redis_client.zadd(QUEUE, dead)
+    wait_until(lambda: redis_client.zcard(QUEUE) == 1, SOON, "only the living are left")
+    assert holder.locked()
+    holder.release()
+    waiting.got.result(PROMPT)
+
+
 def test_who_gives_up_leaves_the_queue(
     redis_client: redis.Redis, redis_url: str, holder: Any, kind: str, enter: Callable[..., Waiting]
 ) -> None:

@@ -9,6 +9,7 @@ from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.model import names
 from interlock._core.model.holds import CLAIM
+from interlock._core.queue.policy import LEFT_EVERY
 
 if TYPE_CHECKING:
     from interlock._core.locks.lock_base import LockBase
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from tests.support.simulator.world import World
 
 _WRITES = names.writer("")
-LEFT_FREE_EVERY = 2.0
-"""Seconds: in each such span a lock is left once, for a moment, to those who are not in the queue.
-
-The spans are those of the server's clock. So a short wait may touch two of them.
-"""
 
 
 class _Look(NamedTuple):
@@ -106,7 +102,8 @@ class BoundedOvertaking:
         self._update(simulator, place, before, now, lapses=int(lapsed or first), shared=shared)
         for client in now.queue:
             standing = self._standing[place, client]
-            waited = simulator.now // LEFT_FREE_EVERY - standing.since // LEFT_FREE_EVERY
+            # The spans are those of the server's clock. So a short wait may touch two of them.
+            waited = simulator.now // LEFT_EVERY - standing.since // LEFT_EVERY
             turns = 1 + int(waited)
             if standing.overtaken > turns + standing.lapses:
                 simulator.fail(

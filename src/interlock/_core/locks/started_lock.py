@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model.effects import NEVER, Post
 from interlock._core.model.holds import CLAIM, Hold, State
-from interlock._core.queue.waiting import wait_in_queue
+from interlock._core.queue.waiting import NO_TURN, Turn, wait_in_queue
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op
@@ -41,9 +41,15 @@ class StartedLock(LockBase):
             self._try,
             hold,
             deadline,
-            candidate=hold if self.passes_locally or self.may_start else None,
-            start=partial(self._start, hold) if self.may_start else None,
+            turn=self._turn(hold) if self.passes_locally or self.may_start else NO_TURN,
         )
+
+    def _turn(self, hold: Hold) -> Turn:
+        """Return how the lock may be given to *hold*."""
+        start = partial(self._start, hold) if self.may_start else None
+        if not self.stands_in_queue:
+            return Turn(hold, start)
+        return Turn(hold, start, partial(self.session.looks.given, self))
 
     def starts(self, hold: Hold, *, others_wait: bool) -> bool:
         """Return whether the client is to stand in the server's queue in the name of *hold*.

@@ -22,6 +22,8 @@ local lock, counter, queue, holder, depth = KEYS[1], KEYS[2], KEYS[3], ARGV[1], 
 local channel, floor, unit, leaving = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local named, side = holder .. ':token', ''
 
+-- include: tidy
+
 -- include: go_down
 
 -- include: free_for_all

@@ -17,7 +17,8 @@
 -- ARGV[2]  depth    integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]  channel  string, where waiters listen
 -- ARGV[4]  leaving  string, the id of a client that leaves the queue, as does the holder; it gives
---                   up its claim. "-" gives a free lock to the next client; may be left out
+--                   up its claim. "-" only looks: a free lock goes to the next client, and who
+--                   does not listen any more leaves the queue; may be left out
 --
 -- Returns  1 when done, 2 when the holder's own client got the lock, 3 when another client in the
 --          queue was told that it is next; nil when this holder does not hold it (a client that is
@@ -26,10 +27,12 @@
 -- Wire     the hash, and "0" on the channel when it is freed. With clients in the queue, the first
 --          one gets a claim for 250 ms, and "0" or "=<number>:<time>" on its wake channel. If the
 --          lock is left to others for a moment, "20" is sent there, and "00" on the channel if
---          others listen; this code is our own
+--          others listen. A look at a claim sends "300" there; this code is our own
 local lock, queue, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local channel, leaving = ARGV[3], ARGV[4]
 local named, side = holder, ''
+
+-- include: tidy
 
 -- include: go_down
 

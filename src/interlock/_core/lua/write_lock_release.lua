@@ -41,6 +41,8 @@ local channel, leaving = ARGV[4], ARGV[5]
 queue = own > 1 and queue
 local named, side = holder, ':write'
 
+-- include: tidy
+
 -- include: go_down
 
 local longest = redis.call('hlen', lock) > 2 and longest_of_others() or -2

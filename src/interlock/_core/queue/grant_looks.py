@@ -4,7 +4,11 @@ Theory. A release gives a lock to the first client in the server's queue, for a 
 client was killed or frozen just then, the claim ends, and no message is sent. So the client that
 released the lock looks at it once, when the claim is over. If nobody has the lock, the look gives
 it to the next client in the queue, and another look follows. If this client releases the lock again
-before, the look is put off: it is for the newest claim only.
+before, the look is put off: it is for the newest claim only. If it is closed before, it looks at
+once. Then the script tells the first client in the queue to look in its place.
+
+A look also takes dead clients out of the queue, wherever they stand. So a client that polls in vain
+asks for one.
 """
 
 from __future__ import annotations
@@ -12,16 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from interlock._core.model.effects import NEVER, Batch
-from interlock._core.model.holds import CLAIM
 from interlock._core.queue.places import Place
+from interlock._core.queue.policy import LOOK_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.model.effects import Eval, Op
 
-LOOK_AFTER = CLAIM + 0.05
-"""Seconds from a release until the look."""
 NOBODY: Final = "-"
 """The client of a look: it has no place, and no claim."""
 GIVEN: Final = 3
@@ -52,7 +54,7 @@ class GrantLooks:
         self._planned = NEVER
 
     def given(self, lock: Given, now: float) -> None:
-        """Note that *lock* was given to another client."""
+        """Note that *lock* was given to another client, or that a waiter has polled in vain."""
         due = now + LOOK_AFTER
         self._due[lock.key] = due, lock
         if due < self._planned:
@@ -63,6 +65,10 @@ class GrantLooks:
         """Return when the next look is due."""
         self._planned = min((due for due, _ in self._due.copy().values()), default=NEVER)
         return self._planned
+
+    def calls(self) -> list[Eval[int]]:
+        """Return the looks that are left when the client is closed."""
+        return [_script(lock) for _, lock in self._due.copy().values()]
 
     def take_due(self, now: float) -> list[Given]:
         """Return the locks to look at now."""
@@ -79,8 +85,7 @@ class GrantLooks:
         """
         if not locks:
             return
-        calls = [lock.leave_script(Place(lock.queue, NOBODY)) for lock in locks]
-        replies = yield from Batch(tuple(calls))
+        replies = yield from Batch(tuple(map(_script, locks)))
         for lock, reply in zip(locks, replies, strict=True):
             if reply == GIVEN:
                 self.given(lock, clock())
@@ -89,3 +94,7 @@ class GrantLooks:
         """Forget all looks: they are the parent process's."""
         self._due.clear()
         self._planned = NEVER
+
+
+def _script(lock: Given) -> Eval[int]:
+    return lock.leave_script(Place(lock.queue, NOBODY))

@@ -13,8 +13,14 @@ The scripts do the first and the third: see `lua/parts/pass_on.lua`.
 
 from __future__ import annotations
 
+from interlock._core.model.holds import CLAIM
+
 COURTESY = 0.02
 """Seconds that others are given to take the lock first."""
+LEFT_EVERY = 2.0
+"""Seconds: in each such span a release leaves the lock once to clients that only look."""
+LOOK_AFTER = CLAIM + 0.05
+"""Seconds from a release until somebody looks whether the claim that it gave was used."""
 LONGEST_RUN = 0.02
 """Seconds for which a lock may go from one waiter of a client to the next."""
 

@@ -105,11 +105,12 @@ class Waiter:
         offered_until: when it asks even though the lock is offered to it.
         departed: True when it no longer waits.
         shares: True if others may have the same at the same time, as readers do.
+        asked_in_vain: True if the server has refused it before.
     """
 
     __slots__ = (
-        "busy", "candidate", "channel", "claim", "departed", "front", "next_look", "offered",
-        "offered_until", "shares", "should_ask", "successor_look", "wakeup",
+        "asked_in_vain", "busy", "candidate", "channel", "claim", "departed", "front", "next_look",
+        "offered", "offered_until", "shares", "should_ask", "successor_look", "wakeup",
     )  # fmt: skip
 
     def __init__(self, channel: str, wakeup: Callable[[], None]) -> None:
@@ -121,7 +122,7 @@ class Waiter:
         self.next_look: float | None = None
         self.claim: Claim | None = None
         self.candidate: Candidate | None = None
-        self.busy = self.offered = self.departed = self.shares = False
+        self.busy = self.offered = self.departed = self.shares = self.asked_in_vain = False
         self.offered_until = 0.0
 
     @property
@@ -139,6 +140,11 @@ class Waiter:
         """Return whether to ask the server now; reset `should_ask`."""
         should_ask, self.should_ask = self.should_ask, False
         return should_ask and self.front
+
+    def refused(self) -> bool:
+        """Note that the server has refused it; return whether it had done so before."""
+        before, self.asked_in_vain = self.asked_in_vain, True
+        return before
 
     def take_claim(self) -> Claim | None:
         """Return the claim of a message, and forget it."""

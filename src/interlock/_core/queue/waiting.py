@@ -9,7 +9,7 @@ Source: RLock.tryLock(wait), Redisson 4.7.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from interlock._core.model.effects import NEVER, A, Enqueue, Wait
 
@@ -30,6 +30,24 @@ QUEUE_GRACE = 5.0
 """Seconds for which the background tries to give up a place in the server's queue."""
 FIRST_LOOK = 0.1
 """Seconds after which a waiter looks again although its subscription was not confirmed."""
+
+
+class Turn(NamedTuple):
+    """How a lock may be given to one who waits.
+
+    Attributes:
+        candidate: the hold that a release may hand the lock over to.
+        start: takes a claim; returns whether the candidate is held now. If not, it asks.
+        polled: called with the time if it has asked again, in vain and without a message.
+    """
+
+    candidate: Hold | None = None
+    start: Callable[[Claim], Op[bool]] | None = None
+    polled: Callable[[float], None] = lambda _: None
+
+
+NO_TURN: Final = Turn()
+"""Only an attempt can get it."""
 
 
 def wait_for(
@@ -82,10 +100,9 @@ def wait_in_queue(
     successor_look: float | None,
     attempt: Callable[[Unpack[A]], Op[float | None]],
     *args: *A,
-    candidate: Hold | None = None,
+    turn: Turn = NO_TURN,
     interval: Callable[[], float] | None = None,
     shares: bool = False,
-    start: Callable[[Claim], Op[bool]] | None = None,
 ) -> Op[bool]:
     """Wait as `wait_for` does, after a first attempt or without one.
 
@@ -94,37 +111,38 @@ def wait_in_queue(
         channel: as for `wait_for`.
         deadline: as for `wait_for`.
         successor_look: as for `wait_for`.
-        attempt: as for `wait_for`; None without asking if *candidate* was given the lock.
+        attempt: as for `wait_for`; None without asking if the candidate was given the lock.
         *args: as for `wait_for`.
-        candidate: the hold that a release may hand the lock over to.
+        turn: how it may be given the lock.
         interval: returns the seconds between looks; default: `Session.poll_interval`.
         shares: whether others may have it at the same time, as readers do.
-        start: takes a claim; returns whether *candidate* is held now. If not, it asks.
     """
     interval = interval or session.poll_interval
     if session.clock() >= deadline:
         return False
     waiter = yield from Enqueue(channel)
-    session.waiters.introduce(waiter, candidate, shares=shares)
+    session.waiters.introduce(waiter, turn.candidate, shares=shares)
     try:
         look_at = session.clock() + _first_look(session, channel)
         while True:
-            claim = waiter.take_claim() if start else None
-            if waiter.departed or (start and claim and (yield from start(claim))):
-                # It was given what it waits for. The next one need not look.
-                waiter.should_ask = False
+            claim = waiter.take_claim()
+            if waiter.departed or (claim and turn.start and (yield from turn.start(claim))):
+                waiter.should_ask = False  # it was given the lock, so the next one need not look
                 waiter.successor_look = successor_look
                 return True
             if session.deadlocked:
                 session.raise_deadlock(args)
             look_at = _next_look(waiter, session, interval, look_at)
-            if (waiter.front and (waiter.take() or session.clock() >= look_at)) or claim:
+            told = claim or (waiter.front and waiter.take())
+            if told or (waiter.front and session.clock() >= look_at):
                 if session.waiters.begin_asking(waiter, session.clock()):
                     remaining = yield from attempt(*args)
                     waiter.busy = False
                     if remaining is None:
                         waiter.successor_look = successor_look
                         return True
+                    if waiter.refused() and not told:
+                        turn.polled(session.clock())
                     look_at = session.clock() + min(remaining + EXPIRY_MARGIN, interval())
                 else:
                     # The lock is being passed to it. The outcome should be told earlier.

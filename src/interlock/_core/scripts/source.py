@@ -7,7 +7,7 @@ and each command as a literal. So a server is sent another text:
 * Each name of a key is replaced by its ``KEYS[n]``, wherever it stands. An assignment to the name
   becomes an assignment to ``KEYS[n]``: loops use that to declare each key that they touch.
 * The constants ``PUBLISH`` and ``NUMSUB`` become the commands that the client uses for messages.
-* The constants ``CLAIM`` and ``COURTESY`` become milliseconds: the client counts on the same times.
+* The constants in `TIMES` become milliseconds: the client counts on the same times.
 * A message that the server refuses to send from a script is sent by the client, behind the script.
   For that the script answers with the error ``TELL``: see `interlock._core.model.messages`. So a
   release does not fail after it has released. A user without rights to the channel still gets the
@@ -23,9 +23,11 @@ from __future__ import annotations
 import re
 
 from interlock._core.model.holds import CLAIM
-from interlock._core.queue.policy import COURTESY
+from interlock._core.queue.policy import COURTESY, LEFT_EVERY, LOOK_AFTER
 
-TIMES = {"CLAIM": CLAIM, "COURTESY": COURTESY}
+TIMES = {
+    "CLAIM": CLAIM, "COURTESY": COURTESY, "LEFT_EVERY": LEFT_EVERY, "LOOK_AFTER": LOOK_AFTER,
+}  # fmt: skip
 """The constants that stand for times, in seconds."""
 MESSAGES = {"PUBLISH": "numsub", "SPUBLISH": "shardnumsub", "": "numsub"}
 """The commands that send a message (empty: none is sent), and the question who listens."""

@@ -179,7 +179,8 @@ class Renewer:
                 self._connection = BatchConnection(self._topology, self._name())
         try:
             card = self.card.remove()
-            last = [*calls, *self._cleanups.calls(), *([] if card is None else [card])]
+            last = [*calls, *self._cleanups.calls(), *self._session.looks.calls()]
+            last += [] if card is None else [card]
             for reply in self._last_batch(last, deadline)[: len(calls)]:
                 if isinstance(reply, ServerUnavailableError):
                     reply.args = (f"{reply}; what was held ends with its lease",)

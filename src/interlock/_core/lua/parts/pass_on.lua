@@ -20,12 +20,12 @@ local function left_to_others(client, place, they_listen)
     return true
   end
   local time = redis.pcall('time')
-  local period = time[1] and math.floor(time[1] / 2)
+  local period = time[1] and math.floor(time[1] * 1000 / LEFT_EVERY)
   -- A member with an empty name notes the time. Nobody listens for it, so it is removed like a
   -- dead client once it is first. Then all members behind it came in this period.
-  if period and math.floor(place / 2000) < period then
+  if period and math.floor(place / LEFT_EVERY) < period then
     local noted = redis.pcall('zscore', queue, '')
-    if not noted or math.floor((tonumber(noted) or math.huge) / 2000) < period then
+    if not noted or math.floor((tonumber(noted) or math.huge) / LEFT_EVERY) < period then
       local now = time[1] * 1000 + math.floor(time[2] / 1000)
       return type(redis.pcall('zadd', queue, now, '')) == 'number'
     end
