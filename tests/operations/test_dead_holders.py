@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,14 @@ from tests.support.patience import GIVE_UP, wait_until
 from interlock import Options, connect
 from interlock._links.urls import open_url
 from interlock.cli import main
-from interlock.inspection import Reader
+from interlock.inspection import Reader, card_reader
 from interlock.inspection.face import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import redis
+    from tests.support.servers import RedisServer
 
     from interlock.inspection import LockInfo
     from interlock.inspection.info import EndInfo
@@ -193,3 +195,21 @@ def test_who_has_no_connection_is_not_called_alive(redis_url: str) -> None:
     assert stack.missing.startswith("its client has no connection: it has ended")
     assert "That process has no connection, and answered" in account.text
     assert "is alive" not in account.text
+
+
+def test_a_client_may_come_back_after_a_start_of_the_server(
+    fresh_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that was silent before the server started is not called dead for a minute."""
+    url, name = fresh_server.url(), "00000000-0000-0000-0000-00000000beef"
+    about = {"format": 1, "number": 1, "period": 1.0, "named": True}
+    entry = {"age": 400.0, "owner": 1, "lease": 5000.0, "renewed": False}
+    written = int(time.time() * 1000) - 100_000
+    card = ("client", json.dumps(about), "written", written, f"h {name}:1 stuck", json.dumps(entry))
+    fresh_server.execute("HSET", f"interlock_client:{{{name}}}", *map(str, card))
+    fresh_server.execute("HSET", "stuck", f"{name}:1", "1")
+    client = described(url).holders[0].client
+    assert (client.state, client.connected) == ("silent", None)
+    monkeypatch.setattr(card_reader, "BACK_WITHIN", 0)
+    client = described(url).holders[0].client
+    assert (client.state, client.connected) == ("dead", False)

@@ -184,6 +184,16 @@ def test_one_sentence_tells_of_many_permits_that_are_alike() -> None:
     assert text.count("The read lock 'rates' is held by") == 2
 
 
+def test_a_start_of_the_server_may_explain_what_is_missing() -> None:
+    """After a restart without data, the server is the first to suspect."""
+    text = explain("orders", None, beside={}, uptime=9).text
+    assert "Nobody holds or awaits 'orders'." in text
+    assert "A server was started 9.0 s ago, at " in text
+    assert "A server was started" not in explain("orders", None, beside={}, uptime=900).text
+    released = EndInfo("a:1", ALIVE, ago=3.0, lost=False)
+    assert "A server was started" not in explain("orders", None, ends=[released], uptime=9).text
+
+
 def test_what_a_waiter_was_given_is_named() -> None:
     """A permit or a lock that a waiter takes just now has no holder yet."""
     permit = HolderInfo("00000000a1b2c3d4e5f6a7b800000001", ClientInfo(""), remaining=0.2)

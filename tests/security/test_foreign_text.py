@@ -129,6 +129,7 @@ READ_EXACTLY = {
     "_core/insight/connection_name.py": "a pattern lets only ids through",
     "_core/model/highway_hash.py": "base64",
     "_core/model/messages.py": "channels and messages of our scripts, which are sent",
+    "_core/queue/places.py": "digits, which are compared",
     "_core/queue/waiters.py": "digits, which are compared",
     "_core/scripts/script.py": "the package's own scripts",
     "_drivers/background/sentinel_monitor.py": "an address, which is compared",

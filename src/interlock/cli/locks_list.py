@@ -32,6 +32,7 @@ of more than a second, in each renewal round (a third of the lease). Where there
 the id on the server. LATE means that a renewed lock was not renewed in time: its holder is dying,
 or cut off from the server. DEAD means that nobody is there: the client's card is two rounds late,
 and the server has no connection of it. A client that is slow or cut off is "silent since" a time.
+So is one that has not connected again, for a minute after the server was started.
 
 exit status:
     0   the list was printed; stderr tells what the user has no right to read

@@ -228,7 +228,10 @@ class Watch:
         """
         names = [each.name for each in self.snapshot.locks[:ALIKE_AMONG]]
         found = self._search.found()
-        return explain(name, info, ends=ends, deadlocks=found, names=names, beside=beside)
+        uptime = self.snapshot.facts.uptime
+        return explain(
+            name, info, ends=ends, deadlocks=found, names=names, beside=beside, uptime=uptime
+        )
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call *listener* after each reading, in the thread; return what ends that."""

@@ -14,6 +14,7 @@ from interlock.errors import ServerUnavailableError
 from interlock.inspection import cards
 from interlock.inspection.info import ClientInfo, HolderInfo, WaiterInfo
 from interlock.inspection.search import scan
+from interlock.inspection.server_facts import read_facts
 from interlock.inspection.service import code_of, load, text_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from interlock._links.endpoint import Endpoint
     from interlock.inspection.info import LockInfo
+    from interlock.inspection.server_facts import ServerFacts
     from interlock.inspection.service import Call, Service
 
 STEP = 500
@@ -35,6 +37,8 @@ FRESH = 2.0
 """Seconds for which a card proves that its client is alive."""
 KEPT = 200_000
 """Entries of cards that are kept for the next pages, about 250 bytes each."""
+BACK_WITHIN = 60
+"""Seconds after the start of a server in which its clients connect again."""
 LONGEST_ID = 100
 """Bytes of the id of a client."""
 PERMIT = 32
@@ -100,6 +104,7 @@ class CardReader:
         self._kept_entries = 0
         self._connected: frozenset[str] | None = None
         self._closely = False
+        self._facts: ServerFacts | None = None
         self.unread: set[str] = set()
 
     def forget(self, *, closely: bool = False) -> None:
@@ -108,7 +113,7 @@ class CardReader:
         *closely*: look for the connection of each client whose card is not fresh.
         """
         self._told, self._kept, self._kept_entries = None, {}, 0
-        self._connected, self._closely = None, closely
+        self._connected, self._facts, self._closely = None, None, closely
 
     def busy(self, wanted: int) -> Iterator[cards.Card]:
         """Yield the cards of clients that wait, hold permits, or tell ends, as *wanted* says."""
@@ -261,7 +266,19 @@ class CardReader:
         if self._connected is None:
             return card
         connected = client_part(client.client_id) in self._connected
+        if not connected and self._may_come_back(client.silent or 0):
+            return card
         return replace(card, client=replace(client, connected=connected))
+
+    def _may_come_back(self, silent: float) -> bool:
+        """Return whether a client lost its connection by a start of a server just now.
+
+        It has been silent since before that start, and may not have connected again.
+        """
+        if self._facts is None:
+            self._facts = read_facts(self._service)
+        uptime = self._facts.uptime
+        return uptime is not None and uptime < min(BACK_WITHIN, silent)
 
     def _connected_clients(self) -> frozenset[str] | None:
         """Return the clients that have a connection with a name; None if the server refuses.

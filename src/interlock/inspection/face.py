@@ -106,6 +106,7 @@ def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
         stacks=stacks,
         names=names,
         beside=beside,
+        uptime=reader.facts().uptime if info is None else None,
     )
     return info, account
 

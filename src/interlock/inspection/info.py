@@ -33,7 +33,8 @@ class ClientInfo:
         doubt: why its card is not to be believed; empty if it is.
         silent: seconds since its card was written; None where there is no card.
         connected: whether the server has a connection of it. It is looked at only if the card is
-            late or, in the description of one lock, not fresh; None where it is not known.
+            late or, in the description of one lock, not fresh; None where it is not known. For a
+            minute after a start of the server, a missing connection tells nothing.
         named: whether its connection has a name in CLIENT LIST, as its card tells.
     """
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _FLUSHES = re.compile(rb"cmdstat_flush(?:db|all):calls=(\d+)")
 _EVICTED = re.compile(rb"evicted_keys:(\d+)")
+_UPTIME = re.compile(rb"uptime_in_seconds:(\d+)")
 _RUN = re.compile(rb"run_id:(\w+)")
 
 
@@ -24,11 +25,13 @@ class ServerFacts:
         runs: an id of each run of a server; empty where the server does not tell.
         flushes: how often all data was deleted.
         evicted: how many keys were evicted.
+        uptime: seconds since the last start of a server; None where the server does not tell.
     """
 
     runs: frozenset[str] = frozenset()
     flushes: int = 0
     evicted: int = 0
+    uptime: int | None = None
 
 
 def read_facts(service: Service) -> ServerFacts:
@@ -37,15 +40,16 @@ def read_facts(service: Service) -> ServerFacts:
     Cost:
         A round trip for each primary.
     """
-    runs, flushes, evicted = set[str](), 0, 0
+    runs, flushes, evicted, uptimes = set[str](), 0, 0, list[int]()
     sections = [("INFO", section) for section in ("server", "stats", "commandstats")]
     for node in service.nodes:
         for reply in service.ask(node, sections):
             text = b"" if isinstance(reply, ReplyError) else cast("bytes", reply)
             runs.update(found.decode() for found in _RUN.findall(text))
+            uptimes += map(int, _UPTIME.findall(text))
             flushes += sum(map(int, _FLUSHES.findall(text)))
             evicted += sum(map(int, _EVICTED.findall(text)))
-    return ServerFacts(frozenset(runs), flushes, evicted)
+    return ServerFacts(frozenset(runs), flushes, evicted, min(uptimes, default=None))
 
 
 def story_of(before: ServerFacts, after: ServerFacts) -> str:

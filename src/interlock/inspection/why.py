@@ -37,6 +37,8 @@ TOLD = 3
 """Holders that are told one by one."""
 LONG_TURN = 30.0
 """Seconds of a wait during which a lock that is held for less has changed hands."""
+NEW = 600
+"""Seconds after the start of a server in which it may explain what is missing."""
 ALIKE = 0.85
 """Share of equal characters from which two names look alike."""
 LOSSES = {
@@ -84,6 +86,7 @@ def explain(
     stacks: Sequence[StackInfo] = (),
     names: Iterable[str] = (),
     beside: Mapping[str, str] | None = None,
+    uptime: int | None = None,
 ) -> Account:
     """Return the account of one lock.
 
@@ -95,12 +98,18 @@ def explain(
         stacks: of its holders.
         names: of other locks that are held or awaited.
         beside: of `Reader.beside`; None if that is not known.
+        uptime: seconds since the last start of a server; None if that is not known.
     """
     told: list[str] = []
     rings = [each for each in deadlocks if any(step.waits_for == name for step in each.steps)]
     if info is None:
         told.append(f"Nobody holds or awaits {name!r}.")
         told += objects_of(name, beside)
+        if uptime is not None and uptime < NEW and not ends:
+            told.append(
+                f"A server was started {duration(uptime)} ago, at {clock_at(uptime)}: what it did "
+                "not keep on disk is lost, and holders may not know it yet."
+            )
     else:
         told += _holders(info, {stack.holder: stack for stack in stacks})
         told += _waiters(info)
