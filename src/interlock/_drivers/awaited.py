@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from interlock._core.locks.known_lock import name_holder
 from interlock._core.locks.lock_base import DelayingRelease
 from interlock._core.locks.ticket import over
+from interlock._drivers.tasks import finish_later, whole
 from interlock._misuse import warn
 from interlock.errors import InterlockError, MisuseWarning, NotHeldError
 
@@ -127,37 +128,35 @@ async def acquire_for(
         hold = await driver.perform(step)
         return None if hold is None else keep(hold)
     except BaseException as error:
-        await _undo(driver, step, hold, error)
+        await _undo(driver, name, step, hold, error)
         raise
 
 
-async def _undo(
-    driver: AwaitedDriver, step: Step[Any], hold: AnyHold | None, error: BaseException
+async def _give_back(
+    driver: AwaitedDriver, _: str, step: Step[Any], hold: AnyHold | None, error: BaseException
 ) -> None:
     """Give back what *step* acquired for a block that *error* keeps from beginning.
 
-    If a Ctrl-C struck between two steps, *hold* is not known: the step alone knows.
+    After a Ctrl-C the step alone knows what that is: *hold* may not be known yet, and a second
+    Ctrl-C may strike the undo.
     """
     try:
-        if hold is not None:
-            await _give_back(driver, hold.release())
-        elif not isinstance(error, Exception):
-            try:
-                await driver.undo(step, error)
-            except BaseException as another:
-                await driver.undo(step, another)  # and a second one in this
-                raise
+        if not isinstance(error, Exception):
+            await driver.undo(step, error)
+        elif hold is not None:
+            await driver.perform(hold.release())
     finally:
         del error  # it refers to this frame
 
 
-async def _give_back(driver: AwaitedDriver, release: Step[None]) -> None:
-    """Perform *release*, whatever strikes meanwhile."""
-    try:
-        await driver.perform(release)
-    except BaseException as error:
-        await driver.undo(release, error)
-        raise
+def _give_back_later(driver: AwaitedDriver, name: str, step: Step[Any], *_: object) -> None:
+    """Give back in the background what is left, if anything."""
+    rest = step.unfinished()
+    if rest is not None:
+        finish_later(driver, name, rest)
+
+
+_undo = whole(_give_back, _give_back_later)
 
 
 async def take_for(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from interlock._core.locks.known_lock import name_holder
 from interlock._core.locks.lock_base import DelayingRelease
 from interlock._core.locks.ticket import over
+from interlock._drivers.threads import finish_later, whole
 from interlock._misuse import warn
 from interlock.errors import InterlockError, MisuseWarning, NotHeldError
 
@@ -126,37 +127,35 @@ def acquire_for(
         hold = driver.perform(step)
         return None if hold is None else keep(hold)
     except BaseException as error:
-        _undo(driver, step, hold, error)
+        _undo(driver, name, step, hold, error)
         raise
 
 
-def _undo(
-    driver: BlockingDriver, step: Step[Any], hold: AnyHold | None, error: BaseException
+def _give_back(
+    driver: BlockingDriver, _: str, step: Step[Any], hold: AnyHold | None, error: BaseException
 ) -> None:
     """Give back what *step* acquired for a block that *error* keeps from beginning.
 
-    If a Ctrl-C struck between two steps, *hold* is not known: the step alone knows.
+    After a Ctrl-C the step alone knows what that is: *hold* may not be known yet, and a second
+    Ctrl-C may strike the undo.
     """
     try:
-        if hold is not None:
-            _give_back(driver, hold.release())
-        elif not isinstance(error, Exception):
-            try:
-                driver.undo(step, error)
-            except BaseException as another:
-                driver.undo(step, another)  # and a second one in this
-                raise
+        if not isinstance(error, Exception):
+            driver.undo(step, error)
+        elif hold is not None:
+            driver.perform(hold.release())
     finally:
         del error  # it refers to this frame
 
 
-def _give_back(driver: BlockingDriver, release: Step[None]) -> None:
-    """Perform *release*, whatever strikes meanwhile."""
-    try:
-        driver.perform(release)
-    except BaseException as error:
-        driver.undo(release, error)
-        raise
+def _give_back_later(driver: BlockingDriver, name: str, step: Step[Any], *_: object) -> None:
+    """Give back in the background what is left, if anything."""
+    rest = step.unfinished()
+    if rest is not None:
+        finish_later(driver, name, rest)
+
+
+_undo = whole(_give_back, _give_back_later)
 
 
 def take_for(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from interlock._links.pipeline import Pipeline
 from interlock._links.redirection import Route
 from interlock._links.replies import silent
+from interlock._links.stalls import Stalls
 from interlock._links.topology import LEAST
 from interlock.errors import ClosedError, ServerUnavailableError
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
     from interlock.options import PubSub
+
+STALLED = 0.25
+"""The part of a time limit for which the loop may stand still before that excuses the server."""
 
 
 class NodeMultiplexer:
@@ -74,7 +78,10 @@ class NodeMultiplexer:
             # Read the error: all waiters may be gone then, and asyncio would report it as unread.
             self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
         connecting = self._connecting
-        done, _ = await asyncio.wait({connecting}, timeout=timeout)
+        with Stalls() as stalls:
+            done, _ = await asyncio.wait({connecting}, timeout=timeout)
+            if not done and stalls.longest > timeout * STALLED:
+                done, _ = await asyncio.wait({connecting}, timeout=timeout)
         if not done:
             where, seen, tls = self._endpoint.where, self._endpoint.seen, self._endpoint.tls
             error = silent(where, seen=seen, tls=tls)
@@ -91,7 +98,7 @@ class NodeMultiplexer:
 
     async def _connect(self) -> Pipeline:
         try:
-            pipeline = await Pipeline.open(self._endpoint, self._timeout)
+            pipeline = await self._opened()
             if self._closed:
                 pipeline.close()
             else:
@@ -99,6 +106,16 @@ class NodeMultiplexer:
             return pipeline
         finally:
             self._connecting = None
+
+    async def _opened(self) -> Pipeline:
+        """Return a new connection. If the loop stood still meanwhile, try it a second time."""
+        with Stalls() as stalls:
+            try:
+                return await Pipeline.open(self._endpoint, self._timeout)
+            except ServerUnavailableError:
+                if stalls.longest <= self._timeout * STALLED:
+                    raise
+        return await Pipeline.open(self._endpoint, self._timeout)
 
     async def answered(self) -> None:
         """Refuse new calls, and wait until all that were sent are answered or have failed.

@@ -539,7 +539,9 @@ class Client:
         if driver.unclaimed.entries:
             release_unclaimed(driver, core, owner, limit)
         step = core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
-        hold = acquire_for(driver, step, lambda hold: kept(driver, hold, owner, _WRITE_TRY_LOCK))
+        hold = acquire_for(
+            driver, step, lambda hold: kept(driver, hold, owner, _WRITE_TRY_LOCK), name=name
+        )
         if hold is not None:
             return hold
         refusal = driver.run(core.refusal(limit))
@@ -571,7 +573,9 @@ class Client:
         core = core_ticket.lock_of(self._driver.session, given)
         owner, driver = current_owner(), self._driver
         step = transfer.adopt(core, owner, given.holder, given.token, lease_of(lease, driver))
-        hold = acquire_for(driver, step, lambda hold: kept(driver, hold, owner, _WRITE_ADOPT))
+        hold = acquire_for(
+            driver, step, lambda hold: kept(driver, hold, owner, _WRITE_ADOPT), name=core.name
+        )
         assert hold is not None, "it raises instead"
         return hold
 

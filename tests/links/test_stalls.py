@@ -1,0 +1,58 @@
+"""A program that blocks its event loop while it connects is not told that the server is silent."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from typing import Any
+
+import pytest
+from tests.support.patience import let_others_run
+
+import interlock.asyncio
+from interlock import ServerUnavailableError
+from interlock._links.stalls import Stalls
+
+TIME_LIMIT = 0.5
+"""Seconds for connecting."""
+
+
+def stand_still(seconds: float) -> None:
+    """Block this thread, as a program does that loads much."""
+    assert not threading.Event().wait(seconds)
+
+
+@pytest.mark.parametrize("turns", [1, 2, 4, 8])
+async def test_a_loop_that_stood_still_asks_again(redis_url: str, turns: int) -> None:
+    """The loop stands still for longer than the time limit, and the first acquire succeeds."""
+    async with interlock.asyncio.connect(redis_url, command_timeout=TIME_LIMIT) as client:
+        lock = client.lock("name", timeout=30)
+        acquiring = asyncio.create_task(lock.__aenter__())
+        await let_others_run(turns)
+        stand_still(3 * TIME_LIMIT)
+        assert await acquiring
+        assert await lock.locked()
+
+
+async def test_a_silent_server_is_given_up() -> None:
+    """After a stall the client connects once more, and then tells that there is no answer."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+        limits: Any = {"command_timeout": TIME_LIMIT, "outage_timeout": 2 * TIME_LIMIT}
+        async with interlock.asyncio.connect(url, **limits) as client:
+            acquiring = asyncio.create_task(client.lock("name").acquire())
+            await let_others_run(4)
+            stand_still(3 * TIME_LIMIT)
+            with pytest.raises(ServerUnavailableError, match=r"no reply|no answer"):
+                await asyncio.wait_for(acquiring, 60)
+
+
+async def test_a_stall_is_measured() -> None:
+    """The longest stall is told, and none where the loop goes on."""
+    with Stalls() as stalls:
+        await let_others_run(3)
+        assert stalls.longest < TIME_LIMIT
+        stand_still(TIME_LIMIT)
+        await let_others_run(3)
+    assert stalls.longest > TIME_LIMIT / 2
