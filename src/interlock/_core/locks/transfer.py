@@ -186,15 +186,16 @@ def adopt(
 
 
 def _adopt(core: Lock, hold: Hold, holder: str, token: int | None) -> Op[Hold]:
-    session = core.session
+    session, call = core.session, None
     try:
         if session.holds.reserve(hold) is not hold:
             raise ReentryError(
                 f"{core.kind} {core.name!r} is held by the same owner", name=core.name
             )
+        hold.gave_back()  # nothing is sent yet
         sent_at = session.clock()
         call = once(session, core.key, scripts.lock_give(core.key, holder, hold.holder, hold.lease))
-        done = yield from undoing(session.persist(call), _give_back, session, hold, call)
+        done = yield from undoing(_take(session, hold, call), _give_back, session, hold, call)
         if not done:
             hold.uncount_try()
         elif Lock.accept(core, hold, sent_at, Grant(token)):
@@ -202,6 +203,8 @@ def _adopt(core: Lock, hold: Hold, holder: str, token: int | None) -> Op[Hold]:
         renumber_owner(hold)  # the release below may arrive late
     finally:
         if hold.state is State.PENDING:
+            if call is None:
+                hold.gave_back()
             session.holds.end(hold)
     if done:
         # The answer took longer than the lease.
@@ -215,6 +218,12 @@ def _adopt(core: Lock, hold: Hold, holder: str, token: int | None) -> Op[Hold]:
         name=core.name,
         owner=holder,
     )
+
+
+def _take(session: Session, hold: Hold, call: Eval[int]) -> Op[int]:
+    """Send *call*, which makes *hold* the holder; return its answer."""
+    hold.sent()
+    return (yield from session.persist(call))
 
 
 def set_lease(any_hold: AnyHold, lease: float) -> Op[None]:
