@@ -48,11 +48,6 @@ class _Group:
         """Return the seconds that the calls have left, rounded."""
         return _rounded(self.until - clock.now())
 
-    def single(self) -> Eval[object] | None:
-        """Return the only call; None if there are several, or if replicas must confirm it."""
-        call = self.calls[0]
-        return call if len(self.calls) == 1 and call.replication is None else None
-
 
 def _reply(pool: Pool, call: Eval[object], seconds: float) -> object:
     """Run *call*, the only one; return its reply or `InterlockError`."""
@@ -145,19 +140,13 @@ def _send(group: _Group, replies: list[object]) -> None:
             group.thread = thread
         return
     try:
-        if call := group.single():
-            connection.start(call, group.seconds())
-        else:
-            connection.begin(group.calls, group.seconds())
+        connection.begin(group.calls, group.seconds())
     except InterlockError as error:
         _fail(group, connection, replies, error)
 
 
 def _receive(group: _Group, connection: Connection, replies: list[object]) -> None:
     try:
-        if call := group.single():
-            replies[group.places[0]] = connection.result(call, group.seconds())
-            return
         answers = connection.finish(group.calls, group.seconds())
     except InterlockError as error:
         _fail(group, connection, replies, error)

@@ -7,6 +7,8 @@ would cost a poll() for every read.
 
 Rules:
 
+* A script is sent by `eval`, which is the fastest way for a single one, or by `begin` and `finish`.
+  `batch` and `ask` consist of these two. `post` leaves the reply unread.
 * A reply is read by the sender of its command, or the connection is closed. So nobody ever reads a
   reply to somebody else.
 * After any error the connection is closed, unless the error is a reply of the server.
@@ -124,20 +126,16 @@ class Connection:
             raise self._broken(error) from error
         self._pending = 0
         if isinstance(reply, ReplyError):
-            return self._judged(call, reply)
+            self._wait_command = None
+            finals = self._finals([call], [reply], timeout)
+            reply = finals.pop()
+            if isinstance(reply, InterlockError):
+                try:
+                    raise reply
+                finally:
+                    del reply  # this frame and its error would keep each other alive
         self._endpoint.served = True
         return reply
-
-    def start(self, call: Eval[object], timeout: float) -> None:
-        """Send *call*; `result` reads the reply. Arguments and errors as `eval`."""
-        self.set_timeout(timeout)
-        self._write([pack_evalsha(call)])
-
-    def result(self, call: Eval[object], timeout: float) -> object:
-        """Return the reply to *call*, which `start` sent; arguments and errors as `eval`."""
-        self.set_timeout(timeout)
-        [reply] = self._replies(1, timeout)
-        return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
 
     def post(self, call: Eval[object]) -> bool:
         """Send *call*, and leave its reply unread until the next call of this method.
@@ -172,19 +170,6 @@ class Connection:
                 self._pending -= 1
                 if isinstance(reply, ReplyError):
                     return False
-
-    def _judged(self, call: Eval[object], reply: object) -> object:
-        """Return the outcome of *call*, which was answered with the error *reply*."""
-        attempt = Attempt(call)
-        with self._telling([attempt]):
-            while (again := attempt.again(reply)) is not None:
-                self._write([again])
-                [reply] = self._replies(1, self._timeout)
-        reply = attempt.outcome(reply)
-        if isinstance(reply, ReplyError):
-            raise refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
-        self._endpoint.served = True
-        return reply
 
     @contextmanager
     def _telling(self, attempts: Sequence[Attempt]) -> Generator[None]:
@@ -287,6 +272,24 @@ class Connection:
             isinstance(reply, ReplyError) for reply in replies
         ):
             return replies
+        answers = self._finals(calls, replies, timeout, meanwhile)
+        if self._wait_command is not None:
+            self._confirm(self._wait_command, answers, timeout)
+        for answer in answers:
+            if isinstance(answer, ServerUnavailableError) and left(answer):
+                # Calls before the demotion may have been executed.
+                answer.sent = answer.sent or len(calls) > 1
+                raise answer
+        return answers
+
+    def _finals(
+        self,
+        calls: Sequence[Eval[object]],
+        replies: list[object],
+        timeout: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[object]:
+        """Send *calls* again until their *replies* are final; return each one's or its error."""
         attempts = [Attempt(call) for call in calls]
         with self._telling(attempts):
             while again := {
@@ -299,20 +302,13 @@ class Connection:
                 answers = self._replies(len(again), timeout, meanwhile)
                 for place, answer in zip(again, answers, strict=True):
                     replies[place] = answer
-        replies = [each.outcome(reply) for each, reply in zip(attempts, replies, strict=True)]
-        answers = [
+        finals = [each.outcome(reply) for each, reply in zip(attempts, replies, strict=True)]
+        return [
             refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if isinstance(reply, ReplyError)
             else reply
-            for call, reply in zip(calls, replies, strict=True)
+            for call, reply in zip(calls, finals, strict=True)
         ]
-        if self._wait_command is not None:
-            self._confirm(self._wait_command, answers, timeout)
-        for answer in answers:
-            if isinstance(answer, ServerUnavailableError) and left(answer):
-                answer.sent = True  # calls before the demotion may have been executed
-                raise answer
-        return answers
 
     def _inquire(self, calls: Sequence[Eval[object]]) -> list[bytes]:
         """Return the commands that ask the replicas about *calls*, if that is wanted."""
