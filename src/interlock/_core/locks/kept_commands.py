@@ -2,7 +2,8 @@
 
 An owner that takes the same lock again and again sends the same bytes. To encode them anew takes a
 large part of an acquire. So a lock keeps them for its last owner, from the second time on.
-Only `LockBase` and `Lock` know of them, in the methods that make a lock's scripts.
+`LockBase.kept_for` leads to them. Two methods that every acquire and release runs have it inlined:
+a call more there costs 2.5 % of the instructions of a pair.
 """
 
 from __future__ import annotations
@@ -55,7 +56,3 @@ class KeptCommands:
         self.release = release
         self.renewal: Eval[list[bool]] | None = None
         self.waiting: dict[tuple[bool, bool], Eval[Grant | float]] = {}
-
-    def serves(self, hold: Hold) -> bool:
-        """Return whether these commands acquire and release *hold*."""
-        return self.holder == hold.holder and self.lease == hold.lease

@@ -65,9 +65,9 @@ class Lock(StartedLock):
         return scripts.lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
 
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        kept, waiters = self._kept, self.session.waiters
+        kept, waiters = self.kept_for(hold), self.session.waiters
         place = waiters.places.get(self.queue)
-        if kept is None or place is None or deadline <= now or not kept.serves(hold):
+        if kept is None or place is None or deadline <= now:
             return super()._request(hold, deadline, now)
         others_wait = not waiters.alone(self.queue)
         starts = self.starts(hold, others_wait=others_wait)

@@ -715,7 +715,7 @@ class LockBase(KnownLock):
         The encoded command is kept for an owner that takes this lock again and again.
         """
         kept = self._kept
-        if (
+        if (  # `kept_for` inlined
             kept is not None
             and kept.holder == hold.holder
             and kept.lease == hold.lease
@@ -725,31 +725,30 @@ class LockBase(KnownLock):
             return kept.acquire
         call = self._request(hold, deadline, now)
         if self.repeats and deadline == NEVER and call.replication is None:
-            self.keep_commands(hold, call)
+            self._keep(hold, call)
         return call
 
-    def keep_commands(self, hold: Hold, call: Eval[Grant | float] | None = None) -> None:
-        """Keep the commands of the owner of *hold*, if it has come before.
-
-        Most locks are taken once. This is worth its memory only for an owner that comes again.
-        *call* is the first try for *hold*.
-        """
+    def kept_for(self, hold: Hold) -> KeptCommands | None:
+        """Return the commands that are kept for *hold*; None if its owner is new here."""
         kept = self._kept
-        if kept is not None and kept.serves(hold):
-            return
-        if self._last_holder == hold.holder:
-            self._keep(hold, call or self.acquire_script(hold, hold.lease, 1, NEVER))
-        self._last_holder = hold.holder
+        if kept is None or kept.holder != hold.holder or kept.lease != hold.lease:
+            return None
+        return kept
 
     def _keep(self, hold: Hold, call: Eval[Grant | float]) -> None:
-        """Keep the commands of the owner of *hold*, unless it has drawn a new number meanwhile."""
-        owner, client_id = hold.owner(), self.session.client_id
-        if owner is None:
+        """Keep the commands of the owner of *hold*, if it comes again under the same number.
+
+        *call* is the first try for *hold*.
+        """
+        if self.kept_for(hold) is not None:
             return
-        number = owner.number
-        if self._holder(owner) == hold.holder:
+        owner, client_id = hold.owner(), self.session.client_id
+        number = 0 if owner is None else owner.number
+        again = self._last_holder == hold.holder
+        if owner is not None and again and self._holder(owner) == hold.holder:
             first = self.acquire_script(hold, hold.lease, 1, NEVER) if call.queued else call
             self._kept = KeptCommands(client_id, number, hold, first, self.release_script(hold, 0))
+        self._last_holder = hold.holder
 
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*, for an owner that waits until *deadline*."""
@@ -986,7 +985,7 @@ class LockBase(KnownLock):
 
     def last_release(self, hold: Hold) -> Eval[int]:
         """Return the script that takes *hold* down from depth 1. It is shared: do not change it."""
-        kept = self._kept
+        kept = self._kept  # `kept_for` inlined, for any lease
         if kept is not None and kept.holder == hold.holder:
             return kept.release
         return self.release_script(hold, 0)

@@ -98,13 +98,11 @@ class StartedLock(LockBase):
 
     def _keeping(self, hold: Hold) -> Eval[list[bool]]:
         """Return the command that keeps *hold* for a whole lease, and takes nothing."""
-        kept = self._kept
-        if kept is not None and not kept.serves(hold):
-            kept = None
-        if kept is None or kept.renewal is None:
-            call = self.renewal([self.key], hold.lease, [hold.holder], deadline=NEVER)
-        else:
-            call = kept.renewal.anew()
+        kept = self.kept_for(hold)
+        last = None if kept is None else kept.renewal
+        if last is not None:
+            return last.anew()
+        call = self.renewal([self.key], hold.lease, [hold.holder], deadline=NEVER)
         if kept is not None:
             kept.renewal = call
         return call
