@@ -2,11 +2,11 @@
 
     python tools/check_model.py [--faults N] [--turns N]
 
-The model is tools/model/waiting_room.pml, in Promela. It needs spin and gcc. There are three
+The model is tools/model/waiting_room.pml, in Promela. It needs spin and gcc. There are four
 searches. The first has as many faults as are asked for. In the second a client may start at once
 when it hears of its claim. The third has one fault, and a lock that a release may leave to others.
-Exits with 1 when the model breaks a promise, when a mutant keeps all
-of them, or when a search was not complete.
+The fourth has one fault, and a fenced lock whose clients may start at once. Exits with 1 when the
+model breaks a promise, when a mutant keeps all of them, or when a search was not complete.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ MUTANTS_OF_DIRECT = ("M_TRUST_THE_MESSAGE", "M_SAME_NUMBER", "M_LONG_CLAIM")
 TWO_TURNS = ("DIRECT", "FAULTS=1", "TURNS=2")
 """The search for mistakes that only a client's next turn shows."""
 MUTANTS_OF_TWO_TURNS = ("M_STALE_MESSAGE",)
+FENCED = ("DIRECT", "FENCED", "FAULTS=1", "TURNS=1")
+"""The smaller search of a lock whose holds have tokens."""
+MUTANTS_OF_FENCED = ("M_LAST_TOKEN", "M_NO_TOKEN")
 _SECONDS = 600
 _DEPTH = 2_000_000
 
@@ -82,6 +85,8 @@ def _where(mutant: str, size: list[str]) -> Sequence[str]:
     """Return the definitions of the search that finds *mutant*."""
     if mutant in MUTANTS_OF_OTHERS:
         return WITH_OTHERS
+    if mutant in MUTANTS_OF_FENCED:
+        return FENCED
     if mutant in MUTANTS_OF_TWO_TURNS:
         return TWO_TURNS
     return [*size, "DIRECT"] if mutant in MUTANTS_OF_DIRECT else size
@@ -100,6 +105,7 @@ def main(words: Sequence[str] | None = None) -> int:
         ("the model", size),
         ("a client starts at once", direct),
         ("a lock left to others", WITH_OTHERS),
+        ("a lock with tokens", FENCED),
     )
     for name, definitions in searches:
         outcome = search(definitions)

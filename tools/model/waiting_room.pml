@@ -7,7 +7,8 @@
  * everybody of its release, and the first to ask gets the lock.
  *
  * With -DDIRECT a client may also start at once if the message is in time, and confirm while it
- * works.
+ * works. With -DFENCED each hold has a token. A release draws it for the client that it gives the
+ * lock to, and the message has it.
  *
  * The server's scripts are atomic. Between them anything may happen, in any order:
  *   a client is slow, gives up, or crashes; a request or reply is lost, or a request comes late;
@@ -19,6 +20,7 @@
  *   exclusion           no two clients believe in their holds
  *   bounded overtaking  a client in the queue is overtaken K times at most, and once more if the
  *                       lock was left to others, unless a lease, a claim or a message was lost
+ *   growing tokens      a hold has a larger token than each hold before it
  *   nobody stuck        nobody has to poll unless a lease, a claim or a message was lost,
  *                       and in the end nobody waits and the lock is free
  *
@@ -65,6 +67,16 @@ byte late_message[N];              /* a message is still on the way; 2: the clie
 bool left = false;                 /* a release has left the lock to others */
 bool others_turn = false;          /* one of them may take it now */
 bool for_all = false;              /* one of them has told everybody that it is free */
+#ifdef FENCED
+byte counter = 0;                  /* the last token */
+byte largest = 0;                  /* the largest token that a client has used */
+byte token[N];                     /* of the present hold, or in the message of a claim */
+#define DRAW(c) counter++; token[c] = counter
+#define USE(c)  assert(token[c] > largest); largest = token[c]
+#else
+#define DRAW(c) skip
+#define USE(c)  skip
+#endif
 byte faults = 0;
 bool slow = false;                 /* a fault that only a look after some time can repair */
 byte done = 0;
@@ -121,6 +133,11 @@ inline pass_on() {
 #else
            remove(head);
            holder = CLAIM(head);
+#ifdef M_LAST_TOKEN
+           token[head] = counter;
+#else
+           DRAW(head);
+#endif
            in_time[head] = true; fresh[head] = true
 #endif
         fi;
@@ -165,6 +182,12 @@ inline acquire(c) {
      others_turn = false; for_all = false;
      remove(c);
      overtaken[c] = 0;
+#ifndef M_NO_TOKEN
+     if
+     :: holder == FREE -> DRAW(c)
+     :: else                                          /* the release has drawn it */
+     fi;
+#endif
      holder = HOLD(c); reply = true
 #ifdef M_NO_EXCLUSION
   :: holder == CLAIM((c + 1) % N) -> holder = HOLD(c); reply = true
@@ -249,9 +272,9 @@ ask:
             reply = false; waiting[me] = false;
             if
 #ifdef M_NO_VALIDITY
-            :: true -> believes[me] = true; assert(believers() <= 1)
+            :: true -> believes[me] = true; assert(believers() <= 1); USE(me)
 #else
-            :: valid[me] -> believes[me] = true; assert(believers() <= 1)
+            :: valid[me] -> believes[me] = true; assert(believers() <= 1); USE(me)
             :: else
 #endif
             fi
@@ -270,7 +293,7 @@ wait:
           :: atomic { message[me] -> message[me] = false; goto ask }          /* it is a hint */
           :: atomic { message[me] && MAY_START(me) -> message[me] = false; waiting[me] = false;
                valid[me] = true; by_claim[me] = true; believes[me] = true;
-               assert(believers() <= 1) };
+               assert(believers() <= 1); USE(me) };
 confirm:
              if
              :: atomic { holder == CLAIM(me) || holder == HOLD(me) ->
