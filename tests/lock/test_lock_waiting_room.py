@@ -337,8 +337,10 @@ def test_who_only_looks_has_a_chance(redis_url: str, kind: str, holder: Any) -> 
             each.result(10)
 
 
-def test_who_may_not_hear_of_its_turn_hears_of_all(fresh_server: RedisServer, kind: str) -> None:
-    """A user without the rights to the queue waits without one, and is told."""
+def test_who_may_not_hear_of_its_turn_hears_of_all(
+    fresh_server: RedisServer, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A user without the rights to the queue waits without one, is told, and logs it once."""
     fresh_server.execute("ACL", "SETUSER", "app", "reset", *EARLIER.split())
     url = fresh_server.url(0, "app", "secret")
     with (
@@ -352,10 +354,13 @@ def test_who_may_not_hear_of_its_turn_hears_of_all(fresh_server: RedisServer, ki
         waiting = pool.submit(theirs.acquire)
         wait_until(lambda: server.pubsub_numsub(channel_of(kind))[0][1] == 1, 5, "it hears")
         wait_until(resting(two), 10, "it has looked after that")
+        wait_until(lambda: caplog.records, 10, "it has told")
         mine.release()
         assert waiting.result(PROMPT)
         theirs.release()
         assert not server.exists(QUEUE)
+        told = [record.__dict__.get("event") for record in caplog.records]
+        assert told.count("queue.refused") == 1
 
 
 EARLIER = (

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from interlock._core.model import names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from interlock._core.queue.waiter import Claim
@@ -153,6 +154,7 @@ class Places:
             driver sets it.
         places: the client's places in the server's queues, by section.
         allows_places: whether places are possible; False if the server refused their channels.
+        tell_refusal: called then; the session sets it.
     """
 
     def __init__(self, mutex: AbstractContextManager[object], subscriptions: Subscriptions) -> None:
@@ -161,6 +163,7 @@ class Places:
         self.hearing = False
         self.places: dict[str, Place] = {}
         self.allows_places = True
+        self.tell_refusal: Callable[[], None] = lambda: None
         # The sections that have waiters, by their whole channels.
         self._sections: dict[str, list[str]] = {}
         self._queue_subscriptions: dict[str, QueueSubscription] = {}
@@ -256,6 +259,7 @@ class Places:
             for whole in heard:
                 if whole in self._sections:
                     self._subscriptions.subscribe(whole)
+        self.tell_refusal()
 
     def _open(self, channel: str) -> bool:
         """Hear *channel* for its first waiter; return whether that waiter may ask at once."""

@@ -100,6 +100,7 @@ class Session:
         self.clustered = clustered
         self.counts_failovers = counts_failovers
         self._log, self._noted = log, set[str]()
+        waiters.tell_refusal = self._note_refusal
         self.call_user = call_user
         self.backup = backup
         self.holds = Holds() if backup is None else BackedHolds(backup)
@@ -160,6 +161,13 @@ class Session:
             if self._log is not None:
                 self._log(event, self.where, text)
 
+    def _note_refusal(self) -> None:
+        """Log that this client stands in no queue."""
+        self.note(
+            "queue.refused",
+            "the user may not subscribe to the channels of the waiting room; each release wakes it",
+        )
+
     def holder(self, owner: Owner) -> str:
         """Return the hash field for a new hold of *owner*."""
         known_as, number = owner.known_as, owner.number
@@ -208,6 +216,7 @@ class Session:
         self.client_id = self.events.client_id = client_id
         self.id_prefix = ""
         self.waiters = waiters
+        waiters.tell_refusal = self._note_refusal
         self._releases_on_close = None
         self.events.after_fork()
         self.watchdog.forget()
