@@ -11,74 +11,10 @@ from tests.lock.lock_like import until
 from interlock import WrongTypeError
 
 if TYPE_CHECKING:
-    import redis
     from tests.lock.lock_like import Stage
     from tests.support.servers import RedisServer
 
 JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
-
-
-def dump(redis_client: redis.Redis, name: str) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
-    """Return the hash of *name*, and every other key with its value, but remembered requests."""
-    others = {
-        key: redis_client.get(key)
-        for key in redis_client.scan_iter()
-        if key != name.encode() and not key.startswith(b"interlock_request:")
-    }
-    return redis_client.hgetall(name), others
-
-
-@pytest.mark.parametrize(
-    ("name", "counter", "channel"),
-    [
-        ("orders", b"redisson_lock_token:{orders}", b"redisson_lock__channel:{orders}"),
-        ("a{b}c", b"redisson_lock_token:a{b}c", b"redisson_lock__channel:a{b}c"),
-        ("{", b"redisson_lock_token:{", b"redisson_lock__channel:{"),
-    ],
-)
-async def test_each_step_leaves_redissons_bytes(
-    stage: Stage, name: str, counter: bytes, channel: bytes
-) -> None:
-    """Before and after every operation the keys, fields, TTLs and messages are Redisson's."""
-    client, owner, server = stage.client(), stage.owner(), stage.redis
-    lock = stage.lock(client, name)
-    with server.pubsub(ignore_subscribe_messages=True) as ears:
-        ears.psubscribe("*")
-        ears.get_message(timeout=1)
-
-        await owner.do(lock.acquire)
-        holder = (await owner.do(lambda: lock.hold)).holder.encode()
-        assert dump(server, name) == ({holder: b"1"}, {counter: b"1"})
-        assert 25_000 < server.pttl(name) <= 30_000
-        assert server.pttl(counter) == -1
-
-        await owner.do(lock.acquire, lease=60)
-        assert dump(server, name) == ({holder: b"2"}, {counter: b"1"})
-        assert 55_000 < server.pttl(name) <= 60_000
-
-        await owner.do(lock.extend, 90)
-        assert dump(server, name) == ({holder: b"2"}, {counter: b"1"})
-        assert 85_000 < server.pttl(name) <= 90_000
-
-        await owner.do(lock.release)
-        assert dump(server, name) == ({holder: b"1"}, {counter: b"1"})
-        assert 85_000 < server.pttl(name) <= 90_000
-        assert ears.get_message(timeout=0.1) is None
-
-        await owner.do(lock.release)
-        assert dump(server, name) == ({}, {counter: b"1"})
-        assert server.pttl(counter) == -1
-        told = ears.get_message(timeout=2)
-        assert (told["channel"], told["data"]) == (channel, b"0")
-
-        await owner.do(lock.acquire)
-        assert await owner.do(lock.force_release)
-        assert dump(server, name) == ({}, {counter: b"2"})
-        [request] = server.scan_iter("interlock_request:*")
-        assert server.pttl(request) > 0
-        told = ears.get_message(timeout=2)
-        assert (told["channel"], told["data"]) == (channel, b"0")
-        assert ears.get_message(timeout=0.1) is None
 
 
 async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) -> None:

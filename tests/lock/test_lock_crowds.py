@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
-    from tests.lock.lock_like import Stage
+    from tests.lock.lock_like import Face, Stage
 
 pytestmark = pytest.mark.usefixtures("patient")
 """Short tries come by the hundred here: a machine that stalls for a moment is no silent server."""
@@ -116,52 +116,41 @@ def test_a_counter_loses_nothing(redis_url: str, redis_client: redis.Redis, clie
             client.close()
 
 
-def test_of_a_thousand_threads_one_has_it(redis_url: str) -> None:
-    """1,000 threads try at once for 10 ms (lease 10 s, no release): exactly one has it."""
-    with interlock.connect(redis_url) as client:
-        lock = client.lock("name")
-        assert not lock.locked()  # a connection is there
-        results = _in_threads(1000, lambda _: lock.acquire(timeout=0.010, lease=10))
-        _check_that_one_has_it(results)
-        assert client.lock("name").locked()
+async def _at_once(face: Face, count: int, work: Callable[[], Any]) -> list[Any]:
+    """Call *work* in *count* threads or tasks at once; return the results and errors."""
+    if face.is_async:
+        tasks = [asyncio.create_task(work()) for _ in range(count)]
+        return await asyncio.gather(*tasks, return_exceptions=True)
+    return await asyncio.to_thread(_in_threads, count, lambda _: work())
 
 
-async def test_of_a_thousand_tasks_one_has_it(redis_url: str) -> None:
-    """1,000 tasks try at once for 10 ms (lease 10 s, no release): exactly one has it."""
-    async with interlock.asyncio.connect(redis_url) as client:
-        lock = client.lock("name")
-        assert not await lock.locked()  # the connection is there
-        tries = [asyncio.create_task(lock.acquire(timeout=0.010, lease=10)) for _ in range(1000)]
-        _check_that_one_has_it(await asyncio.gather(*tries, return_exceptions=True))
-        assert await client.lock("name").locked()
+async def test_of_a_thousand_one_has_it(plain: Stage) -> None:
+    """1,000 try at once for 10 ms (lease 10 s, no release): exactly one has it."""
+    lock, owner = plain.lock(plain.client()), plain.owner()
+    assert not await owner.do(lock.locked)  # a connection is there
+    _check_that_one_has_it(
+        await _at_once(plain.face, 1000, lambda: lock.acquire(timeout=0.010, lease=10))
+    )
+    assert await owner.do(lock.locked)
 
 
-def test_a_hundred_threads_all_get_it(redis_url: str, redis_client: redis.Redis) -> None:
-    """100 threads each wait up to 10 s with a lease of 5 s and release at once: all get it."""
-    with interlock.connect(redis_url) as client:
-        lock = client.lock("name")
+async def test_a_hundred_all_get_it(plain: Stage) -> None:
+    """100 each wait up to 10 s with a lease of 5 s and release at once: all get it."""
+    lock = plain.lock(plain.client())
 
-        def visit(_: int) -> bool:
-            taken = lock.acquire(timeout=10, lease=5)
-            lock.release()
-            return taken
+    def visit() -> bool:
+        taken = lock.acquire(timeout=10, lease=5)
+        lock.release()
+        return taken  # type: ignore[no-any-return]
 
-        assert _in_threads(100, visit) == [True] * 100
-        assert redis_client.dbsize() == 0
+    async def visit_in_task() -> bool:
+        taken = await lock.acquire(timeout=10, lease=5)
+        await lock.release()
+        return taken  # type: ignore[no-any-return]
 
-
-async def test_a_hundred_tasks_all_get_it(redis_url: str, redis_client: redis.Redis) -> None:
-    """100 tasks each wait up to 10 s with a lease of 5 s and release at once: all get it."""
-    async with interlock.asyncio.connect(redis_url) as client:
-        lock = client.lock("name")
-
-        async def visit() -> bool:
-            taken = await lock.acquire(timeout=10, lease=5)
-            await lock.release()
-            return taken
-
-        assert await asyncio.gather(*(visit() for _ in range(100))) == [True] * 100
-        assert redis_client.dbsize() == 0
+    visits = await _at_once(plain.face, 100, visit_in_task if plain.face.is_async else visit)
+    assert visits == [True] * 100
+    assert plain.left_behind() == set()
 
 
 def test_waiters_of_many_clients_all_get_it(redis_url: str, redis_client: redis.Redis) -> None:

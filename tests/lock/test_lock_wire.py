@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import ON_ONE_SERVER, sent_in, until, waiters
+from tests.lock.lock_like import ON_ONE_SERVER, kind_of, sent_in, until, waiters
 from tests.support.servers import wait_until
 
 import interlock
@@ -84,6 +84,63 @@ async def test_the_conversation_is_redissons(plain: Stage, server: RedisServer) 
         "del orders",
         f"PUBLISH {CHANNEL} 0",
     ]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind_of("lock"), kind_of("fenced"), kind_of("spin")],
+    indirect=True,
+    ids=lambda kind: kind.name,
+)
+@pytest.mark.parametrize(
+    ("name", "shown"), [("orders", "{orders}"), ("a{b}c", "a{b}c"), ("{", "{")]
+)
+async def test_each_step_leaves_redissons_bytes(stage: Stage, name: str, shown: str) -> None:
+    """Before and after every operation the keys, fields, TTLs and messages are Redisson's.
+
+    A spin lock sends no message at all.
+    """
+    lock, owner, server = stage.lock(stage.client(), name), stage.owner(), stage.redis
+    counter = {f"redisson_lock_token:{shown}".encode()} if stage.kind.token else set()
+    messages = [] if stage.kind.name == "spin" else [f"redisson_lock__channel:{shown}"]
+    with server.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.psubscribe("*")
+        ears.get_message(timeout=1)
+
+        async def check(depth: int, seconds: int) -> None:
+            holder = (await owner.do(lambda: lock.hold)).holder.encode()
+            assert set(server.keys()) == {name.encode(), *counter}
+            assert server.hgetall(name) == {holder: str(depth).encode()}
+            assert seconds - 5 < server.pttl(name) / 1000 <= seconds
+            assert [(server.get(key), server.pttl(key)) for key in counter] == [
+                (b"1", -1) for _ in counter
+            ]
+            assert ears.get_message(timeout=0.05) is None
+
+        async def check_messages() -> None:
+            for channel in messages:
+                told = ears.get_message(timeout=2)
+                assert (told["channel"], told["data"]) == (channel.encode(), b"0")
+            assert ears.get_message(timeout=0.1) is None
+
+        await owner.do(lock.acquire)
+        await check(1, 30)
+        await owner.do(lock.acquire, lease=60)
+        await check(2, 60)
+        await owner.do(lock.extend, 90)
+        await check(2, 90)
+        await owner.do(lock.release)
+        await check(1, 90)
+        await owner.do(lock.release)
+        assert set(server.keys()) == counter
+        await check_messages()
+        await owner.do(lock.acquire)
+        assert await owner.do(lock.force_release)
+        # It is remembered, so that no late copy breaks a later hold.
+        [request] = set(server.keys()) - counter
+        assert request.startswith(b"interlock_request:")
+        assert server.pttl(request) > 0
+        await check_messages()
 
 
 async def test_redissons_own_hash_is_understood(plain: Stage) -> None:

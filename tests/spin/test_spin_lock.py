@@ -6,7 +6,6 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.lock.lock_like import until
 
 from interlock import ConstantBackoff
@@ -33,40 +32,6 @@ class Noted:
         for pause in self._pauses:
             self.given += 1
             yield pause
-
-
-@pytest.mark.parametrize("name", ["orders", "a{b}c"])
-async def test_each_step_leaves_redissons_bytes(stage: Stage, name: str) -> None:
-    """Before and after each operation there is only the plain lock's hash with its TTL.
-
-    No message is sent at all.
-    """
-    lock, owner, server = stage.lock(stage.client(), name), stage.owner(), stage.redis
-    with server.pubsub(ignore_subscribe_messages=True) as ears:
-        ears.psubscribe("*")
-        ears.get_message(timeout=1)
-
-        await owner.do(lock.acquire)
-        holder = (await owner.do(lambda: lock.hold)).holder.encode()
-        assert (server.keys(), server.hgetall(name)) == ([name.encode()], {holder: b"1"})
-        assert 25_000 < server.pttl(name) <= 30_000
-
-        await owner.do(lock.acquire, lease=60)
-        assert (server.keys(), server.hgetall(name)) == ([name.encode()], {holder: b"2"})
-        assert 55_000 < server.pttl(name) <= 60_000
-
-        await owner.do(lock.release)
-        assert (server.keys(), server.hgetall(name)) == ([name.encode()], {holder: b"1"})
-        assert 55_000 < server.pttl(name) <= 60_000
-
-        await owner.do(lock.release)
-        assert server.keys() == []
-
-        await owner.do(lock.acquire)
-        assert await owner.do(lock.force_release)
-        [request] = server.keys()  # it is remembered, so that no late copy breaks a later hold
-        assert request.startswith(b"interlock_request:")
-        assert ears.get_message(timeout=0.2) is None
 
 
 async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) -> None:
