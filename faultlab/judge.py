@@ -380,6 +380,8 @@ class Judge:
                 continue
             resource, weight = takes[0]
             others = [span for span in possible[resource] if span[3] is not call]
+            if call["o"] == "read":
+                others += self._writers_before(call)
             room = CAPACITY.get(resource, 1) - weight
             # A fair lock keeps the places of the dead, a fair_wait each.
             patience = PATIENCE + (3 * FAIR_WAIT if call["o"] == "fair" else 0)
@@ -389,6 +391,18 @@ class Judge:
                     f"L-4 woken: {call['p']}/{call['w']} waited for {call['o']}, "
                     f"free for {gap:.2f} s before {end:.3f}"
                 )
+
+    def _writers_before(self, reader: Line) -> list[_Possible]:
+        """Return the waits for the write side in the process of *reader* that began before it.
+
+        Readers that come later do not starve a writer of their own client.
+        """
+        return [
+            (call["t"], call["ret"]["t"], CAPACITY["rw"], call)
+            for call in self._ours()
+            if call["op"] == "acquire" and call["o"] == "write" and "ret" in call
+            if call["p"] == reader["p"] and call["t"] < reader["t"]
+        ]
 
     def _messages(self) -> None:
         """L-4: most of the time, a message wakes the next waiter at once.

@@ -140,6 +140,17 @@ def test_waiter_before_a_free_lock_is_found() -> None:
     assert "L-4" in story.rules()
 
 
+@pytest.mark.parametrize(("writer", "found"), [("b", False), ("c", True)])
+def test_reader_may_wait_for_an_earlier_writer_of_its_client(writer: str, found: bool) -> None:
+    """Beside a reader a reader need not wait, except for a writer of its own client."""
+    story = Story()
+    story.hold("a", 1, 7, o="read")
+    story.op(writer, "acquire", 1.2, 6.2, value=False, o="write")
+    story.op("b", "acquire", 1.5, 6.2, value=True, o="read")
+
+    assert ("L-4" in story.rules()) is found
+
+
 def test_messages_that_never_arrive_are_found() -> None:
     """Waiters who always come late break L-4, though each finds the lock by itself."""
     story = Story()
