@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cluster.migration import Migration
 from tests.cluster.seen import eyes
 from tests.lock.lock_like import KINDS, Stage, renewed, until
+from tests.support.patience import wait_until
 
 import interlock
 from interlock._links.slots import slot_of
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Face
@@ -122,6 +126,39 @@ def test_a_batch_in_a_slot_that_is_moving(cluster: ClusterServers) -> None:
         client.close()
         for name in names:
             assert not other.lock(name).locked()
+
+
+def test_a_client_that_closes_waits_for_a_slot_that_moves(cluster: ClusterServers) -> None:
+    """A lock in a slot that is partly moved is released as soon as the slot has moved."""
+    name = "closed late"
+    client = interlock.connect(cluster.url())
+    client.fair_lock(name).acquire()
+    slot, source, target = _route(cluster, name)
+    with ThreadPoolExecutor(1) as pool:
+        with cluster.migrate_slot(slot, source, target):
+            before = _refusals(cluster)
+            closing = pool.submit(client.close)
+            wait_until(lambda: _refusals(cluster) > before, 10, "it is refused")
+        closing.result(30)
+    with interlock.connect(cluster.url()) as other:
+        assert not other.fair_lock(name).locked()
+
+
+def test_a_client_that_closes_gives_up_a_slot_that_does_not_move(cluster: ClusterServers) -> None:
+    """If the slot stays partly moved, close says so in time, and the lease ends what was held."""
+    name = "closed in vain"
+    client = interlock.connect(cluster.url(), command_timeout=1)
+    client.fair_lock(name, lease=60).acquire()
+    threads = threading.active_count()
+    with (
+        cluster.migrate_slot(*_route(cluster, name)),
+        pytest.raises(ServerUnavailableError, match=r"TRYAGAIN.*what was held ends with its lease"),
+    ):
+        client.close()
+    client.close()  # it is closed
+    assert threading.active_count() < threads
+    with interlock.connect(cluster.url()) as other:
+        assert other.fair_lock(name).force_release()
 
 
 def _refusals(cluster: ClusterServers) -> int:

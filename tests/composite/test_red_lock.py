@@ -207,6 +207,20 @@ async def test_waiting_costs_little(table: Table) -> None:
         await table.end()
 
 
+async def test_a_forced_release_that_one_member_knows_of(table: Table) -> None:
+    """The error names the forced release, though a member was found lost and no reason is known."""
+    lock, owner = table.red(table.clients(lease=30)), table.owner()
+    await owner.do(lock.acquire)
+    first, second, _ = (await owner.do(lambda: lock.hold))._hold.members
+    await table.owner().do(table.red(table.clients()).force_release)
+    for member in (first, second):
+        member.lose("server lost it")
+    second.explain("by hand")
+    with pytest.raises(HoldLostError, match="force-released: by hand") as caught:
+        await owner.do(lock.release)
+    assert caught.value.reason == "force-released"
+
+
 async def test_a_task_is_cancelled_by_the_loss(tasks: Table) -> None:
     """With cancel_on_lost, the loss of the quorum ends a task's block by HoldLostError."""
     lock = tasks.red(tasks.clients())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from tests.lock.lock_like import take_turn, until
+from tests.lock.lock_like import resting, take_turn, until
 from tests.support.doings import DOINGS, LEASE
 from tests.support.patience import wait_until
 from tests.support.proxy import FaultProxy, command, drop_reply, drop_request
@@ -47,44 +46,14 @@ def test_each_call_in_a_script_is_literal(stem: str) -> None:
 
 
 SOON = 10.0
+LONG = 250.0
+"""Seconds: nobody looks by himself during the test."""
 
 
 @pytest.mark.parametrize("stem", ["lock_info", "card_read", "card_busy"])
 def test_scripts_for_operators_are_literal(stem: str) -> None:
     """The scripts of operators are literal too."""
     assert broken_rules(service.load(stem).text) == []
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", ["lock", "fair_lock", "fenced_lock", "spin_lock", "write"])
-def test_a_lock_excludes_and_wakes(mode: str, kind: str) -> None:
-    """On each service a lock keeps others out, is re-entered and extended, and wakes its waiter."""
-    got = threading.Event()
-    with (
-        FakeServer(strict=mode) as fake,
-        interlock.connect(fake.url) as ours,
-        interlock.connect(fake.url) as theirs,
-    ):
-
-        def made(client: interlock.Client) -> interlock.Lock:
-            if kind == "write":
-                return client.read_write_lock("it").write
-            return getattr(client, kind)("it")
-
-        def wait() -> None:
-            with made(theirs):
-                got.set()
-
-        waiter = threading.Thread(target=wait)
-        with made(ours):
-            assert not made(theirs).acquire(blocking=False)
-            with made(ours):
-                waiter.start()
-                made(ours).extend(20)
-            assert made(ours).locked()
-        assert got.wait(SOON)
-        waiter.join()
-        assert not made(ours).locked()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -122,33 +91,6 @@ def test_every_object_does_everything(mode: str) -> None:
     with FakeServer(strict=mode) as fake, ThreadPoolExecutor(len(DOINGS)) as threads:
         for done in [threads.submit(do, kind) for kind in DOINGS]:
             done.result()
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_other_objects_work(mode: str) -> None:
-    """On each service permits, latches, events, barriers, groups and elections work."""
-    with FakeServer(strict=mode) as fake, interlock.connect(fake.url) as client:
-        semaphore = client.semaphore("permits")
-        semaphore.try_set_permits(2)
-        semaphore.acquire()
-        semaphore.release()
-        assert semaphore.available_permits() == 2
-        leased = client.leased_semaphore("leased")
-        leased.try_set_permits(1)
-        with leased.acquire(timeout=SOON):
-            assert leased.available_permits() == 0
-        latch = client.count_down_latch("latch")
-        latch.try_set_count(1)
-        latch.count_down()
-        assert latch.wait(SOON)
-        event = client.event("event")
-        event.set()
-        assert event.wait(SOON)
-        assert client.barrier("barrier", 1).wait(SOON) == 0
-        with client.group_lock("group", ["a", "b"]):
-            assert client.group_lock("group", ["b"]).locked()
-        with client.election("election") as hold:
-            assert hold.token == 1
 
 
 @pytest.mark.parametrize(
@@ -210,9 +152,15 @@ def test_a_service_without_scripts_is_told(error: str) -> None:
 
 
 def test_waiters_poll_where_there_are_no_messages(caplog: pytest.LogCaptureFixture) -> None:
-    """Without PUBLISH in scripts or for clients a release works, waiters look often, and log it."""
+    """Without PUBLISH in scripts or for clients a release works, waiters look often, and log it.
+
+    So does one that began to wait before the server had refused.
+    """
+    options: Any = {"lease": LONG, "poll_cap": LONG}
     with FakeServer(strict="silent") as fake, ExitStack() as stack:
-        ours, theirs = (stack.enter_context(interlock.connect(fake.url)) for _ in range(2))
+        ours, theirs = (
+            stack.enter_context(interlock.connect(fake.url, **options)) for _ in range(2)
+        )
         for name in ("one", "two"):
             lock = ours.lock(name)
             lock.acquire()
@@ -226,8 +174,33 @@ def test_waiters_poll_where_there_are_no_messages(caplog: pytest.LogCaptureFixtu
     assert [record.__dict__["event"] for record in lacks] == ["messages.refused"]
 
 
-LONG = 250.0
-"""Seconds: nobody looks by himself during the test."""
+def test_a_waiter_that_rests_already_polls_once_the_server_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The refusal may come when the waiter has settled to wait for a message."""
+    refused, answers = subscriber._Lane._refused, list[Any]()
+
+    def later(lane: Any, error: Exception, channels: list[bytes]) -> None:
+        if channels == [subscriber.MAY]:
+            answers.append((lane, error, channels))
+        else:
+            refused(lane, error, channels)
+
+    monkeypatch.setattr(subscriber._Lane, "_refused", later)
+    options: Any = {"lease": LONG, "poll_cap": LONG}
+    with FakeServer(strict="silent") as fake, ExitStack() as stack:
+        ours, theirs = (
+            stack.enter_context(interlock.connect(fake.url, **options)) for _ in range(2)
+        )
+        lock = ours.lock("it")
+        lock.acquire()
+        rests = resting(theirs)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(take_turn, theirs.lock("it"), LONG)
+            wait_until(lambda: bool(answers) and rests(), SOON, "it waits for a message")
+            lock.release()
+            refused(*answers.pop())
+            assert waiting.result(SOON)
 
 
 def waits(client: interlock.Client | interlock.asyncio.Client) -> Callable[[], bool]:

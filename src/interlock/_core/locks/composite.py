@@ -131,7 +131,7 @@ class MemberSteps:
 
         A step whose own undo has begun is left to that. Otherwise its hold would go down twice.
         """
-        steps = [step for _, step in self._steps.values() if not step.goes_back()]
+        steps = [step for _, step in list(self._steps.values()) if not step.goes_back()]
         return [step.result for step in steps if step.result is not None and not step.over()]
 
     def over(self) -> bool:
@@ -475,8 +475,10 @@ class CompositeLock(ABC):
 
     def _lost(self, hold: CompositeHold, first: HoldLostError | None = None) -> HoldLostError:
         reason = hold.reason or hold.expiry_reason()
+        # The reason of a loss comes a round trip after it: another member may know more.
+        told = first if first and first.reason == reason else tell_loss(reason, hold.detail)
         return HoldLostError(
-            f"{self.kind} {self.name!r} was lost: {first or tell_loss(reason, hold.detail)}",
+            f"{self.kind} {self.name!r} was lost: {told}",
             name=self.name,
             reason=reason,
             detail=hold.detail,
@@ -645,8 +647,10 @@ class CompositeHold:
 
     @property
     def reason(self) -> LossReason | None:
-        """Return why a member was lost."""
-        return next((hold.reason for hold in self.members if hold.reason is not None), None)
+        """Return why a member was lost: released by force, if one is known to be."""
+        reasons = [hold.reason for hold in self.members if hold.reason is not None]
+        forced: LossReason = "force-released"
+        return forced if forced in reasons else next(iter(reasons), None)
 
     @property
     def detail(self) -> str:

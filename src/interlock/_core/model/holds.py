@@ -928,7 +928,7 @@ class Holds:
 
     def label_of(self, holder: str) -> str | None:
         """Return who of this client is *holder*, for a message; None if nobody is."""
-        held = (hold.label for hold in tuple(self.table.values()) if hold.holder == holder)
+        held = (hold.label for hold in self.snapshot() if hold.holder == holder)
         return next(held, None)
 
     def reserve(self, hold: Hold, former: Hold | None = None) -> Hold:

@@ -400,3 +400,9 @@ class Waiters(Places):
             for queue in self.queues.values():
                 for waiter in queue:
                     waiter.wake()
+
+    def wake_fronts(self) -> None:
+        """Wake the front of each queue: no message will."""
+        with self._mutex:
+            for queue in self.queues.values():
+                next(iter(queue)).wake()

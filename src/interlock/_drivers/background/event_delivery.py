@@ -84,7 +84,8 @@ class Outbox:
         """Queue *event*; called on the hot path."""
         waiting = len(self._queue)
         if waiting >= LIMIT and (waiting >= 2 * LIMIT or isinstance(event, Frequent)):
-            self._dropped += 1
+            with self._mutex:
+                self._dropped += 1
             return
         self._queue.append(event)
         if not self._running:
@@ -133,7 +134,8 @@ class Outbox:
             started = time.thread_time()
             for _ in range(min(SLICE, len(queue))):
                 self._deliver(queue.popleft())
-            dropped, self._dropped = self._dropped, 0
+            with self._mutex:
+                dropped, self._dropped = self._dropped, 0
             if dropped:
                 here = {"client_id": self._events.client_id, "server": self._events.server}
                 self._deliver(Overflowed(time=time.time(), count=dropped, **here))

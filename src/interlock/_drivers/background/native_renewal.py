@@ -102,7 +102,7 @@ class NativeRenewal:
 
     def renewals(self) -> int:
         """Return how many renewals the threads in C have made."""
-        return sum(native.renewed(line) for line in self._lines.values())
+        return sum(native.renewed(line) for line in list(self._lines.values()))
 
     def _keep(self, hold: Hold) -> None:
         self.forget(hold)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import warnings
 from functools import partial
 from queue import SimpleQueue
@@ -63,6 +64,8 @@ T = TypeVar("T")
 
 PAUSE_AFTER_ERROR = 0.1
 """Seconds for which the thread does nothing after an unexpected error."""
+PAUSE_WHILE_MOVING = 0.1
+"""Seconds after which a closing client asks again for keys of a slot that moves."""
 
 
 class Renewer:
@@ -181,7 +184,7 @@ class Renewer:
             card = self.card.remove()
             last = [*calls, *self._cleanups.calls(), *self._session.looks.calls()]
             last += [] if card is None else [card]
-            for reply in self._last_batch(last, deadline)[: len(calls)]:
+            for reply in self._last_replies(last, deadline)[: len(calls)]:
                 if isinstance(reply, ServerUnavailableError):
                     reply.args = (f"{reply}; what was held ends with its lease",)
                     raise reply
@@ -190,12 +193,25 @@ class Renewer:
             if self._session.backup is not None:
                 self._session.backup.close()
             self._deadlocks.close(GRACE)
-            for lane in self._lanes.values():
+            lanes = list(self._lanes.values())
+            for lane in lanes:
                 lane.end()
-            for lane in self._lanes.values():
+            for lane in lanes:
                 lane.join(max(deadline - clock.now(), GRACE))
 
-    def _last_batch(self, calls: Sequence[Eval[object]], deadline: float) -> Sequence[object]:
+    def _last_replies(self, calls: Sequence[Eval[object]], deadline: float) -> Sequence[object]:
+        """Send *calls*, and until *deadline* again those whose slots are moving."""
+        replies = self._last_batch(calls, deadline)
+        while True:
+            again = [place for place, reply in enumerate(replies) if _moving(reply)]
+            if not again or clock.now() + PAUSE_WHILE_MOVING >= deadline:
+                return replies
+            time.sleep(PAUSE_WHILE_MOVING)
+            answers = self._last_batch([calls[place] for place in again], deadline)
+            for place, answer in zip(again, answers, strict=True):
+                replies[place] = answer
+
+    def _last_batch(self, calls: Sequence[Eval[object]], deadline: float) -> list[object]:
         """Send *calls* to all nodes at once, until *deadline*; return their replies."""
         unheard = ServerUnavailableError(
             f"{self._topology.where} did not answer in time", sent=True
@@ -495,6 +511,11 @@ class _Lane:
                 del work
                 self._busy = False
         self.connection.drop()
+
+
+def _moving(reply: object) -> bool:
+    """Return whether *reply* says that some of a call's keys are at another node meanwhile."""
+    return isinstance(reply, ServerUnavailableError) and reply.code == "TRYAGAIN"
 
 
 def _hear_nothing(channel: str, answer: Callable[[bytes], None]) -> None:

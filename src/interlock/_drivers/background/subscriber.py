@@ -604,6 +604,7 @@ class Subscriber:
             "it refuses PUBLISH, to scripts and to clients, so waiters poll",
         )
         self.look()
+        self.waiters.wake_fronts()
 
     def look(self) -> None:
         """Note whether all wanted channels are heard."""
