@@ -89,7 +89,7 @@ async def stage(
     for server in others:
         server.execute("FLUSHALL")
     with eyes(cluster) as seen:
-        set_up = Stage(face, kind, cluster.url(), seen, others)
+        set_up = Stage(face, kind, cluster.url(), seen, [server.url() for server in others])
         yield set_up
         await set_up.end()
 

@@ -42,7 +42,7 @@ async def stage(
         others = request.getfixturevalue("other_servers")[: kind.servers - 1]
     for server in others:
         server.execute("FLUSHALL")
-    set_up = Stage(face, kind, redis_url, redis_client, others)
+    set_up = Stage(face, kind, redis_url, redis_client, [server.url() for server in others])
     yield set_up
     await set_up.end()
 

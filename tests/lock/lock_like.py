@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     import redis
     from tests.support.proxy import FaultProxy
-    from tests.support.servers import RedisServer
 
     from interlock._core.kinds import Kind as CatalogueKind
 
@@ -228,8 +227,9 @@ class Stage:
         kind: Kind,
         url: str,
         redis_client: redis.Redis,
-        others: Sequence[RedisServer] = (),
+        others: Sequence[str] = (),
     ) -> None:
+        """Describe what is made; *others* are the URLs of further servers, for kinds of several."""
         self.face = face
         self.kind = kind
         self.url = url
@@ -240,7 +240,7 @@ class Stage:
 
     def client(self, url: str | None = None, **options: Any) -> Any:
         """Return a new client."""
-        urls = [url or self.url, *(server.url() for server in self._others)]
+        urls = [url or self.url, *self._others]
         client, *others = [self.face.module.connect(each, **options) for each in urls]
         self._clients[client] = others
         return client
