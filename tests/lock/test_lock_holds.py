@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import grows, loss_of, until
 from tests.support.patience import let_others_run
+from tests.support.servers import wait_until
 
+import interlock
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
 from interlock._core.model.holds import Hold
+from interlock._core.upkeep.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    import redis
     from tests.lock.lock_like import Owner, Stage
 
 
@@ -118,6 +122,28 @@ async def test_a_lost_hold_says_so(stage: Stage) -> None:
     await owner.do(lock.release)
     # The entry of a reader ends with its lease.
     await until(lambda: stage.left_behind() == set(), 5, "nothing is left")
+
+
+def test_a_release_asks_for_a_reason_that_is_not_known_yet(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release between the loss and the answer to why raises the operator's reason."""
+    del redis_client
+
+    def nobody_asks(*_: object) -> Iterator[None]:
+        yield from ()
+
+    monkeypatch.setattr(Watchdog, "_ask_why", nobody_asks)
+    with interlock.connect(redis_url, lease=3) as client, interlock.connect(redis_url) as operator:
+        lock = client.lock("name")
+        lock.acquire()
+        hold = lock.hold
+        assert hold is not None
+        assert operator.lock("name").force_release(holder=hold.holder, reason="by hand")
+        wait_until(hold.lost.is_set, 20, "the next renewal finds that it is lost")
+        assert hold.lost.reason == "server lost it"
+        with pytest.raises(HoldLostError, match="force-released: by hand"):
+            lock.release()
 
 
 async def test_whoever_waits_for_a_loss_is_woken(stage: Stage) -> None:

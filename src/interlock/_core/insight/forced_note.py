@@ -69,13 +69,16 @@ def take_note_back(session: Session, key: str, holder: str, reason: str) -> Op[N
             _ = yield from session.persist(forced_note_read(names.forced_note(key, holder)))
 
 
-def ask_why(session: Session, hold: Hold) -> Op[None]:
+def ask_why(session: Session, hold: Hold, *, alone: bool = True) -> Op[None]:
     """Read the note that an operator may have left for *hold*, which is lost.
 
-    Without an answer the loss has no explanation.
+    Without an answer the loss has no explanation. Unless this asks *alone*, somebody else may have
+    taken the note, so that there being none explains nothing.
     """
     if session.options.card:
         note = names.forced_note(hold.key, hold.holder)
         call = forced_note_read(note, deadline=session.clock() + ASKING)
         with suppress(InterlockError):
-            hold.hear(call.script.decode((yield call)))
+            answer = call.script.decode((yield call))
+            if alone or isinstance(answer, str):
+                hold.hear(answer)

@@ -52,7 +52,7 @@ from interlock._core.locks.doubt import end_doubt
 from interlock._core.locks.kept_commands import KeptCommands
 from interlock._core.locks.known_lock import KnownLock, not_held
 from interlock._core.model.effects import NEVER, Step, Wait, failing, undoing
-from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner
+from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, UNASKED, Hold, Owner
 from interlock._core.model.replication import Replication
 from interlock._core.queue.grant_looks import GIVEN
 from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
@@ -1101,8 +1101,9 @@ def _end_gone(session: Session, hold: Hold) -> Op[None]:
     session.holds.end(hold)
     try:
         yield from end_late_grants(session, hold)
-        if not known:
-            yield from ask_why(session, hold)
+        if not known or hold.detail == UNASKED:
+            # The watchdog may have noted the loss, and not read the answer to its question yet.
+            yield from ask_why(session, hold, alone=not known)
     finally:
         tell()
 
