@@ -37,9 +37,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("close", [False, True], ids=["single", "batch"])
-@pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if kind.name in ("fair", "write")], indirect=True
-)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name == "fair"], indirect=True)
 async def test_a_release_that_was_stopped_is_no_loss(
     stage: Stage,
     cluster: ClusterServers,
