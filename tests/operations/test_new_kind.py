@@ -14,17 +14,31 @@ from interlock._core import kinds as catalogue
 from interlock._core.scripts import script
 from interlock.check import Requirements
 from interlock.cli import main
+from interlock.inspection import lock_reply
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.servers import RedisServer
 
 
 @pytest.fixture(autouse=True)
-def row(monkeypatch: pytest.MonkeyPatch) -> None:
+def row(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Add the row, the script and the factory."""
     monkeypatch.setitem(catalogue.KINDS, "room_lock", room_lock.ROW)
     monkeypatch.setattr(script, "_read", room_lock.reader_beside(script._read))
     monkeypatch.setattr(interlock.Client, "room_lock", room_lock.room_lock, raising=False)
+    _forget_the_rows()
+    yield
+    _forget_the_rows()
+
+
+def _forget_the_rows() -> None:
+    """Let the reader look at the catalogue again."""
+    catalogue.seen.cache_clear()
+    catalogue._by_answer.cache_clear()
+    lock_reply.numbers.cache_clear()
+    lock_reply._apart_with_tokens.cache_clear()
 
 
 def test_operators_see_it_and_break_one_hold(redis_url: str) -> None:

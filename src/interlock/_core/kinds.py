@@ -10,7 +10,7 @@ Only operators need the catalogue: a client that only locks does not import it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -463,9 +463,18 @@ KINDS = {
 """Name of the factory on the client -> the kind."""
 
 
-def seen() -> dict[str, Sight]:
+@cache
+def seen() -> Mapping[str, Sight]:
     """Return how the reader recognizes each kind that it can."""
     return {name: kind.sight for name, kind in KINDS.items() if kind.sight is not None}
+
+
+@cache
+def _by_answer(answer: str) -> tuple[tuple[str, Sight], ...]:
+    """Return the kinds of which `lock_info` says *answer*, in the order of recognition."""
+    told = [(kind, sight) for kind, sight in seen().items() if answer in sight.answers]
+    # The key of one that is apart could be the name of another.
+    return tuple(sorted(told, key=lambda each: not each[1].apart))
 
 
 def sight_of(kind: str) -> Sight:
@@ -481,14 +490,9 @@ def recognize(key: str, answer: str, *, queued: bool, counted: bool) -> tuple[st
     Raises:
         TypeError: there is none: something else has answered.
     """
-    # The key of one that is apart could be the name of another.
-    for apart in (True, False):
-        for kind, row in KINDS.items():
-            sight = row.sight
-            if sight is None or sight.apart is not apart:
-                continue
-            if sight.fits(key, answer, queued=queued, counted=counted):
-                return kind, sight
+    for kind, sight in _by_answer(answer):
+        if sight.fits(key, answer, queued=queued, counted=counted):
+            return kind, sight
     raise TypeError(f"wanted a kind of lock, found {answer[:100]!r}")
 
 

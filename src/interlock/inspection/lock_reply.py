@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,9 +14,9 @@ from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterIn
 from interlock.inspection.service import GONE, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from interlock._core.kinds import Sight
+    from interlock._core.kinds import Named, Sight
     from interlock._links.endpoint import Endpoint
     from interlock.inspection.service import Service
 
@@ -117,10 +117,18 @@ def key_of(info: LockInfo) -> str:
 
 def token_of(key: str) -> str:
     """Return where the fencing token of the lock with *key* is."""
-    for sight in seen().values():
-        if sight.apart and sight.token is not None and (name := sight.name_of(key)) != key:
-            return sight.token(name)
+    for sight, token in _apart_with_tokens():
+        if (name := sight.name_of(key)) != key:
+            return token(name)
     return names.fence_token(key)
+
+
+@cache
+def _apart_with_tokens() -> list[tuple[Sight, Named]]:
+    """Return the kinds with fencing tokens whose key has another name than the object."""
+    return [
+        (sight, sight.token) for sight in seen().values() if sight.apart and sight.token is not None
+    ]
 
 
 def is_forsaken(info: LockInfo) -> bool:
@@ -135,7 +143,8 @@ def is_forsaken(info: LockInfo) -> bool:
     )
 
 
-def numbers() -> dict[str, Sight]:
+@cache
+def numbers() -> Mapping[str, Sight]:
     """Return the kinds that are a number in Redis, by name."""
     return {kind: sight for kind, sight in seen().items() if sight.type == "string"}
 
@@ -149,10 +158,10 @@ def heard_kinds(sight: Sight) -> list[str]:
 
 def may_be(info: LockInfo, wanted: frozenset[str]) -> bool:
     """Return whether *info* may be of a kind that is *wanted*; none means all."""
+    if not wanted or info.kind in wanted:
+        return True
     alike = numbers()
-    return (
-        not wanted or info.kind in wanted or (info.kind in alike and not wanted.isdisjoint(alike))
-    )
+    return info.kind in alike and not wanted.isdisjoint(alike)
 
 
 def numbers_of(page: Iterable[LockInfo], wanted: frozenset[str]) -> Iterator[LockInfo]:
