@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import glance, instructions, peers
+from benchmarks import beside, glance, instructions, peers
 from benchmarks.everything import WARMUP, conduct_all
 from benchmarks.failover import command as failover
 from benchmarks.measure import Pace
@@ -19,6 +19,7 @@ from benchmarks.report import as_json
 from benchmarks.tables import as_table
 from benchmarks.work import conduct, line_up
 from benchmarks.works import WORKS, uncontended
+from benchmarks.works.family import OBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,11 @@ def main(words: Sequence[str] | None = None) -> int:
     if arguments.json not in (None, "-"):
         Path(arguments.json).write_text(text + "\n", encoding="utf-8")
     print(text if arguments.json == "-" else as_table(report))
+    if arguments.command == OBJECTS.name:
+        if arguments.json != "-":
+            print(f"\nof its own bare limit:\n\n{beside.as_twins(report)}")
+        if arguments.page is not None:
+            beside.write(report, arguments.page)
     return int(report.failed)
 
 
@@ -115,6 +121,15 @@ def _parser() -> argparse.ArgumentParser:
         if name == "uncontended":
             add("--threads", type=_counts, default=uncontended.THREADS, metavar="N,...")
             add("--tasks", type=_counts, default=uncontended.TASKS, metavar="N,...")
+        if name == OBJECTS.name:
+            add(
+                "--page",
+                nargs="?",
+                type=Path,
+                const=Path("docs/reference/benchmarks.md"),
+                metavar="FILE",
+                help="write the table of shares into this page as well; default: the documentation",
+            )
         add(
             "--only", type=re.compile, metavar="REGEX", help="the cases in whose name this is found"
         )

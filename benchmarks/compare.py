@@ -1,8 +1,9 @@
 """Compare contenders round by round, so that a machine's changing speed cancels out.
 
 In every round each case is measured with all its contenders, one directly after the other, in an
-order shuffled from a seed. A ratio divides two figures of the same round and case. The report has
-the median of these ratios and their spread, never the ratio of two medians.
+order shuffled from a seed. A peer and its own bare limit are neighbours. A ratio divides two
+figures of the same round and case. The report has the median of these ratios and their spread,
+never the ratio of two medians.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
     from benchmarks.measure import Case
     from benchmarks.peer import Peer
+
+
+BARE, PLAIN = "bare", "interlock"
+"""The bare limit of the plain lock, and that lock."""
+OF_ITS_OWN = f"{BARE} "
+"""What goes before the name of a peer in that of its own bare limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +103,18 @@ def _schedule(
     spans = [[case] for case in cases] if by_case else [cases]
     for span, number in itertools.product(spans, range(1, rounds + 1)):
         for case in rng.sample(span, len(span)):
-            group = [result for result in results if result.contender.case == case]
-            for result in rng.sample(group, len(group)):
-                yield number, result
+            twins: dict[str, list[Result]] = {}
+            for result in results:
+                if result.contender.case == case:
+                    twins.setdefault(_object(result.contender.peer.name), []).append(result)
+            for group in rng.sample(list(twins.values()), len(twins)):
+                for result in rng.sample(group, len(group)):
+                    yield number, result
+
+
+def _object(peer: str) -> str:
+    """Return the peer of which *peer* is the own bare limit, or *peer* itself."""
+    return PLAIN if peer == BARE else peer.removeprefix(OF_ITS_OWN)
 
 
 def ratios(result: Result, reference: Result, name: str) -> list[float]:

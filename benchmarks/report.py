@@ -142,19 +142,20 @@ class Report:
         ]
 
     def _verdict(self, goal: Goal) -> Verdict:
-        ours = self._result(goal.case, goal.peer)
+        ours = self.result(goal.case, goal.peer)
         if ours is None or not ours.figures(goal.column):
             return Verdict(goal, None)
         if goal.to is None:
             return Verdict(goal, Spread.of(ours.figures(goal.column)).median)
         of_all = goal.to in _BEST_OF
-        rival = self._best(goal) if of_all else self._result(goal.case, goal.to)
+        rival = self._best(goal) if of_all else self.result(goal.case, goal.to)
         if rival is None or not rival.figures(goal.column):
             return Verdict(goal, None, alone=of_all)
         figures = (differences if goal.apart else ratios)(ours, rival, goal.column)
         return Verdict(goal, Spread.of(figures).median, rival.contender.peer.name)
 
-    def _result(self, case: str, peer: str) -> Result | None:
+    def result(self, case: str, peer: str) -> Result | None:
+        """Return what *peer* made in *case*; None if it was not measured."""
         for result in self.results:
             if (str(result.contender.case), result.contender.peer.name) == (case, peer):
                 return result

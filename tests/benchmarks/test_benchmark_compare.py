@@ -50,6 +50,25 @@ def test_contenders_of_a_case_are_measured_next_to_each_other() -> None:
         assert len([case for case, _ in groupby(c.case for c in contenders)]) == 3
 
 
+def test_a_peer_and_its_own_limit_are_neighbours() -> None:
+    """No other peer's slice comes between them, whatever the seed."""
+    case, order = Case("threads", 1), list[str]()
+    names = ("a", "b", "c", "interlock", "bare", "bare a", "bare b", "bare c")
+    compare(
+        [Contender(case, SyncPeer(name, (), open=bare.SYNC.open)) for name in names],
+        rounds=ROUNDS,
+        seed=1,
+        measure=lambda contender: {"rate": 1.0},
+        progress=lambda _, contender: order.append(contender.peer.name),
+    )
+    assert len(order) == ROUNDS * len(names)
+    for start in range(0, len(order), len(names)):
+        turn = order[start : start + len(names)]
+        for name in "abc":
+            assert abs(turn.index(name) - turn.index(f"bare {name}")) == 1
+        assert abs(turn.index("interlock") - turn.index("bare")) == 1
+
+
 def test_the_order_is_shuffled_by_the_seed_alone() -> None:
     """A printed seed repeats the order; rounds differ in that of cases and in that of peers."""
     rounds = measured(3)

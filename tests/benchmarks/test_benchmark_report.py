@@ -7,20 +7,21 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from benchmarks.compare import Contender
+import pytest
+from benchmarks.compare import Contender, Result
+from benchmarks.environment import Environment
 from benchmarks.everything import conduct_all
 from benchmarks.measure import Case
 from benchmarks.peer import SyncPeer
 from benchmarks.peers import bare, interlock
-from benchmarks.works import WORKS, uncontended
+from benchmarks.report import Report
+from benchmarks.works import WORKS, family, uncontended
 
-from benchmarks import glance
+from benchmarks import beside, glance
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import NoReturn
-
-    import pytest
 
 
 def _absent(url: str, workers: int) -> NoReturn:
@@ -70,6 +71,41 @@ def test_a_page_for_who_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert {path.name for path in pictures.iterdir()} == {
         f"glance-{name}.svg" for name in ("uncontended", "fleet", "handoff")
     }
+
+
+def test_the_table_of_shares_replaces_the_former_one(tmp_path: Path) -> None:
+    """Each object with a bare limit has a line; a share below its goal is bold."""
+    case, other = Case("threads", 1), Case("tasks", 100)
+    rates = {"bare": 20.0, "interlock": 18.0, "bare fair lock": 10.0, "fair lock": 5.0}
+    results = [
+        Result(Contender(case, SyncPeer(name, (), open=_absent)), [{"rate": rate}] * 3)
+        for name, rate in rates.items()
+    ]
+    results.append(Result(Contender(other, SyncPeer("fair lock", (), open=_absent))))
+    report = Report(
+        command="objects",
+        question="",
+        columns=family.OBJECTS.columns,
+        settings={"rounds": 3, "seconds": 0.5, "seed": 7},
+        environment=Environment.here(),
+        server={},
+        results=results,
+        references=(),
+        goals=family.OBJECTS.goals,
+    )
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{beside.BEGIN}\nold\n{beside.END}\nafter\n", encoding="utf-8")
+    for _ in range(2):
+        beside.write(report, page)
+    text = page.read_text(encoding="utf-8")
+    assert "| interlock | 0.90 | - |" in text
+    assert "| fair lock | **0.50** | - |" in text
+    assert "3 rounds" in text
+    assert "old" not in text
+    assert (text.startswith("before\n"), text.endswith("\nafter\n")) == (True, True)
+    page.write_text("no such place", encoding="utf-8")
+    with pytest.raises(ValueError, match="has no lines"):
+        beside.write(report, page)
 
 
 def test_a_short_run_measures_little_of_each_work() -> None:

@@ -34,7 +34,7 @@ def row(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _forget_the_rows() -> None:
-    """Let the reader look at the catalogue again."""
+    """Forget what the reader has learnt from the catalogue."""
     catalogue.seen.cache_clear()
     catalogue._by_answer.cache_clear()
     lock_reply.numbers.cache_clear()
