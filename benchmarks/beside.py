@@ -62,7 +62,7 @@ def write(report: Report, page: Path) -> None:
     environment, settings = report.environment, report.settings
     told = (
         f"{environment.started}, load {environment.load} before, {settings['rounds']:g} rounds of\n"
-        f"{settings['seconds']:g} s, seed {settings['seed']:g}, commit "
+        f"{settings['seconds']:g} s, seed {settings['seed']:.0f}, commit "
         f"{(environment.commit or 'unknown')[:8]}."
     )
     table = f"{BEGIN}\n{told}\n\n{as_twins(report)}\n\n{END}"

@@ -31,7 +31,9 @@ def _measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     assert not isinstance(peer, ProgramPeer)
     sample = measure(peer, workers, bed.url, pace)
     sent = bed.auditor.commands(peer.calls)
-    bed.auditor.check(sample.total, workers, peer.calls, peer.leaves)
+    # Each worker of a bare limit has its object make pairs before, which are recorded.
+    before = 2 * workers if peer in peers.OWN_LIMITS else workers
+    bed.auditor.check(sample.total, before, peer.calls, peer.leaves)
     return {"rate": sample.rate, "trips": sent / sample.total, "pairs": float(sample.total)}
 
 
