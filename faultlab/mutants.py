@@ -69,7 +69,7 @@ MUTANTS = (
     Mutant(
         "a re-entry adds to the depth",
         "L-9",
-        Mistake("parts/reach_depth", Call("hset", "redis.call('hincrby', $1, $2, $3)")),
+        Mistake("parts/reach_depth", Call("hset", "redis.call('hincrby', $1, $2, $3)", which=1)),
         ("plain",),
     ),
     Mutant(
@@ -123,7 +123,7 @@ MUTANTS = (
     Mutant(
         "the last reader wakes no writer",
         "L-4",
-        Mistake("read_lock_release", Value("next", "redis.call('exists', queue) == 1")),
+        Mistake("read_lock_release", Value("answer", "redis.call('del', lock)")),
         ("write", "read", "write"),
         seconds=60,
         lanes=1,
