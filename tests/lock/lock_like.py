@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+import redis
 from tests.support.cards import is_card
 from tests.support.patience import PATIENCE
 
@@ -28,7 +29,6 @@ from interlock._core.locks.lock_base import LockBase
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    import redis
     from tests.support.proxy import FaultProxy
 
     from interlock._core.kinds import Kind as CatalogueKind
@@ -260,8 +260,8 @@ class Stage:
     def left_behind(self, name: str = "name") -> set[str]:
         """Return the keys on any server that should not be there while *name* is free."""
         keys = {key.decode() for key in self.redis.scan_iter() if not is_card(key)}
-        for server in self._others:
-            with server.client() as other:
+        for url in self._others:
+            with redis.Redis.from_url(url) as other:
                 keys |= {key.decode() for key in other.scan_iter() if not is_card(key)}
         return keys - self.kind.keeps(name)
 
