@@ -1,7 +1,7 @@
 """trio's driver keeps what the others keep: the cases of every lock-like, in tasks of trio's.
 
-They run with one lock of each sort of waiting: in a queue of the client, in one of the server, in
-pauses. A multi lock waits at one server after the other, and a red lock at all of them.
+A driver knows four sorts of waiting, and they run with a lock of each: in a queue, or in pauses.
+A multi lock waits at one server after the other, and a red lock at all of them.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def face() -> TrioFace:
     return TrioFace()
 
 
-@pytest.fixture(params=["lock", "fair", "spin", "write", "multi", "red"])
+@pytest.fixture(params=["lock", "spin", "multi", "red"])
 def kind(request: pytest.FixtureRequest) -> Kind:
     """Give each of these in turn."""
     return kind_of(request.param)
