@@ -92,7 +92,6 @@ TESTED_BY = {
     "inspection/beside.py": "operations/test_why.py",
     "inspection/lock_changes.py": "operations/test_watch.py",
     "asyncio/watch.py": "operations/test_watch.py",
-    "_drivers/background/callbacks.py": "faults/test_fault_renewal.py",
     "_drivers/process/identity.py": "operations/test_cards.py",
     "_drivers/process/lifecycle.py": "lock/test_lock_close.py",
     "_drivers/background/log.py": "observe/test_observe_log.py",

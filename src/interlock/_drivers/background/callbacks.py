@@ -11,6 +11,8 @@ Rules:
 * Observers have threads of their own. A busy observer keeps its thread, and a loss must be told
   all the same.
 * A thread starts when there is something to call, and ends when there is nothing left.
+* A signal may strike between any two steps of a call here. So nothing is noted twice: which keys
+  wait, and how many threads there are, is found out each time.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import math
 import os
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._drivers.process.lifecycle import report
@@ -49,8 +52,8 @@ class Callbacks:
         # anywhere.
         self._mutex = threading.RLock()
         self._queues: dict[object, deque[tuple[str, Callable[[], object]]]] = {}
-        self._ready: deque[object] = deque()
-        self._threads = 0
+        self._served = set[object]()
+        self._threads = set[threading.Thread]()
 
     def call(self, key: object, what: str, callback: Callable[[], object]) -> None:
         """Call *callback* soon; return at once.
@@ -61,35 +64,37 @@ class Callbacks:
             callback: the function to call.
         """
         with self._mutex:
-            queue = self._queues.get(key)
-            if queue is None:
-                queue = self._queues[key] = deque()
-                self._ready.append(key)
-            queue.append((what, callback))
+            self._queues.setdefault(key, deque()).append((what, callback))
         self.resume()
+
+    def _waiting(self) -> list[object]:
+        """Return the key whose calls have waited longest for a thread, if there is one."""
+        for key in self._queues:
+            if key not in self._served:
+                return [key]
+        return []
 
     def resume(self) -> None:
         """Start a thread if there is something to call and the limit allows it."""
         with self._mutex:
-            if not self._ready or self._threads >= self._limit:
+            self._threads = {thread for thread in self._threads if thread.is_alive()}
+            if not self._waiting() or len(self._threads) >= self._limit:
                 return
-            self._threads += 1
-        try:
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
-        except RuntimeError:
-            # No thread can start now. The renewal thread tries again every period.
-            with self._mutex:
-                self._threads -= 1
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            # If none can start now, the renewal thread tries again every period.
+            with suppress(RuntimeError):
+                thread.start()
+            self._threads.add(thread)
 
     def _run(self) -> None:
         while True:
             with self._mutex:
-                if not self._ready:
-                    self._threads -= 1
+                waiting = self._waiting()
+                if not waiting:
+                    self._threads.discard(threading.current_thread())
                     return
-                key = self._ready.popleft()
-            self._serve(key)
-            del key
+                self._served.update(waiting)
+            self._serve(waiting.pop())
 
     def _serve(self, key: object) -> None:
         """Make all pending calls of *key*."""
@@ -98,6 +103,7 @@ class Callbacks:
                 queue = self._queues.get(key)
                 if not queue:
                     _ = self._queues.pop(key, None)
+                    self._served.discard(key)
                     return
                 what, callback = queue.popleft()
             try:
