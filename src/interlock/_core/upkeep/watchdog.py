@@ -106,8 +106,12 @@ class Watchdog:
         self._untold: dict[Hold, tuple[float, Callable[[], None]]] = {}
 
     def watch(self, hold: Hold) -> None:
-        """Take *hold*, which was just acquired, into the next round."""
-        hold.renew_at = self._round_at
+        """Take *hold*, which was just acquired, into the next round.
+
+        A hold that began with a claim, and was not confirmed yet, is asked for earlier.
+        """
+        if not hold.asked_by:
+            hold.renew_at = self._round_at
         if hold.valid_until < self._soonest:  # noqa: PLR1730 - a call costs more, for every acquire
             self._soonest = hold.valid_until
         if hold.valid_until < self._wake_at:
