@@ -302,16 +302,18 @@ def check_holds(min_hold: Duration, max_hold: Duration | None = None) -> tuple[f
     return float(least), float(most)
 
 
-def check_interval(duration: Duration) -> float:
-    """Return the seconds from one look to the next.
+def check_interval(duration: Duration, what: str = "every") -> float:
+    """Return the seconds from one look to the next, or of another span, the argument *what*.
 
     Raises:
         ConfigError: unless it is `MIN_LEASE` to `MAX_LEASE` seconds.
     """
-    every = seconds(duration)
-    if not _is_number(every) or not MIN_LEASE <= every <= MAX_LEASE:
-        raise ConfigError(f"every must be {MIN_LEASE} to {MAX_LEASE:.0f} seconds, not {duration!r}")
-    return float(every)
+    span = seconds(duration)
+    if not _is_number(span) or not MIN_LEASE <= span <= MAX_LEASE:
+        raise ConfigError(
+            f"{what} must be {MIN_LEASE} to {MAX_LEASE:.0f} seconds, not {duration!r}"
+        )
+    return float(span)
 
 
 def lease_within(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import warnings
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.proxy import FaultProxy, command, delay
 
 from interlock import HoldLostError, MisuseWarning, WrongTypeError
 from interlock._core.objects import limits as limits_module
 from interlock._core.objects.limits import Limits
+from interlock._core.upkeep.session import GRACE
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -307,3 +310,20 @@ def test_a_client_forgets_before_it_fills_the_memory(monkeypatch: pytest.MonkeyP
         assert limits.first_wait(key)
     assert (limits.known("a", 1), limits.known("c", 1)) == (False, True)
     assert (limits.first_wait("c"), limits.first_wait("a")) == (False, True)
+
+
+async def test_a_single_try_far_from_the_server_is_answered(plain: Stage) -> None:
+    """One try lasts a whole round trip, the first of a client too: it sets a number before."""
+    owner, parts = plain.owner(), urlsplit(plain.url)
+    with FaultProxy((str(parts.hostname), parts.port or 0)) as proxy:
+        proxy.on_request(command("EVALSHA"), delay(2 * GRACE))
+        client = plain.client(proxy.url())
+        assert await owner.do(client.semaphore("a", permits=1, idle=60).acquire, timeout=0)
+        permit = await owner.do(client.leased_semaphore("b", permits=1).try_acquire)
+        limited = await owner.do(client.limited("c", 1).acquire, timeout=0)
+        assert not await owner.do(client.count_down_latch("d", count=1).wait, timeout=0)
+        assert not await owner.do(client.event("e").wait, timeout=0)
+        for each in (permit, limited):
+            assert each
+            await owner.do(each.release)
+    assert proxy.fired

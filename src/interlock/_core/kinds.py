@@ -349,6 +349,7 @@ KINDS = {
                 *("leased_semaphore_renew", "leased_semaphore_update"),
                 *("leased_semaphore_query", "leased_semaphore_add"),
                 *("leased_semaphore_set", "leased_semaphore_leave", "semaphore_delete"),
+                "semaphore_expire",
             ),
             keys=(KeyPattern(names.permit_leases), _REQUESTS, _OWN_REQUESTS),
             channels=_PERMITS_HEARD,
@@ -367,7 +368,7 @@ KINDS = {
                 *("semaphore_acquire", "semaphore_release", "semaphore_drain"),
                 *("semaphore_undo", "semaphore_try_set", "semaphore_query"),
                 *("semaphore_leave", "semaphore_delete", "semaphore_add", "semaphore_set"),
-                "semaphore_total",
+                *("semaphore_total", "semaphore_expire"),
             ),
             keys=(_REQUESTS, KeyPattern(names.semaphore_total)),
             channels=_PERMITS_HEARD,
@@ -381,7 +382,7 @@ KINDS = {
         uses=Uses(
             (
                 *("latch_try_set", "latch_set_up", "latch_count_down"),
-                *("latch_query", "latch_delete"),
+                *("latch_query", "latch_delete", "semaphore_expire"),
             ),
             keys=(_REQUESTS, KeyPattern(names.latch_ending), KeyPattern(names.latch_total)),
             channels=(KeyPattern(names.latch_channel),),

@@ -25,6 +25,7 @@ from interlock._core.objects import event as core_event
 from interlock._core.objects import leased_semaphore as core_leased
 from interlock._core.objects import limited as core_limited
 from interlock._core.objects import semaphore as core_semaphore
+from interlock._core.objects.lifetime import check_kept
 from interlock._core.objects.limits import Limits
 from interlock._drivers.background.log import log_gone, log_limit
 from interlock._drivers.blocking import acquire_for, end_by, release_unclaimed
@@ -127,6 +128,7 @@ class Client:
         self._driver = self._new_driver(servers, options)
         self._servers = servers
         self._where = servers.where
+        self._kept: dict[str, float] = {}
         self._limits = Limits(log_limit)
         self._counts = Limits(warn_other_count)
         self._permits = Limits(warn_other_permits, warn_no_permits, log_gone, warn_too_many_permits)
@@ -685,7 +687,13 @@ class Client:
 
     @told
     def semaphore(
-        self, name: str, permits: int | None = None, *, timeout: Duration | None = None
+        self,
+        name: str,
+        permits: int | None = None,
+        *,
+        timeout: Duration | None = None,
+        idle: Duration | None = None,
+        ttl: Duration | None = None,
     ) -> Semaphore:
         """Return the semaphore *name*, whose permits nobody owns; no round trip.
 
@@ -699,16 +707,23 @@ class Client:
                 sets it again if the server has lost the semaphore. If the server has another
                 number, that one counts, and a `MisuseWarning` tells of it.
             timeout: seconds that a ``with`` statement waits; None for ever.
+            idle: seconds after its last use, when the server removes it, with all permits: longer
+                than anybody has one. It must be set up again then, so give *permits* too. None to
+                keep it until `Semaphore.delete`.
+            ttl: the same from when it is made, whether it is used or not.
 
         Raises:
             TypeError: *permits* is not an int.
-            ValueError: *permits* is below 0.
+            ValueError: *permits* is below 0, or *idle* or *ttl* cannot be.
         """
-        core = core_semaphore.Semaphore(self._driver.session, name, permits, self._permits)
+        kept = check_kept(self._kept, "permits", permits, idle, ttl)
+        core = core_semaphore.Semaphore(self._driver.session, name, permits, self._permits, kept)
         return Semaphore(self._driver, core, timeout=timeout)
 
     @told
-    def leased_semaphore(self, name: str, permits: int | None = None) -> LeasedSemaphore:
+    def leased_semaphore(
+        self, name: str, permits: int | None = None, *, idle: Duration | None = None
+    ) -> LeasedSemaphore:
         """Return the semaphore *name*, whose permits have ids and leases; no round trip.
 
         A permit comes back when its lease ends. Without *permits*, a first wait for a semaphore
@@ -719,12 +734,16 @@ class Client:
             permits: how many there are if there are none yet. The client sets that before its first
                 call, and again if the server has lost them. If the server has another number, that
                 one counts, and a `MisuseWarning` tells of it.
+            idle: seconds after its last use, when the server removes it. A permit that is renewed
+                is a use, and no lease may be longer. It must be set up again then, so give
+                *permits* too. None to keep it until `LeasedSemaphore.delete`.
 
         Raises:
             TypeError: *permits* is not an int.
-            ValueError: *permits* is less than 1.
+            ValueError: *permits* is less than 1, or *idle* cannot be.
         """
-        core = core_leased.LeasedSemaphore(self._driver.session, name, permits, self._permits)
+        kept, session = check_kept(self._kept, "permits", permits, idle), self._driver.session
+        core = core_leased.LeasedSemaphore(session, name, permits, self._permits, kept)
         return LeasedSemaphore(self._driver, core)
 
     @told
@@ -735,6 +754,7 @@ class Client:
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
+        idle: Duration | None = None,
     ) -> Limited:
         """Return a limit: at most *n* blocks or calls at once, in all processes; no round trip.
 
@@ -751,16 +771,19 @@ class Client:
             timeout: seconds (or a `timedelta`) that a block or call waits, before it raises
                 AcquireTimeoutError; None for ever.
             lease: seconds after which a permit ends by itself; None for permits that are renewed.
+            idle: seconds after the last use of a name, when the server removes its number; None to
+                keep it for ever. With a template, name it: names are many.
 
         Raises:
             TypeError: *n* is not an int.
             ValueError: *n* is less than 1, or a duration cannot be.
             ConfigError: not a template for a name.
         """
+        kept = check_kept(self._kept, "n", n, idle)
 
         def make(called: str) -> LeasedSemaphore:
             session = self._driver.session
-            core = core_limited.LimitedSemaphore(session, called, n, self._limits)
+            core = core_limited.LimitedSemaphore(session, called, n, self._limits, kept)
             return LeasedSemaphore(self._driver, core)
 
         check_template(name)
@@ -768,7 +791,14 @@ class Client:
         return Limited(name, make, timeout, lease)
 
     @told
-    def count_down_latch(self, name: str, count: int | None = None) -> CountDownLatch:
+    def count_down_latch(
+        self,
+        name: str,
+        count: int | None = None,
+        *,
+        idle: Duration | None = None,
+        ttl: Duration | None = None,
+    ) -> CountDownLatch:
         """Return the count-down latch *name*; no round trip.
 
         Args:
@@ -776,18 +806,33 @@ class Client:
             count: set once in the life of the latch, before the first call of a client; one round
                 trip more. An open latch stays open until `CountDownLatch.delete`. If the latch was
                 set up with another count, a MisuseWarning says so.
+            idle: seconds after its last use, when the server removes it; a wait is a use. The next
+                use sets the count again, so give *count* too. None to keep it until
+                `CountDownLatch.delete`.
+            ttl: the same from when it is made; a wait for it raises LatchDeletedError then.
 
         Raises:
             TypeError: *count* is not an int.
-            ConfigError: *count* is less than 1 (a ValueError).
+            ConfigError: *count* is less than 1, or *idle* or *ttl* cannot be (a ValueError).
         """
-        core = core_latch.CountDownLatch(self._driver.session, name, count, self._counts)
+        kept, session = check_kept(self._kept, "count", count, idle, ttl), self._driver.session
+        core = core_latch.CountDownLatch(session, name, count, self._counts, kept)
         return CountDownLatch(self._driver, core)
 
     @told
-    def event(self, name: str) -> Event:
-        """Return the event *name*, which any process sets, clears or waits for; no round trip."""
-        return Event(self._driver, core_event.Event(self._driver.session, name))
+    def event(self, name: str, *, ttl: Duration | None = None) -> Event:
+        """Return the event *name*, which any process sets, clears or waits for; no round trip.
+
+        Args:
+            name: what it is called.
+            ttl: seconds after the last `Event.set` of this object, when it is clear again; None for
+                never.
+
+        Raises:
+            ValueError: *ttl* cannot be.
+        """
+        kept = 0.0 if ttl is None else check_interval(ttl, "ttl")
+        return Event(self._driver, core_event.Event(self._driver.session, name, kept))
 
     @told
     def condition(self, lock: Lock | str, *, name: str | None = None) -> Condition:

@@ -6,12 +6,13 @@
 -- ARGV[1]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[2]  mark     string, tells this setting from others
 -- ARGV[3]  channel  string, where waiters listen
+-- ARGV[4]  kept     integer >= 0, milliseconds after which it is clear again; 0: never
 --
 -- Returns  1
 -- Source   threading.Event.set of Python 3.13
 -- Wire     ours alone: Redisson has no such object
 local event, request, spent = KEYS[1], KEYS[2], KEYS[3]
-local ttl, mark, channel = ARGV[1], ARGV[2], ARGV[3]
+local ttl, mark, channel, kept = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 if redis.call('exists', request) == 1 then
   return 1
@@ -27,5 +28,8 @@ redis.call('set', request, 1, 'px', ttl)
 if word == 'clear' then
   redis.call('set', event, 'set ' .. mark)
   redis.call(PUBLISH, channel, '1')
+end
+if kept > 0 then
+  redis.call('pexpire', event, kept)
 end
 return 1

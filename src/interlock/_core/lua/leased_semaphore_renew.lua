@@ -5,22 +5,25 @@
 -- A server that is out of memory refuses ZADD, but only as a script's first write. So a ZREM of a
 -- member that never exists comes first.
 --
--- KEYS[1..n]  leases  zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
+-- KEYS[1..n]  leases  zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock};
+--                     then, if they end by themselves, the number of free permits of each semaphore
 -- ARGV[1]     lease   integer > 0, milliseconds
--- ARGV[2..n]  ids     string, the ids of one permit for each zset, 32 hex digits each
+-- ARGV[2]     idle    integer >= 0, milliseconds after which they end by themselves; 0: they do not
+-- ARGV[3..n]  ids     string, the ids of one permit for each zset, 32 hex digits each
 --
 -- Returns  a list: 1 for a permit that is kept, 0 for one that is lost
 -- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0; never shortens a lease
--- Wire     the scores; this code is our own
-local leases, zsets, lease, ids = KEYS[1], KEYS, tonumber(ARGV[1]), ARGV
+-- Wire     the scores, and the TTL of the keys; this code is our own
+local leases, all, lease, idle, ids = KEYS[1], KEYS, tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local kept = {}
-for i, each in ipairs(zsets) do
-  leases = each
+local permits = #ids - 2
+for i = 1, permits do
+  leases = all[i]
   local members, held = {}, 1
-  for id in ids[i + 1]:gmatch(('%x'):rep(32)) do
+  for id in ids[i + 2]:gmatch(('%x'):rep(32)) do
     local member = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
     local score = redis.pcall('zscore', leases, member)
     local ends = type(score) == 'string' and tonumber(score) or 0
@@ -34,6 +37,11 @@ for i, each in ipairs(zsets) do
     redis.call('zrem', leases, '')
     for _, member in ipairs(members) do
       redis.call('zadd', leases, now + lease, member)
+    end
+    if idle > 0 and all[permits + i] then
+      redis.call('pexpire', leases, idle)
+      leases = all[permits + i]
+      redis.call('pexpire', leases, idle)
     end
   end
   kept[i] = held

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER
+from interlock._core.objects.lifetime import Lifetime
+from interlock._core.objects.limits import is_unset
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import count_down_latch as scripts
 from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
@@ -31,6 +33,7 @@ from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op, Step
+    from interlock._core.objects.lifetime import Kept
     from interlock._core.objects.limits import Limits
     from interlock._core.scripts.count_down_latch import LatchStatus
     from interlock._core.upkeep.idempotency import IdempotentCall
@@ -69,6 +72,7 @@ class CountDownLatch:
         name: what it is called.
         count: what to set, once in its life; None to set nothing.
         limits: what the client knows of such counts; None if *count* is.
+        kept: how long it stays on the server; None for ever.
     """
 
     kind = "latch"
@@ -79,6 +83,7 @@ class CountDownLatch:
         name: str,
         count: int | None = None,
         limits: Limits | None = None,
+        kept: Kept | None = None,
     ) -> None:
         self._count = None if count is None else check_count(count)
         self._limits = limits
@@ -89,19 +94,34 @@ class CountDownLatch:
             names.check_channel(self.key, self.channel)
         self._session = session
         self._requests = IdempotentCalls(session, self.key)
+        total = names.latch_total(self.key)
+        self._lifetime = None if kept is None else Lifetime(session, self.key, total, kept)
         self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
 
     @property
     def unset(self) -> bool:
         """Return whether `set_up` comes before the next call; no round trip."""
-        count, limits = self._count, self._limits
-        return count is not None and limits is not None and not limits.known(self.key, count)
+        lifetime = self._lifetime
+        return is_unset(self._limits, self.key, self._count) or (
+            lifetime is not None and lifetime.due
+        )
 
     def set_up(self, deadline: float = NEVER) -> Op[None]:
-        """Set the count that the code names, unless the latch was set up before; one round trip.
+        """Set the count that the code names, unless it is known; let it end when it should.
 
-        Tell if it was set up with another count.
+        Cost:
+            One round trip for each.
         """
+        lifetime = self._lifetime
+        if is_unset(self._limits, self.key, self._count):
+            yield from self._set_count(deadline)
+        if lifetime is not None and not (yield from lifetime.extend(deadline)):
+            # It has ended since this client set the count.
+            yield from self._set_count(deadline)
+            _ = yield from lifetime.extend(deadline)
+
+    def _set_count(self, deadline: float) -> Op[None]:
+        """Set the count, unless the latch was set up before; tell if with another count."""
         count, limits, request = self._count, self._limits, self._requests.begin(deadline)
         assert count is not None
         assert limits is not None
@@ -110,6 +130,7 @@ class CountDownLatch:
             *(self._session.publish, self.channel),
             deadline=deadline,
         )
+        call.patient = True  # a full round trip, as for the look that follows
         found = yield from self._requests.send(request, call)
         self._requests.end(request)
         # Below 0: what is left of a count that another program has set.
@@ -135,6 +156,8 @@ class CountDownLatch:
         )
         was_set = yield from self._requests.send(request, call)
         self._requests.end(request)
+        if self._lifetime is not None:
+            _ = yield from self._lifetime.extend()
         return was_set
 
     def count_down(self) -> Step[bool]:
@@ -172,8 +195,9 @@ class CountDownLatch:
             RCountDownLatch.await.
         """
         # A newcomer looks once, even if others wait here. An earlier ending does not concern it.
-        found = yield from self._status(deadline)
+        found = yield from self._status(deadline, patient=True)
         if found.count <= 0:
+            self._check_end()
             return True
         waiting = wait_in_queue(
             self._session, self.channel, deadline, None, self._look, found.ending, deadline
@@ -196,6 +220,9 @@ class CountDownLatch:
 
     def _look(self, ending: str | None, deadline: float) -> Op[float | None]:
         """Look once; return None if the latch is open, or was opened since the note *ending*."""
+        lifetime = self._lifetime
+        if lifetime is not None and lifetime.idle and lifetime.due:
+            _ = yield from lifetime.extend(deadline)
         status = yield from self._status(deadline)
         news = status.ending if status.ending != ending else None
         if news is not None and news.startswith("deleted"):
@@ -203,7 +230,20 @@ class CountDownLatch:
                 f"latch {self.name!r} was deleted while it was waited for; it will not open",
                 name=self.name,
             )
-        return NEVER if news is None and status.count > 0 else None
+        if news is None and status.count > 0:
+            return NEVER
+        if news is None:
+            self._check_end()
+        return None
 
-    def _status(self, deadline: float = NEVER) -> Op[LatchStatus]:
-        return (yield from self._session.persist(scripts.latch_query(self.key, deadline=deadline)))
+    def _check_end(self) -> None:
+        """Raise LatchDeletedError if the latch is not open, but has come to its end."""
+        if self._lifetime is not None and self._lifetime.over:
+            raise LatchDeletedError(
+                f"the ttl of latch {self.name!r} ended while it was waited for", name=self.name
+            )
+
+    def _status(self, deadline: float = NEVER, *, patient: bool = False) -> Op[LatchStatus]:
+        call = scripts.latch_query(self.key, deadline=deadline)
+        call.patient = patient
+        return (yield from self._session.persist(call))

@@ -6,7 +6,8 @@ that somebody clears at once. After a clearing the mark stays for a while, and t
 
 Rules:
 
-* The state belongs to nobody: an event stays set when the process that set it dies.
+* The state belongs to nobody: an event stays set when the process that set it dies. With a time to
+  be *kept*, its key ends by itself then.
 * One look serves all waiters of a client. If a look that was sent after a waiter came shows a
   setting, that waiter goes on without a command.
 
@@ -41,7 +42,8 @@ class Event:
 
     kind = "event"
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: Session, name: str, kept: float = 0.0) -> None:
+        self._kept = kept
         self.name = check_name(name)
         base = session.key(self.name)
         self.key = names.event_key(base)
@@ -65,7 +67,7 @@ class Event:
     def wait(self, deadline: float) -> Op[bool]:
         """Wait until it is set or *deadline* passes; return whether it was set."""
         session = self._session
-        found = yield from self._status(deadline)
+        found = yield from self._status(deadline, patient=True)
         if found.is_set:
             return True
         latest, since = _latest_look(session, self.key), session.clock()
@@ -92,8 +94,10 @@ class Event:
         self._session.waiters.serve_all(channel)
         return None
 
-    def _status(self, deadline: float = NEVER) -> Op[EventStatus]:
-        return (yield from self._session.persist(scripts.event_query(self.key, deadline=deadline)))
+    def _status(self, deadline: float = NEVER, *, patient: bool = False) -> Op[EventStatus]:
+        call = scripts.event_query(self.key, deadline=deadline)
+        call.patient = patient  # a full round trip, as for a single try of a lock
+        return (yield from self._session.persist(call))
 
     def _set_script(self, request: IdempotentCall) -> Eval[bool]:
         session = self._session
@@ -105,6 +109,7 @@ class Event:
             new_id(session),
             session.publish,
             self.channel,
+            self._kept,
         )
 
     def _clear_script(self, request: IdempotentCall) -> Eval[bool]:

@@ -6,6 +6,7 @@ else that users may ask of a semaphore.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from interlock._core.locks.lock_base import (
@@ -18,6 +19,7 @@ from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, Opened, undoing
 from interlock._core.model.form import note_form
 from interlock._core.model.holds import PENDING, Owner, Permit, State
+from interlock._core.objects.lifetime import Lifetime
 from interlock._core.objects.limits import is_unset
 from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.objects.semaphore import check_permits, out_of_time, try_set_permits
@@ -36,12 +38,20 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Op, Step
     from interlock._core.model.form import Forms
     from interlock._core.model.holds import Hold, Renewal
+    from interlock._core.objects.lifetime import Kept
     from interlock._core.objects.limits import Limits
     from interlock._core.queue.places import Place
     from interlock._core.upkeep.session import Session
 
 R = TypeVar("R")
 OwnerT = TypeVar("OwnerT", bound=Owner)
+
+
+@functools.cache
+def _renewal_for(idle: float) -> Renewal:
+    """Return what renews permits, and keeps their semaphores for *idle* seconds."""
+    return functools.partial(scripts.leased_semaphore_renew, idle=idle)
+
 
 MAX_TOGETHER = 10_000
 """Permits in one acquire, at most; each has an id."""
@@ -255,6 +265,7 @@ class LeasedPermits:
         name: str,
         permits: int | None = None,
         limits: Limits | None = None,
+        kept: Kept | None = None,
     ) -> None:
         self._permits = None if permits is None else check_permits(permits)
         self.numbered = permits is not None
@@ -262,29 +273,58 @@ class LeasedPermits:
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.hold_key: object = self.key
-        self._renewal = self.renewal  # Python 3.11 looks up an attribute of the class anew
         self.channel = names.semaphore_channel(self.key)
         self.session = session
         self.queue = PermitQueue(
             *(session, self.key, self.channel, "leased:", scripts.leased_semaphore_leave)
         )
         self._requests = IdempotentCalls(session, self.key)
+        self._lifetime: Lifetime | None = None
+        if kept is not None:
+            leases = names.permit_leases(self.key)
+            self._lifetime = Lifetime(session, self.key, leases, kept)
+            self.check_lease(session.options.lease)
+            self.renewal = _renewal_for(kept.seconds)
+        self._renewal = self.renewal  # Python 3.11 looks up an attribute of the class anew
         self._acquires: Forms[Grant | float] = {}
         self._releases: Forms[bool] = {}
 
     @property
     def unset(self) -> bool:
         """Return whether `set_up` comes before the next call; no round trip."""
+        return self.numberless or (self._lifetime is not None and self._lifetime.due)
+
+    @property
+    def numberless(self) -> bool:
+        """Return whether this client has not set the number that its code names."""
         return is_unset(self._limits, self.key, self._permits)
 
     def set_up(self, deadline: float = NEVER) -> Op[bool]:
-        """Set the number that the code names, unless there is one; tell if that is another one.
+        """Set the number that the code names, unless it is known; let it end when it should.
 
         Return whether it was set.
 
         Cost:
-            One round trip, and another one to set it.
+            One round trip, and another one to set it. One for the end.
         """
+        made = self.numberless and (yield from self.set_number(deadline))
+        lifetime = self._lifetime
+        if lifetime is not None and not (yield from lifetime.extend(deadline)):
+            # It has ended since this client set the number.
+            made = yield from self.set_number(deadline)
+            _ = yield from lifetime.extend(deadline)
+        return made
+
+    def check_lease(self, lease: float) -> None:
+        """Raise ConfigError if a permit of *lease* seconds outlasts the semaphore."""
+        if self._lifetime is not None and self._lifetime.seconds < lease:
+            raise ConfigError(
+                f"{self.kind} {self.name!r} is removed after {self._lifetime.seconds:g} s, and a "
+                f"lease of {lease:g} s is longer: give a longer idle="
+            )
+
+    def set_number(self, deadline: float) -> Op[bool]:
+        """Set the number unless there is one; tell if that is another one."""
         permits, limits = self._permits, self._limits
         assert permits is not None
         assert limits is not None
@@ -306,6 +346,7 @@ class LeasedPermits:
         query = scripts.leased_semaphore_query(
             self.key, self.session.publish, self.channel, deadline=deadline
         )
+        query.patient = True  # a full round trip, as for the try that follows
         return sum((yield from self.session.persist(query)))
 
     @overload
@@ -366,6 +407,8 @@ class LeasedPermits:
             raise ConfigError(f"at most {MAX_TOGETHER} permits can be acquired together")
         else:
             holder = self.new_ids(permits)
+        if self._lifetime is not None and lease is not None:
+            self.check_lease(lease)
         if lease is None:
             permit = Permit(self, owner, holder, session.options.lease, self._renewal)
         else:
@@ -456,7 +499,10 @@ class LeasedPermits:
         if remaining < NEVER:  # otherwise nobody holds a permit: no end of a lease is named
             return False
         if self._permits is not None:
-            return (yield from self.set_up(deadline))
+            made = yield from self.set_number(deadline)
+            if self._lifetime is not None:
+                _ = yield from self._lifetime.extend(deadline)
+            return made
         if (
             self.session.clock() < deadline
             and self._limits.first_wait(self.key)

@@ -85,14 +85,19 @@ class LeasedSemaphore(LeasedPermits):
             return
         if lease is None:
             raise ConfigError("a lease is wanted: only a permit of this client can be renewed")
+        self.check_lease(lease)
         call = scripts.leased_semaphore_update(self.key, check_lease(lease), permit_id)
         if not (yield from self.session.persist(once(self.session, self.key, call))):
             raise self._not_held(f"permit {permit_id}")
 
     def try_set_permits(self, permits: int) -> Op[bool]:
         """Create the semaphore unless it exists, as `Semaphore.try_set_permits` does."""
-        made = try_set_permits(self.session, self._requests, self.key, self.channel, permits)
-        return (yield from made)
+        made = yield from try_set_permits(
+            self.session, self._requests, self.key, self.channel, permits
+        )
+        if self._lifetime is not None:
+            _ = yield from self._lifetime.extend()
+        return made
 
     def set_permits(self, permits: int) -> Op[None]:
         """Set the number of all permits, free and held, to *permits*.
@@ -111,6 +116,8 @@ class LeasedSemaphore(LeasedPermits):
         _ = yield from session.persist(once(session, self.key, call))
         if self._permits is not None and self._limits is not None:
             self._limits.note(self.key, self._permits)  # another number is meant from now on
+        if self._lifetime is not None:
+            _ = yield from self._lifetime.extend()
 
     def add_permits(self, permits: int) -> Step[bool]:
         """Add *permits*, or take them away, as `Semaphore.add_permits` does.

@@ -21,6 +21,7 @@ from interlock._core.upkeep.idempotency import once
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Op
+    from interlock._core.objects.lifetime import Kept
     from interlock._core.objects.limits import Limits
     from interlock._core.upkeep.session import Session
 
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 class LimitedSemaphore(LeasedSemaphore):
     """A leased semaphore that has *limit* permits before a client takes the first one."""
 
-    def __init__(self, session: Session, name: str, limit: int, limits: Limits) -> None:
-        super().__init__(session, name)
+    def __init__(
+        self, session: Session, name: str, limit: int, limits: Limits, kept: Kept | None = None
+    ) -> None:
+        super().__init__(session, name, kept=kept)
         self.limit = check_permits(limit)
         self._numbers, self.numbered = limits, True
 
@@ -42,11 +45,11 @@ class LimitedSemaphore(LeasedSemaphore):
         self._numbers.note(self.key, self.limit)
 
     @property
-    def unset(self) -> bool:
+    def numberless(self) -> bool:
         """Return whether this client has not set the number yet; no round trip."""
         return not self._numbers.known(self.key, self.limit)
 
-    def set_up(self, deadline: float = NEVER) -> Op[bool]:
+    def set_number(self, deadline: float) -> Op[bool]:
         """Set the number that the code names, unless there is the same; tell if there was another.
 
         Return whether it was set.
@@ -59,7 +62,10 @@ class LimitedSemaphore(LeasedSemaphore):
     def restore(self, remaining: float, wanted: int, deadline: float) -> Op[bool]:
         """Set the number if the server has lost it; return whether it was set."""
         del wanted
-        return remaining == NEVER and (yield from self._set_limit(deadline, lost=True))
+        restored = remaining == NEVER and (yield from self._set_limit(deadline, lost=True))
+        if restored and self._lifetime is not None:
+            _ = yield from self._lifetime.extend(deadline)
+        return restored
 
     def _set_limit(self, deadline: float, *, lost: bool) -> Op[bool]:
         """Set the number unless it is right; return whether it was set.
@@ -75,6 +81,7 @@ class LimitedSemaphore(LeasedSemaphore):
             call = scripts.leased_semaphore_set(
                 self.key, self.limit, publish, self.channel, deadline=deadline
             )
+            call.patient = True
             _ = yield from session.persist(once(session, self.key, call))
             if before:
                 self._numbers.differs(self.name, before, self.limit)

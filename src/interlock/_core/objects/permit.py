@@ -11,6 +11,7 @@ from interlock._core.locks.doubt import end_doubt, shortening
 from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock_base import lost
 from interlock._core.model.holds import Permit, State
+from interlock._core.objects.leased_permits import LeasedPermits
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.upkeep.idempotency import once
 from interlock.options import check_lease
@@ -38,6 +39,8 @@ def update_lease(session: Session, permit: Permit, lease: float | None) -> Op[No
     """
     core, now = permit.core, session.clock()
     wanted = session.options.lease if lease is None else check_lease(lease)
+    if isinstance(core, LeasedPermits):
+        core.check_lease(wanted)
     if permit.lost(now):
         session.lose(permit, permit.expiry_reason())
         raise lost(permit)

@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, cast
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Opened, undoing
 from interlock._core.model.replication import Replication
+from interlock._core.objects.lifetime import Lifetime
 from interlock._core.objects.limits import is_unset
 from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.queue.waiters import SHARED
@@ -55,6 +56,7 @@ from interlock.options import check_name, check_number
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op, Step
+    from interlock._core.objects.lifetime import Kept
     from interlock._core.objects.limits import Limits
     from interlock._core.queue.places import Place
     from interlock._core.upkeep.idempotency import IdempotentCall
@@ -250,6 +252,7 @@ class Semaphore:
         name: what it is called.
         permits: the number to set if there is none.
         limits: what the client knows of such numbers; None if nothing is looked up or set.
+        kept: how long it stays on the server; None for ever.
 
     Attributes:
         named: the number to set if there is none.
@@ -265,6 +268,7 @@ class Semaphore:
         name: str,
         permits: int | None = None,
         limits: Limits | None = None,
+        kept: Kept | None = None,
     ) -> None:
         self.named = None if permits is None else check_permits(permits, 0)
         self._limits = limits
@@ -274,20 +278,43 @@ class Semaphore:
         self.queue = PermitQueue(session, self.key, self.channel, "", scripts.semaphore_leave)
         self.session = session
         self.requests = IdempotentCalls(session, self.key)
+        total = names.semaphore_total(self.key)
+        self._lifetime = None if kept is None else Lifetime(session, self.key, total, kept)
 
     @property
     def unset(self) -> bool:
         """Return whether `set_up` comes before the next call; no round trip."""
-        return is_unset(self._limits, self.key, self.named)
+        lifetime = self._lifetime
+        return is_unset(self._limits, self.key, self.named) or (
+            lifetime is not None and lifetime.due
+        )
 
-    def set_up(self, deadline: float = NEVER) -> Op[bool]:
-        """Set the number that the code names, unless there is one; tell if that is another one.
+    def set_up(self, deadline: float = NEVER, *, lost: bool = False) -> Op[bool]:
+        """Set the number that the code names, unless it is known; set when it ends.
 
-        Return whether it was set.
+        Args:
+            deadline: as for a try.
+            lost: set it in any case.
+
+        Returns:
+            Whether it was set.
 
         Cost:
-            One round trip, and another one to set it; a third if another client was faster.
+            One round trip, and another one to set it; a third if another client was faster. One for
+            the end.
         """
+        made = (lost or is_unset(self._limits, self.key, self.named)) and (
+            yield from self._set_number(deadline)
+        )
+        lifetime = self._lifetime
+        if lifetime is not None and not (yield from lifetime.extend(deadline)):
+            # It has ended since this client set the number.
+            made = yield from self._set_number(deadline)
+            _ = yield from lifetime.extend(deadline)
+        return made
+
+    def _set_number(self, deadline: float) -> Op[bool]:
+        """Set the number unless there is one; tell if that is another one."""
         permits, limits = self.named, self._limits
         assert permits is not None
         assert limits is not None
@@ -305,6 +332,7 @@ class Semaphore:
 
     def _numbers(self, deadline: float) -> Op[tuple[int | None, int | None]]:
         query = scripts.semaphore_total(self.key, deadline=deadline)
+        query.patient = True  # a full round trip, as for the try that follows
         return (yield from self.session.persist(query))
 
     def acquire(self, permits: int, deadline: float) -> Taking:
@@ -360,7 +388,9 @@ class Semaphore:
             return False
         if self.named is not None:
             limits.compare(self.kind, self.name, self.key, wanted, self.named)
-            return (yield from self._is_missing(deadline)) and (yield from self.set_up(deadline))
+            return (yield from self._is_missing(deadline)) and (
+                yield from self.set_up(deadline, lost=True)
+            )
         if waits and self.session.clock() < deadline and limits.first_wait(self.key):
             free, found = yield from self._numbers(deadline)
             if free is None:
@@ -454,6 +484,8 @@ class Semaphore:
             )
         if self.named is not None and self._limits is not None:
             self._limits.note(self.key, self.named)  # another number is meant from now on
+        if self._lifetime is not None:
+            _ = yield from self._lifetime.extend()
 
     def drain_permits(self) -> Step[int]:
         """Take all permits that are free.
@@ -489,7 +521,10 @@ class Semaphore:
         Source:
             RSemaphore.trySetPermits.
         """
-        return (yield from self._try_set(permits, NEVER))
+        made = yield from self._try_set(permits, NEVER)
+        if self._lifetime is not None:
+            _ = yield from self._lifetime.extend()
+        return made
 
     def _try_set(self, permits: int, deadline: float) -> Op[bool]:
         return (
@@ -586,6 +621,7 @@ def try_set_permits(
         total=total,
         deadline=deadline,
     )
+    call.patient = True
     made = yield from requests.send(request, call)
     requests.end(request)
     return made

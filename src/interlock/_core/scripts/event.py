@@ -57,11 +57,12 @@ def event_set(
     mark: str,
     publish: str,
     channel: str,
+    kept: float = 0.0,
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Set the event and tell the waiters."""
-    args = (milliseconds(ttl), mark, channel)
+    """Set the event and tell the waiters; it is clear again after *kept* seconds, 0 for never."""
+    args = (milliseconds(ttl), mark, channel, milliseconds(kept) if kept else 0)
     return Eval(_EVENT_SET[publish], (event, request, spent), args, deadline)
 
 

@@ -82,14 +82,23 @@ def leased_semaphore_release(
 
 
 def leased_semaphore_renew(
-    semaphores: Sequence[str], lease: float, ids: Sequence[str], *, deadline: float = NEVER
+    semaphores: Sequence[str],
+    lease: float,
+    ids: Sequence[str],
+    *,
+    idle: float = 0.0,
+    deadline: float = NEVER,
 ) -> Eval[list[bool]]:
     """Keep permits for another *lease*, one set of ids for each of *semaphores*.
 
-    Return for each set whether it is still held.
+    With *idle*, keep the semaphores for so many seconds. Return for each set whether it is still
+    held.
     """
     keys = tuple(map(permit_leases, semaphores))
-    return Eval(_LEASED_SEMAPHORE_RENEW, keys, (milliseconds(lease), *ids), deadline)
+    kept_for = 0
+    if idle:
+        keys, kept_for = (*keys, *semaphores), milliseconds(idle)
+    return Eval(_LEASED_SEMAPHORE_RENEW, keys, (milliseconds(lease), kept_for, *ids), deadline)
 
 
 def leased_semaphore_update(

@@ -1,0 +1,120 @@
+"""How long an object stays on the server that nobody uses any more.
+
+Theory. The keys of a semaphore or a latch get a TTL, by a script that the client runs before a use.
+With ``idle``, each use makes the TTL new, but a client does so only once in a tenth of that time.
+With ``ttl``, only keys without an end get one. So a client runs the script once.
+
+Rejected: to set the TTL in each script. Every acquire would cost more, also where none is wanted.
+
+Source: RExpirable of Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from interlock._core.model.effects import NEVER
+from interlock._core.scripts.semaphore import semaphore_expire
+from interlock.errors import ConfigError
+from interlock.options import check_interval
+
+if TYPE_CHECKING:
+    from interlock._core.model.effects import Op
+    from interlock._core.upkeep.session import Session
+    from interlock.options import Duration
+
+REMEMBERED = 10_000
+"""Names that a client remembers, at most."""
+
+
+class Kept(NamedTuple):
+    """How long users want an object to be kept.
+
+    Attributes:
+        seconds: how long.
+        idle: whether that is from the last use on; else from its making on.
+        due: when the client sets it again, by the object's key; shared by all of a client.
+    """
+
+    seconds: float
+    idle: bool
+    due: dict[str, float]
+
+
+class Lifetime:
+    """The end of one object that nobody uses any more.
+
+    Args:
+        session: the client's state.
+        key: its number.
+        rest: its other key.
+        kept: how long users want it to be kept.
+    """
+
+    __slots__ = ("_due", "_key", "_rest", "_session", "idle", "seconds")
+
+    def __init__(self, session: Session, key: str, rest: str, kept: Kept) -> None:
+        self._session = session
+        self._key, self._rest = key, rest
+        self.seconds, self.idle, self._due = kept
+
+    @property
+    def due(self) -> bool:
+        """Return whether `extend` comes before the next use; no round trip."""
+        return self._session.clock() >= self._due.get(self._key, -NEVER)
+
+    @property
+    def over(self) -> bool:
+        """Return whether an object with a fixed end has come to it; no round trip."""
+        return not self.idle and self._session.clock() >= self._due.get(self._key, NEVER)
+
+    def extend(self, deadline: float = NEVER) -> Op[bool]:
+        """Set when the object ends; return whether there is one.
+
+        Cost:
+            One round trip.
+        """
+        session, due = self._session, self._due
+        now = session.clock()
+        call = semaphore_expire(
+            self._key, self._rest, self.seconds, idle=self.idle, deadline=deadline
+        )
+        call.patient = True  # a full round trip, as for the call that follows
+        ends = yield from session.persist(call)
+        if ends is None:
+            _ = due.pop(self._key, None)
+            return False
+        if len(due) >= REMEMBERED:
+            due.clear()
+        due[self._key] = now + (self.seconds / 10 if self.idle else ends)
+        return True
+
+
+def check_kept(
+    due: dict[str, float],
+    needs: str,
+    number: object,
+    idle: Duration | None,
+    ttl: Duration | None = None,
+) -> Kept | None:
+    """Return how long to keep an object; None for ever.
+
+    Args:
+        due: the client's memory.
+        needs: the argument that names its number.
+        number: that number.
+        idle: seconds from its last use on.
+        ttl: seconds from its making on.
+
+    Raises:
+        ConfigError: both are given, or the number is not, or one cannot be.
+    """
+    if idle is None and ttl is None:
+        return None
+    if ttl is not None and idle is not None:
+        raise ConfigError("give ttl= or idle=, not both")
+    if number is None:
+        raise ConfigError(f"what ends by itself must be set up again: give {needs}= too")
+    if idle is not None:
+        return Kept(check_interval(idle, "idle"), idle=True, due=due)
+    return Kept(check_interval(cast("Duration", ttl), "ttl"), idle=False, due=due)

@@ -1,0 +1,206 @@
+"""What nobody uses any more leaves the server: ``idle=`` and ``ttl=``."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.lock_like import renewed, until
+
+from interlock import ConfigError, LatchDeletedError
+from interlock._core.objects import lifetime
+
+if TYPE_CHECKING:
+    from tests.lock.lock_like import Stage
+
+TOTAL, LEASES = "interlock_semaphore_total:{name}", "{name}:timeout"
+COUNT = "interlock_latch_total:{name}"
+
+
+def ends(stage: Stage, *keys: str) -> list[float]:
+    """Return the seconds after which each of *keys* ends; negative if it does not."""
+    return [stage.redis.pttl(key) / 1000 for key in keys]
+
+
+def sent(stage: Stage) -> int:
+    """Return how many scripts the server has run."""
+    stats = stage.redis.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))
+
+
+async def test_each_use_keeps_an_idle_semaphore(plain: Stage) -> None:
+    """Each client lets it end after the time, and again at a later use, but not at each one."""
+    owner, client = plain.owner(), plain.client()
+    semaphore = plain.lock(client, permits=2, idle=3000)
+    assert await owner.do(semaphore.acquire)
+    assert all(2900 < each <= 3000 for each in ends(plain, "name", TOTAL))
+    before = sent(plain)
+    assert await owner.do(plain.lock(client, permits=2, idle=3000).acquire)
+    assert sent(plain) == before + 1
+    for key in ("name", TOTAL):
+        plain.redis.expire(key, 100)
+    assert await owner.do(plain.lock(plain.client(), permits=2, idle=3000).available_permits) == 0
+    assert all(2900 < each <= 3000 for each in ends(plain, "name", TOTAL))
+
+
+@pytest.mark.parametrize("call", ["acquire", "available_permits"])
+async def test_one_that_has_ended_is_set_up_again(plain: Stage, call: str) -> None:
+    """The next use of a client that has set the number before sets it again, with its end."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=2, idle=20)
+    assert await owner.do(semaphore.acquire, 2)
+    plain.redis.delete("name", TOTAL)
+    found: list[Any] = []
+
+    async def used() -> bool:
+        found.append(await owner.do(getattr(semaphore, call)))
+        return bool(found[-1])
+
+    await until(used, 30, "it is set up again")
+    assert found[-1] == (True if call == "acquire" else 2)
+    assert all(0 < each <= 20 for each in ends(plain, "name", TOTAL))
+
+
+async def test_a_fixed_end_is_kept(plain: Stage) -> None:
+    """With ``ttl`` no use moves the end, and what a client sets later ends at the same time."""
+    owner, first = plain.owner(), plain.lock(plain.client(), permits=2, ttl=3000)
+    assert await owner.do(first.acquire)
+    plain.redis.expire("name", 100)
+    other = plain.lock(plain.client(), permits=2, ttl=3000)
+    assert await owner.do(other.acquire)
+    await owner.do(other.set_permits, 5)
+    assert all(0 < each <= 100 for each in ends(plain, "name", TOTAL))
+    assert await owner.do(other.delete)
+    assert await owner.do(other.try_set_permits, 1)
+    assert 100 < ends(plain, "name")[0] <= 3000
+
+
+async def test_a_renewed_permit_keeps_its_semaphore(leased: Stage) -> None:
+    """While a permit is held and renewed, neither key ends, although nobody makes a call."""
+    owner = leased.owner()
+    semaphore = leased.lock(leased.client(lease=3), permits=2, idle=3000)
+    permit = await owner.do(semaphore.acquire)
+    assert all(2900 < each <= 3000 for each in ends(leased, "name", LEASES))
+    for key in ("name", LEASES):
+        leased.redis.expire(key, 100)
+    await renewed(permit)
+    assert all(2900 < each <= 3000 for each in ends(leased, "name", LEASES))
+    await owner.do(permit.release)
+    assert await owner.do(semaphore.available_permits) == 2
+
+
+async def test_no_lease_outlasts_its_semaphore(leased: Stage) -> None:
+    """A lease that is longer than the semaphore stays is refused, or a permit ended too early."""
+    owner, client = leased.owner(), leased.client(lease=10)
+    semaphore = leased.lock(client, permits=2, idle=20)
+    for call in (semaphore.acquire, semaphore.try_acquire):
+        with pytest.raises(ConfigError, match="removed after 20 s, and a lease of 21 s is longer"):
+            await owner.do(call, lease=21)
+    permit = await owner.do(semaphore.acquire, lease=20)
+    for target in (permit, permit.ids[0]):
+        with pytest.raises(ConfigError, match="give a longer idle="):
+            await owner.do(semaphore.update_lease, target, 21)
+    with pytest.raises(ConfigError, match="removed after 9 s"):
+        leased.lock(client, permits=2, idle=9)
+
+
+async def test_a_lost_number_of_an_idle_one_is_set_again(leased: Stage) -> None:
+    """Numbers that are set again, by the client or the user, have an end too."""
+    owner, client = leased.owner(), leased.client()
+    semaphore = leased.lock(client, permits=1, idle=3000)
+    await owner.do((await owner.do(semaphore.acquire)).release)
+    for call in (semaphore.try_acquire, semaphore.try_set_permits, semaphore.set_permits):
+        leased.redis.delete("name", LEASES)
+        await owner.do(call, 1)
+        assert 2900 < ends(leased, "name")[0] <= 3000
+    limit = client.limited("of:{who}", 3, idle=3000)
+    await owner.do((await owner.do(client.limited("of:a", 3, idle=3000).acquire)).release)
+    assert 2900 < ends(leased, "of:a")[0] <= 3000
+    leased.redis.delete("of:a")
+    permit = await owner.do(client.limited("of:a", 3, idle=3000).acquire, 30)
+    assert 2900 < ends(leased, "of:a")[0] <= 3000
+    await owner.do(permit.release)
+    assert repr(limit)
+
+
+async def test_a_wait_keeps_an_idle_latch(plain: Stage) -> None:
+    """A wait is a use, so a latch ends only where nobody waits; the next use sets its count."""
+    owner, waiter = plain.owner(), plain.owner()
+    latch = plain.client(poll_cap=0.2).count_down_latch("name", count=2, idle=20)
+    waiting = asyncio.ensure_future(waiter.do(latch.wait))
+    await until(lambda: plain.redis.exists("name"), 10, "it is set up")
+    plain.redis.pexpire("name", 100_000)
+    await until(lambda: 0 < ends(plain, "name")[0] <= 20, 30, "the waiter keeps it")
+    await owner.do(latch.count_down)
+    await owner.do(latch.count_down)
+    assert await waiting
+    assert 0 < ends(plain, COUNT)[0] <= 20  # it stays open until then
+    plain.redis.delete(COUNT)
+
+    async def again() -> bool:
+        return bool(await owner.do(latch.count) == 2)
+
+    await until(again, 30, "its count is set again")
+    assert await owner.do(latch.delete)
+    await owner.do(latch.try_set_count, 7)
+    assert 0 < ends(plain, "name")[0] <= 20
+
+
+async def test_the_fixed_end_of_a_latch_is_told(plain: Stage) -> None:
+    """A wait that lasts until the latch ends raises: to those who wait it did not open."""
+    owner = plain.owner()
+    latch = plain.client(poll_cap=0.2).count_down_latch("name", count=1, ttl=0.5)
+    with pytest.raises(LatchDeletedError, match="the ttl of latch 'name' ended"):
+        await owner.do(latch.wait, timeout=30)
+    assert plain.redis.keys("*latch_total*") == []
+
+
+async def test_an_event_is_clear_after_its_time(plain: Stage) -> None:
+    """Each setting lasts for the time that is given, and for ever without one."""
+    owner, client = plain.owner(), plain.client()
+    (key,) = ["interlock_event:{name}"]
+    await owner.do(client.event("name", ttl=3000).set)
+    assert 2900 < ends(plain, key)[0] <= 3000
+    plain.redis.expire(key, 100)
+    await owner.do(client.event("name", ttl=3000).set)
+    assert 2900 < ends(plain, key)[0] <= 3000
+    await owner.do(client.event("name").clear)
+    await owner.do(client.event("name").set)
+    assert ends(plain, key)[0] < 0
+
+
+async def test_a_client_remembers_so_many_names(
+    plain: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that uses very many names forgets which of them it has kept lately."""
+    monkeypatch.setattr(lifetime, "REMEMBERED", 2)
+    owner, client, due = plain.owner(), plain.client(), dict[str, float]()
+    client._kept = due
+    for name in "abc":
+        assert await owner.do(client.semaphore(name, permits=1, idle=60).acquire)
+    assert list(due) == ["c"]
+
+
+async def test_what_cannot_end_is_refused(plain: Stage) -> None:
+    """Two ends, an end without a number, and spans that cannot be are told."""
+    client = plain.client()
+    with pytest.raises(ConfigError, match="not both"):
+        client.semaphore("name", permits=1, idle=1, ttl=1)
+    with pytest.raises(ConfigError, match="give permits= too"):
+        client.semaphore("name", idle=1)
+    with pytest.raises(ConfigError, match="give count= too"):
+        client.count_down_latch("name", ttl=1)
+    for bad in (0, -1, float("nan"), "1"):
+        with pytest.raises((ConfigError, TypeError), match="idle"):
+            client.leased_semaphore("name", permits=1, idle=bad)
+        with pytest.raises((ConfigError, TypeError), match="ttl"):
+            client.event("name", ttl=bad)
+
+
+async def test_other_data_gets_no_end(plain: Stage) -> None:
+    """A key that is no number keeps what it is, with its end."""
+    plain.redis.set("name", "word")
+    semaphore = plain.lock(plain.client(), permits=1, idle=60)
+    with pytest.raises(Exception, match="name"):
+        await plain.owner().do(semaphore.acquire, timeout=0)
+    assert ends(plain, "name")[0] < 0
