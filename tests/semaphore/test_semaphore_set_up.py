@@ -14,7 +14,7 @@ from tests.support.proxy import FaultProxy, command, delay
 from interlock import HoldLostError, MisuseWarning, WrongTypeError
 from interlock._core.objects import limits as limits_module
 from interlock._core.objects.limits import Limits
-from interlock._core.upkeep.session import GRACE
+from interlock._drivers import aio, threads
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -312,11 +312,15 @@ def test_a_client_forgets_before_it_fills_the_memory(monkeypatch: pytest.MonkeyP
     assert (limits.first_wait("c"), limits.first_wait("a")) == (False, True)
 
 
-async def test_a_single_try_far_from_the_server_is_answered(plain: Stage) -> None:
+async def test_a_single_try_far_from_the_server_is_answered(
+    plain: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One try lasts a whole round trip, the first of a client too: it sets a number before."""
+    monkeypatch.setattr(threads, "GRACE", 0.05)
+    monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (0.05,))
     owner, parts = plain.owner(), urlsplit(plain.url)
     with FaultProxy((str(parts.hostname), parts.port or 0)) as proxy:
-        proxy.on_request(command("EVALSHA"), delay(2 * GRACE))
+        proxy.on_request(command("EVALSHA"), delay(0.2))
         client = plain.client(proxy.url())
         assert await owner.do(client.semaphore("a", permits=1, idle=60).acquire, timeout=0)
         permit = await owner.do(client.leased_semaphore("b", permits=1).try_acquire)
