@@ -707,9 +707,8 @@ class Client:
                 sets it again if the server has lost the semaphore. If the server has another
                 number, that one counts, and a `MisuseWarning` tells of it.
             timeout: seconds that a ``with`` statement waits; None for ever.
-            idle: seconds after its last use, when the server removes it, with all permits: longer
-                than anybody has one. It must be set up again then, so give *permits* too. None to
-                keep it until `Semaphore.delete`.
+            idle: seconds after its last use, when the server removes it: longer than anybody has a
+                permit. The next use sets *permits* again. None to keep it.
             ttl: the same from when it is made, whether it is used or not.
 
         Raises:
@@ -735,8 +734,7 @@ class Client:
                 call, and again if the server has lost them. If the server has another number, that
                 one counts, and a `MisuseWarning` tells of it.
             idle: seconds after its last use, when the server removes it. A permit that is renewed
-                is a use, and no lease may be longer. It must be set up again then, so give
-                *permits* too. None to keep it until `LeasedSemaphore.delete`.
+                is a use; no lease may be longer. The next use sets *permits* again.
 
         Raises:
             TypeError: *permits* is not an int.
@@ -772,7 +770,7 @@ class Client:
                 AcquireTimeoutError; None for ever.
             lease: seconds after which a permit ends by itself; None for permits that are renewed.
             idle: seconds after the last use of a name, when the server removes its number; None to
-                keep it for ever. With a template, name it: names are many.
+                keep it. Give it if names are many.
 
         Raises:
             TypeError: *n* is not an int.
@@ -807,8 +805,7 @@ class Client:
                 trip more. An open latch stays open until `CountDownLatch.delete`. If the latch was
                 set up with another count, a MisuseWarning says so.
             idle: seconds after its last use, when the server removes it; a wait is a use. The next
-                use sets the count again, so give *count* too. None to keep it until
-                `CountDownLatch.delete`.
+                use sets *count* again.
             ttl: the same from when it is made; a wait for it raises LatchDeletedError then.
 
         Raises:
