@@ -18,8 +18,10 @@ FENCE = re.compile(r"^```python\n(import .*?|from .*?)^```$", re.MULTILINE | re.
 NOT_SIMPLE = re.compile(
     r"^\s*(?:async |class |@(?!client\.))|thread|asyncio[^:]|subprocess|next\(", re.MULTILINE
 )
+NOT_OURS = ("open(", "contextlib.closing(")
+"""What a ``with`` statement enters that is the same for tasks."""
 CHANGELOG_MARK = "<!-- CHANGELOG.md -->"
-OPENS = "with interlock.connect("
+OPENS = re.compile(r"(with |enter_context\()interlock\.connect\(")
 CLOSES = re.compile(
     r"^client = (interlock\.connect\([^\n]*\))\n(.*)^client\.close\(\)\n", re.MULTILINE | re.DOTALL
 )
@@ -40,7 +42,7 @@ def awaited_names() -> tuple[frozenset[str], frozenset[str]]:
 def qualifies(block: str) -> bool:
     """Return whether the program *block* has the same shape for tasks."""
     code = re.sub(r"#.*", "", _in_a_block(block))
-    return code.count(OPENS) >= 1 and not NOT_SIMPLE.search(code)
+    return OPENS.search(code) is not None and not NOT_SIMPLE.search(code)
 
 
 def _in_a_block(block: str) -> str:
@@ -59,7 +61,7 @@ def face(block: str, library: str) -> str:
     body = "\n".join(lines)
     body = body.replace("interlock.connect(", f"interlock.{library}.connect(")
     body = body.replace("\n\n\n", "\n\n").replace("this thread", "this task")
-    body = re.sub(r"\binterlock\.Hold\b", "interlock.asyncio.Hold", body)
+    body = re.sub(r"\binterlock\.(Hold|RedLock)\b", r"interlock.asyncio.\1", body)
     body = body.replace("time.sleep(", f"await {library}.sleep(")
     body = body.replace("contextlib.ExitStack(", "contextlib.AsyncExitStack(")
     body = body.replace("stack.enter_context(", "await stack.enter_async_context(")
@@ -95,7 +97,7 @@ def _awaiting(block: str) -> str:
         parent = parents.get(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own:
             inserted.append((node.lineno, node.col_offset, "await "))
-        if isinstance(node, ast.With) and not ast.unparse(node.items[0]).startswith("open("):
+        if isinstance(node, ast.With) and not ast.unparse(node.items[0]).startswith(NOT_OURS):
             inserted.append((node.lineno, node.col_offset, "async "))
         if isinstance(node, ast.For) and ast.unparse(node.iter) in entered:
             inserted.append((node.lineno, node.col_offset, "async "))
