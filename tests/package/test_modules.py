@@ -62,6 +62,7 @@ TESTED_BY = {
     "_core/locks/group_lock.py": "group/test_group_lock.py",
     "_core/objects/leased_semaphore.py": "semaphore/test_semaphore_core.py",
     "_core/objects/limited.py": "faces/test_limited.py",
+    "_core/objects/lifetime.py": "semaphore/test_lifetimes.py",
     "_core/objects/limits.py": "semaphore/test_semaphore_set_up.py",
     "_core/objects/leased_permits.py": "semaphore/test_leased_waiting_room.py",
     "_core/objects/permit.py": "semaphore/test_semaphore_core.py",
