@@ -648,9 +648,12 @@ class CompositeHold:
     @property
     def reason(self) -> LossReason | None:
         """Return why a member was lost: released by force, if one is known to be."""
-        reasons = [hold.reason for hold in self.members if hold.reason is not None]
-        forced: LossReason = "force-released"
-        return forced if forced in reasons else next(iter(reasons), None)
+        reasons: list[LossReason] = [
+            hold.reason for hold in self.members if hold.reason is not None
+        ]
+        if "force-released" in reasons:
+            return "force-released"
+        return next(iter(reasons), None)
 
     @property
     def detail(self) -> str:
