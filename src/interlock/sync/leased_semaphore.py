@@ -42,15 +42,16 @@ class Permit(Hold):
     renewed while this object, or the thread that took them, lives.
     """
 
-    _hold: core_permit.Permit | NoHold
-    _claim: PermitClaim[BlockingDriver] | None
+    if TYPE_CHECKING:  # help() would show them
+        _hold: core_permit.Permit | NoHold
+        _claim: PermitClaim[BlockingDriver] | None
 
     def __init__(self, driver: BlockingDriver, hold: NoHold) -> None:
         super().__init__(driver, hold)
 
     @classmethod
-    def given(cls, permit: core_permit.Permit, claim: PermitClaim[BlockingDriver]) -> Self:
-        """Return *permit*, which was just acquired with *claim*, for its user; not for users."""
+    def _given(cls, permit: core_permit.Permit, claim: PermitClaim[BlockingDriver]) -> Self:
+        """Return *permit*, which was just acquired with *claim*, for its user."""
         claim.hold, claim.over = permit, False
         # Made without `__init__`: calls of that cost as much as the object.
         self = _new(cls)
@@ -110,7 +111,7 @@ class Permit(Hold):
 
 
 # Bound once: Python 3.11 looks up an attribute of a class anew each time.
-_given = Permit.given
+_given = Permit._given
 
 
 @hints(
