@@ -29,6 +29,11 @@ def test_invariants_hold_with_replicas(kind: str, profile: int) -> None:
         play(profile + number * len(PROFILES), kind, replicated=True)
 
 
+def test_forced_releases_let_others_overtake() -> None:
+    """Two forced releases let two clients pass one that stands in the queue: it is no error."""
+    play(901676, "lock")
+
+
 def test_command_plays_seeds() -> None:
     """The simulator can be run from the command line, over any range of seeds."""
     command = [sys.executable, "-m", "tests.support.simulator", "--seeds", "2", "--start", "7"]

@@ -21,6 +21,8 @@ class Doubts:
 
     A hold is *tainted* when its key is removed from outside, so that its client cannot know.
 
+    A forced release tells all clients at once. Then the first one that asks takes the lock.
+
     A key is *blurred* when a script ran for it after its sender had given up. It is also blurred
     when the background repeats a script, or when a clean-up was interrupted. Scripts tell depths
     absolutely. So at worst, another depth is shown for a while.
@@ -31,6 +33,7 @@ class Doubts:
         self._clients = clients
         self._tainted: dict[int, Hold] = {}
         self._blurred: set[tuple[str, str]] = set()
+        self._told_all: set[tuple[str, str]] = set()
 
     def taint(self, network: Network, key: str | None) -> None:
         """Note that *key* (None: every key) of *network* is removed from outside."""
@@ -42,6 +45,16 @@ class Doubts:
     def tainted(self, hold: Hold) -> bool:
         """Return whether *hold* was ended from outside."""
         return id(hold) in self._tainted
+
+    def told_all(self, network: Network, key: str) -> None:
+        """Note that a forced release of *key* of *network* has told all clients."""
+        self._told_all.add((network.where, key))
+
+    def take_told_all(self, where: str, key: str) -> bool:
+        """Return whether a forced release of *key* has told all since this was asked last."""
+        found = (where, key) in self._told_all
+        self._told_all.discard((where, key))
+        return found
 
     def blur(self, network: Network, keys: Iterable[str]) -> None:
         """Compare no depths under *keys* until they are gone and nothing is under way for them."""

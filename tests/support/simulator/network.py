@@ -140,6 +140,7 @@ class Doubted(Protocol):
     """The doubts of a simulation, as a network sees them; `Doubts` has the documentation."""
 
     def taint(self, network: Network, key: str | None) -> None: ...
+    def told_all(self, network: Network, key: str) -> None: ...
     def blur(self, network: Network, keys: Iterable[str]) -> None: ...
 
 
@@ -241,16 +242,20 @@ class Network:
 
     def run(self, call: Eval[object]) -> object:
         """Run *call* at once; return its reply or the error that it is for a client."""
-        if call.script.name.endswith("force_release"):
+        forced = call.script.name.endswith("force_release")
+        if forced:
             self.overseer.doubts.taint(self, call.keys[0])
         if call.script.name == "lock_give" and str(call.args[3]) == "0":
             self.tickets.add(str(call.args[1]))
         try:
-            return self.server.eval(call.script.text, call.keys, call.args)
+            reply = self.server.eval(call.script.text, call.keys, call.args)
         except ModelError as error:
             if call.asks and str(error).startswith(ENTRIES):
                 return self.run(declaring(call, str(error)))
             return _meaning(error, call)
+        if forced and reply == 1:
+            self.overseer.doubts.told_all(self, call.keys[0])
+        return reply
 
     def dump(self) -> dict[str, Stored]:
         """Return what is stored, by key."""

@@ -50,7 +50,8 @@ class BoundedOvertaking:
     """I-13: a client in the queue is overtaken once in two seconds at most, and takes its claims.
 
     Once more for each lease or claim that ended meanwhile: then nobody knows that the lock is free,
-    and the first who looks takes it. Where nothing goes wrong, no claim ends unused.
+    and the first who looks takes it. Once more for each forced release, too, which tells everybody
+    at once. Where nothing goes wrong, no claim ends unused.
 
     Of a read/write lock only writers count: many read together. Clients that wait to read stand in
     no queue, and listen. So the lock is left to them once for each client in front, and once for
@@ -99,7 +100,8 @@ class BoundedOvertaking:
             self._granted(place, before, now)
         shared = isinstance(lock, WriteLock)
         # At the first look count a lapse: a restart or an operator may have freed the lock.
-        self._update(simulator, place, before, now, lapses=int(lapsed or first), shared=shared)
+        lapsed |= simulator.doubts.take_told_all(network.where, lock.key) or first
+        self._update(simulator, place, before, now, lapses=int(lapsed), shared=shared)
         for client in now.queue:
             standing = self._standing[place, client]
             # The spans are those of the server's clock. So a short wait may touch two of them.
