@@ -7,6 +7,7 @@ of the run is sent again, after each later call.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -263,6 +264,74 @@ def test_no_copy_undoes_a_later_call_of_an_election(
         run.step(mine.acquire)
         run.step(others.leader)
         run.step(mine.release)
+
+
+@pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)
+def test_no_copy_of_a_break_that_found_nothing_breaks_the_next_hold(
+    kind: Kind, proxy: FaultProxy, redis_client: redis.Redis, redis_url: str
+) -> None:
+    """A holder that released before it was broken uses its id again, and keeps its next hold."""
+    with (
+        interlock.connect(redis_url, card=False) as holding,
+        interlock.connect(redis_url, card=False) as other,
+        interlock.connect(proxy.url(), card=False) as operator,
+    ):
+        lock, copies = kind.make(holding, "name"), list[tuple[bytes, ...]]()
+        lock.acquire()
+        hold = lock.hold
+        holder = hold.holder
+        reader = other.read_write_lock("name").read if kind.name == "read" else None
+        if reader is not None:
+            reader.acquire()
+
+        def breaks(args: Sequence[bytes]) -> bool:
+            if copies or args[0] != b"EVALSHA" or holder.encode() not in args:
+                return False
+            copies.append(tuple(args))
+            with ThreadPoolExecutor(1) as outside:  # this is an event loop
+                outside.submit(hold.release).result()
+            return True
+
+        proxy.on_request(breaks, drop_request)
+        kind.make(operator, "name").force_release(holder=holder)
+        lock.acquire()
+        assert lock.hold.holder == holder
+        before = redis_client.hgetall("name")
+        with suppress(redis.ResponseError):  # it may ask for the entries of readers
+            _ = redis_client.execute_command(*copies[0])
+        assert redis_client.hgetall("name") == before
+        lock.release()
+        if reader is not None:
+            reader.release()
+
+
+def test_no_copy_of_a_break_that_found_nothing_ends_the_next_term(
+    proxy: FaultProxy, redis_client: redis.Redis, redis_url: str
+) -> None:
+    """A leader that resigned before its term was broken keeps its next term."""
+    with (
+        interlock.connect(redis_url, card=False) as leading,
+        interlock.connect(proxy.url(), card=False) as operator,
+    ):
+        election, copies = leading.election("name"), list[tuple[bytes, ...]]()
+        election.acquire()
+        term = election.hold
+        assert term is not None
+        holder = str(term.holder)
+
+        def breaks(args: Sequence[bytes]) -> bool:
+            if copies or args[0] != b"EVALSHA" or holder.encode() not in args:
+                return False
+            copies.append(tuple(args))
+            with ThreadPoolExecutor(1) as outside:  # this is an event loop
+                outside.submit(term.release).result()
+            return True
+
+        proxy.on_request(breaks, drop_request)
+        operator.force_release("name", holder=holder)
+        election.acquire()
+        _ = redis_client.execute_command(*copies[0])
+        assert election.leader() is not None
 
 
 def _last(proxy: FaultProxy) -> tuple[bytes, ...]:

@@ -85,6 +85,22 @@ def test_whoever_hears_of_the_loss_hears_the_reason(
     assert f"(force-released: {REASON})" in line
 
 
+@pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)
+def test_an_operator_with_few_rights_breaks_a_hold(
+    kind: Kind, redis_url: str, narrow: Callable[..., str]
+) -> None:
+    """Without the right to the queue and to remembered answers, a hold is broken all the same."""
+    url = narrow("~orders", "~*redisson*", "~*rwlock*", "~interlock_forced:*")
+    with connect(redis_url) as holding, connect(url, card=False) as operator:
+        lock = kind.make(holding, "orders")
+        lock.acquire()
+        hold = lock.hold
+        assert hold is not None
+        assert kind.make(operator, "orders").force_release(holder=hold.holder)
+        with pytest.raises(HoldLostError):
+            lock.release()
+
+
 @pytest.mark.parametrize("step", ["release", "extend"])
 def test_a_holder_that_comes_before_its_renewal_hears_the_reason(
     step: str, redis_url: str, caplog: pytest.LogCaptureFixture

@@ -214,11 +214,12 @@ def pack_eval(call: Eval[object]) -> bytes:
 
 
 def without_spare(call: Eval[R]) -> Eval[R]:
-    """Return *call* without its spare key, and without the arguments that go with that key."""
+    """Return *call* without its spare keys, and without the arguments that go with them."""
     if not call.spare:
         return call
     args = call.args[: len(call.args) - call.queued]
-    return replace(call, keys=call.keys[:-1], args=args, packed=None, queued=0, spare=False)
+    keys = call.keys[: -call.spare]
+    return replace(call, keys=keys, args=args, packed=None, queued=0, spare=0)
 
 
 def with_known_keys(call: Eval[R]) -> Eval[R]:

@@ -17,6 +17,7 @@ from interlock._core.model import names
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.scripts import forced as scripts
 from interlock._core.scripts.election import election_release
+from interlock._core.upkeep.idempotency import break_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,7 @@ def group_lock(session: Session, name: str, holder: str, reason: str) -> Op[bool
     """Break the hold on all values of *holder*."""
     key = session.key(name)
     call = scripts.group_lock_break(key, holder, session.publish, names.lock_channel(key))
+    call = break_once(session, key, call)
     return (yield from _break(session, "group_lock", name, (key, holder, reason), call))
 
 
@@ -70,6 +72,7 @@ def election(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
         names.election_news(key),
     )
     told = names.election_key(key), holder, reason
+    call = break_once(session, told[0], call)
     return (yield from _break(session, "election", name, told, call))
 
 

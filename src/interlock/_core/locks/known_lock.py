@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from interlock._core.insight.forced_note import leave_note, leave_notes, take_note_back
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import ENDED, HELD, PENDING, Hold, Owner, Renewal
-from interlock._core.upkeep.idempotency import once
+from interlock._core.upkeep.idempotency import break_once, once
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
     AcquireTimeoutError,
@@ -208,7 +208,7 @@ class KnownLock(ABC):
         yield from leave_note(session, self.key, holder, reason)
         hold = Hold(self, Owner("an operator"), holder, session.options.lease)
         hold.found(depth)
-        call = self.release_script(hold, 0)
+        call = break_once(session, self.key, self.release_script(hold, 0))
         released = bool((yield from session.persist(call))) or call.unknown > 0
         for mine in session.holds.of_key(self.key):
             if mine.holder == holder and mine.state is not PENDING:

@@ -106,10 +106,10 @@ class Eval(Generic[R_co]):
         packed: the encoded command, once it has been made.
         then: called with the undecoded reply, before the caller resumes, if several tasks share the
             connection. It is not called if the caller has gone. It must not raise.
-        spare: whether the last key may be left out. It is the queue of waiters, which is often
-            missing. While a slot moves, a server refuses a call with a missing key. It always
-            refuses a key that the user has no right to. Then the call is sent again without it.
-        queued: how many of the last arguments are left out with the spare key.
+        spare: how many of the last keys may be left out. One is the queue of waiters, which is
+            often missing. While a slot moves, a server refuses a call with a missing key. It always
+            refuses a key that the user has no right to. Then the call is sent again without them.
+        queued: how many of the last arguments are left out with the spare keys.
         asks: the place of the argument that repeats what the server told; 0 if the script never
             asks for more keys. See `interlock._core.model.readers`.
         readers: readers that the script will ask for, so that it need not: holder ids and depths.
@@ -130,7 +130,7 @@ class Eval(Generic[R_co]):
     packed: bytes | None = None
     then: Callable[[object], None] | None = None
     queued: int = 0
-    spare: bool = False
+    spare: int = 0
     patient: bool = False
     asks: int = 0
     readers: str = ""

@@ -2,8 +2,40 @@
 
 from __future__ import annotations
 
-from interlock._core.model.effects import NEVER, Eval
+from functools import lru_cache
+from typing import Any
+
+from interlock._core.model.effects import NEVER, Eval, Script
 from interlock._core.scripts.script import done, load, load_variants, milliseconds, text
+
+_BEGIN = """local ttl, first, request = string.match(ARGV[#ARGV], '^once (%d+)$'), KEYS[1]
+if ttl then
+ARGV[#ARGV] = nil
+local told = ARGV[TOLD] or ''
+local own = tonumber(string.match(told, '%d+')) or #KEYS
+request = table.remove(KEYS, own)
+KEYS[1] = request
+local before = redis.pcall('get', KEYS[1])
+KEYS[1] = first
+if type(before) == 'string' then return tonumber(before) end
+if told ~= '' then ARGV[TOLD] = string.gsub(told, '%d+', tostring(own - 1), 1) end
+end
+local function breaks() """.replace("\n", " ")
+_END = """end
+local answer = breaks()
+local number = tonumber(answer or 0)
+if not number and string.find(answer.err or '', '^TELL ') then
+number = 1
+end
+if ttl and number then
+KEYS[1] = request
+redis.pcall('set', KEYS[1], number, 'px', ttl)
+end
+return answer
+"""
+
+_NOWHERE = 99
+"""The place of an argument that there never is."""
 
 
 def _note(reply: object) -> str | int | None:
@@ -27,6 +59,24 @@ def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str | int | 
     If there is none, return for how many seconds the server has run; None if it does not tell.
     """
     return Eval(_FORCED_NOTE_READ, (note,), (), deadline)
+
+
+@lru_cache(maxsize=64)
+def _remembering(script: Script[Any], asks: int) -> Script[Any]:
+    begin = _BEGIN.replace("TOLD", str(asks + 1 if asks else _NOWHERE))
+    return Script(script.name, begin + script.text + _END, script.decode, varies=True)
+
+
+def remember(call: Eval[Any], request: str, keep: float) -> None:
+    """Make *call*, a release that was not sent yet, take effect once.
+
+    Its answer is kept under the key *request* for *keep* seconds. A copy finds it there, and does
+    nothing. This key is the last one that may be left out, if the user has no right to it.
+    """
+    call.script = _remembering(call.script, call.asks)
+    call.keys = (*call.keys, request)
+    call.args = (*call.args, f"once {milliseconds(keep)}")
+    call.spare, call.queued, call.packed = call.spare + 1, 1, None
 
 
 def group_lock_break(

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Step, Undoable, failing, undoing
 from interlock._core.model.form import note_form
+from interlock._core.scripts.forced import remember
 from interlock._core.scripts.script import milliseconds
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import MAX_LEASE
@@ -73,6 +74,16 @@ def once(session: Session, key: str, call: Eval[R]) -> Eval[R]:
     call.keys = (*call.keys, request.key)
     call.args = (*call.args, milliseconds(request.ttl))
     call.spare, call.queued = True, 1
+    return call
+
+
+def break_once(session: Session, key: str, call: Eval[R]) -> Eval[R]:
+    """Make *call*, the release of another client's hold, take effect once; return it.
+
+    The holder does not hear of it if the hold had ended before. So it may use its id again.
+    """
+    request = IdempotentCalls(session, key, names.own_request).begin()
+    remember(call, request.key, request.ttl)
     return call
 
 
