@@ -104,6 +104,45 @@ async def test_no_lease_outlasts_its_semaphore(leased: Stage) -> None:
         leased.lock(client, permits=2, idle=9)
 
 
+async def test_an_idle_semaphore_outlasts_each_lease(leased: Stage) -> None:
+    """If the keys would end before a lease does, they are kept as long as that lease.
+
+    Otherwise the number would be set up again while the permit is valid.
+    """
+    owner, client = leased.owner(), leased.client(lease=10)
+    semaphore = leased.lock(client, permits=1, idle=20)
+    assert await owner.do(semaphore.available_permits) == 1
+    leased.redis.pexpire("name", 9_000)
+    permit = await owner.do(semaphore.acquire, lease=20)
+    assert all(19 < each <= 20 for each in ends(leased, "name", LEASES))
+    for target in (permit, permit.ids[0]):
+        for key in ("name", LEASES):
+            leased.redis.pexpire(key, 9_000)
+        await owner.do(semaphore.update_lease, target, 20)
+        assert all(19 < each <= 20 for each in ends(leased, "name", LEASES))
+        await owner.do(semaphore.update_lease, target, 15)
+        assert all(19 < each <= 20 for each in ends(leased, "name", LEASES))
+    await owner.do(permit.release)
+
+
+async def test_a_claim_that_nobody_takes_ends_with_its_semaphore(leased: Stage) -> None:
+    """Permits given to a client that was killed just then do not outlast the number."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client(), permits=3, idle=3000)
+    permit = await owner.do(semaphore.acquire, 3)
+    with leased.redis.pubsub() as killed:
+        channels = (
+            "redisson_sc:{name}",
+            *(f"interlock_semaphore_{which}" for which in ("waiting:{name}", "wake:{name}:killed")),
+        )
+        killed.subscribe(*channels)
+        for _ in channels:
+            assert killed.get_message(timeout=10)
+        leased.redis.zadd("interlock_semaphore_queue:{name}", {"killed:leased:2": 1})
+        await owner.do(permit.release)
+        assert leased.redis.zcard(LEASES) == 2
+    assert all(2900 < each <= 3000 for each in ends(leased, "name", LEASES))
+
+
 async def test_a_lost_number_of_an_idle_one_is_set_again(leased: Stage) -> None:
     """Numbers that are set again, by the client or the user, have an end too."""
     owner, client = leased.owner(), leased.client()

@@ -1,5 +1,7 @@
 -- leased_semaphore_acquire: take a leased permit for each id, or learn when the next lease ends.
 --
+-- A semaphore that ends by itself does not end before the lease.
+--
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- KEYS[3]  queue      zset {client: when it came, in ms}; may be left out, with all about it
@@ -48,6 +50,11 @@ local function take(claimed)
     redis.call('zadd', leases, now + lease, member)
   end
   local ttl = redis.call('pttl', semaphore)
+  if ttl > 0 and ttl < lease then
+    -- Else the number would be set up again while the permits are held.
+    redis.call('pexpire', semaphore, lease)
+    ttl = lease
+  end
   if ttl > 0 then
     redis.call('pexpire', leases, ttl)
   end

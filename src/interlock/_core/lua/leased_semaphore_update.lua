@@ -7,17 +7,23 @@
 --
 -- A copy that comes after another one was executed does nothing, so it cannot undo a later call.
 --
--- KEYS[1]  leases   zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
--- KEYS[2]  request  string, the answer to this call, for copies of it; may be left out, with ttl
--- ARGV[1]  lease    integer >= 0, milliseconds; 0 changes no lease, and makes all copies do nothing
--- ARGV[2]  ids      string, 32 hex digits each
--- ARGV[3]  ttl      integer > 0, milliseconds that the request is remembered; may be left out
+-- A semaphore that ends by itself does not end before the lease.
+--
+-- KEYS[1]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
+-- KEYS[2]  semaphore  string, the number of free permits
+-- KEYS[3]  request    string, the answer to this call, for copies of it; may be left out, with ttl
+-- ARGV[1]  lease      integer >= 0, milliseconds; 0 changes no lease, and makes all copies do
+--                     nothing
+-- ARGV[2]  ids        string, 32 hex digits each
+-- ARGV[3]  ttl        integer > 0, milliseconds that the request is remembered; may be left out
 --
 -- Returns  1 when done, 0 when one of them is not held (nothing changed)
 -- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0,
 --          with the server's clock in place of the client's
--- Wire     the scores, and the request; this code is our own
-local leases, request, lease, ids, ttl = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], ARGV[3]
+-- Wire     the scores, the request, and a TTL of the keys that is shorter than the lease; this code
+--          is our own
+local leases, semaphore, request = KEYS[1], KEYS[2], KEYS[3]
+local lease, ids, ttl = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 local before = request and redis.pcall('get', request)
 if type(before) == 'string' then
@@ -36,6 +42,11 @@ end
 redis.call('zrem', leases, '')
 for _, member in ipairs(held and members or {}) do
   redis.call('zadd', leases, now + lease, member)
+end
+local left = held and redis.call('pttl', leases) or -1
+if left > 0 and left < lease then
+  redis.call('pexpire', leases, lease)
+  redis.call('pexpire', semaphore, lease)
 end
 if request then
   redis.pcall('set', request, held and 1 or 0, 'px', ttl)

@@ -108,7 +108,7 @@ def leased_semaphore_update(
 
     With 0 it changes no lease: copies of the call do nothing from then on.
     """
-    keys = (permit_leases(semaphore),)
+    keys = (permit_leases(semaphore), semaphore)
     args = (milliseconds(lease) if lease else 0, ids)
     return Eval(_LEASED_SEMAPHORE_UPDATE, keys, args, deadline)
 

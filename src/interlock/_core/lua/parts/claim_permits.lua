@@ -21,6 +21,11 @@ local function give(member)
   for number = 1, wanted do
     redis.call('zadd', leases, now + CLAIM, claim_of(member, number))
   end
+  -- Nobody may come for the claim. Then it must end with the number, or it would count later.
+  local ttl = redis.call('pttl', semaphore)
+  if ttl > 0 then
+    redis.call('pexpire', leases, ttl)
+  end
   return true
 end
 
