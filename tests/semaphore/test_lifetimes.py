@@ -185,6 +185,26 @@ async def test_a_wait_keeps_an_idle_latch(plain: Stage) -> None:
     assert 0 < ends(plain, "name")[0] <= 20
 
 
+async def test_a_wait_looks_more_often_than_an_idle_latch_ends(plain: Stage) -> None:
+    """A short time makes no difference to those who wait: the latch stays, and does not open."""
+    owner = plain.owner()
+    latch = plain.client().count_down_latch("name", count=1, idle=1)
+    assert not await owner.do(latch.wait, timeout=4)
+    assert plain.redis.get("name") == b"1"
+
+
+async def test_waiters_are_told_of_an_idle_latch_that_has_ended(plain: Stage) -> None:
+    """A waiter that could not look in time hears that the latch is gone, not that it is open."""
+    client, owners = plain.client(), [plain.owner() for _ in range(2)]
+    latch = client.count_down_latch("name", count=1, idle=1.5)
+    waits = [asyncio.ensure_future(owner.do(latch.wait, timeout=30)) for owner in owners]
+    await until(lambda: plain.redis.exists("name"), 10, "it is set up")
+    plain.redis.execute_command("CLIENT", "PAUSE", "2500", "ALL")
+    for ended in await asyncio.gather(*waits, return_exceptions=True):
+        assert isinstance(ended, LatchDeletedError)
+        assert "the idle time of latch 'name' ended" in str(ended)
+
+
 async def test_the_fixed_end_of_a_latch_is_told(plain: Stage) -> None:
     """A wait that lasts until the latch ends raises: to those who wait it did not open."""
     owner = plain.owner()

@@ -197,12 +197,26 @@ class CountDownLatch:
         # A newcomer looks once, even if others wait here. An earlier ending does not concern it.
         found = yield from self._status(deadline, patient=True)
         if found.count <= 0:
-            self._check_end()
+            yield from self._check_end(deadline)
             return True
         waiting = wait_in_queue(
-            self._session, self.channel, deadline, None, self._look, found.ending, deadline
+            self._session,
+            self.channel,
+            deadline,
+            None,
+            self._look,
+            found.ending,
+            deadline,
+            interval=self._interval,
         )
         return (yield from waiting)
+
+    def _interval(self) -> float:
+        """Return the seconds between looks: several in the time after which it would end."""
+        interval, lifetime = self._session.poll_interval(), self._lifetime
+        if lifetime is None or not lifetime.idle:
+            return interval
+        return min(interval, lifetime.seconds / 4)
 
     def delete(self) -> Op[bool]:
         """Remove the latch; its waiters get an error. Return whether there was a latch.
@@ -233,14 +247,21 @@ class CountDownLatch:
         if news is None and status.count > 0:
             return NEVER
         if news is None:
-            self._check_end()
+            yield from self._check_end(deadline)
         return None
 
-    def _check_end(self) -> None:
-        """Raise LatchDeletedError if the latch is not open, but has come to its end."""
-        if self._lifetime is not None and self._lifetime.over:
+    def _check_end(self, deadline: float) -> Op[None]:
+        """Raise LatchDeletedError if the latch is not open, but has come to its end.
+
+        One that ends when it is idle has done so only if this client could not look for so long.
+        """
+        lifetime = self._lifetime
+        if lifetime is None or not lifetime.over:
+            return
+        if not lifetime.idle or not (yield from lifetime.extend(deadline)):
+            span = "idle time" if lifetime.idle else "ttl"
             raise LatchDeletedError(
-                f"the ttl of latch {self.name!r} ended while it was waited for", name=self.name
+                f"the {span} of latch {self.name!r} ended while it was waited for", name=self.name
             )
 
     def _status(self, deadline: float = NEVER, *, patient: bool = False) -> Op[LatchStatus]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from interlock._core.upkeep.session import Session
     from interlock.options import Duration
 
+RENEWED = 0.1
+"""The part of the time after which a client lets an idle object begin it anew."""
 REMEMBERED = 10_000
 """Names that a client remembers, at most."""
 
@@ -65,8 +67,9 @@ class Lifetime:
 
     @property
     def over(self) -> bool:
-        """Return whether an object with a fixed end has come to it; no round trip."""
-        return not self.idle and self._session.clock() >= self._due.get(self._key, NEVER)
+        """Return whether the object may have come to its end; no round trip."""
+        since_due = self.seconds * (1 - RENEWED) if self.idle else 0.0
+        return self._session.clock() >= self._due.get(self._key, NEVER) + since_due
 
     def extend(self, deadline: float = NEVER) -> Op[bool]:
         """Set when the object ends; return whether there is one.
@@ -82,11 +85,12 @@ class Lifetime:
         call.patient = True  # a full round trip, as for the call that follows
         ends = yield from session.persist(call)
         if ends is None:
-            _ = due.pop(self._key, None)
+            if not self.over:  # else all who wait for it must still learn that it is over
+                _ = due.pop(self._key, None)
             return False
         if len(due) >= REMEMBERED:
             due.clear()
-        due[self._key] = now + (self.seconds / 10 if self.idle else ends)
+        due[self._key] = now + (self.seconds * RENEWED if self.idle else ends)
         return True
 
 
