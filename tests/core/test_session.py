@@ -58,6 +58,20 @@ def test_farewell_releases_what_may_be_held(bench: Bench) -> None:
     assert len(bench.session.holds) == 0
 
 
+def test_farewell_is_not_for_what_has_ended(bench: Bench) -> None:
+    """A hold whose time is up when its client closes is lost, although nobody has noted that yet.
+
+    So an error of its release would not mean anything.
+    """
+    hold = bench.hold("a")
+    hold.listen(lambda: "told")
+    bench.session.watchdog.watch(hold)
+    bench.now = hold.valid_until
+
+    assert bench.session.releases_on_close() == []
+    assert (hold.state, bench.told) == (State.LOST, ["told"])
+
+
 def test_forked_child_holds_nothing(bench: Bench) -> None:
     """In a forked child the client is another one, with queues of its own and without holds."""
     hold, waiters = bench.hold(), Waiters(bench.waiters._mutex, bench)

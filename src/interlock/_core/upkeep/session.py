@@ -199,6 +199,8 @@ class Session:
         Return the scripts that release them. A second call returns the same scripts.
         """
         if self._releases_on_close is None:
+            # A hold that has ended meanwhile is lost. Nobody need release it.
+            _ = self.watchdog.end_overdue(self.clock())
             # A hold that is just being acquired may be granted although no reply was read.
             self._releases_on_close = [
                 hold.core.release_script(hold, 0)
