@@ -124,6 +124,19 @@ async def test_close_gives_back_what_may_have_been_acquired(
     assert plain.left_behind() == set()
 
 
+async def test_close_releases_although_the_server_has_closed_the_connections(
+    proxy: FaultProxy, plain: Stage
+) -> None:
+    """A server closes connections that were idle for long. The client still releases at its end."""
+    client, owner = plain.client(proxy.url(), lease=0.6), plain.owner()
+    await owner.do(client.lock("name").acquire)
+    renewed = command("CLIENT", "SETNAME")
+    await until(lambda: any(renewed(sent.args) for sent in proxy.record), 5, "it is renewed")
+    await asyncio.to_thread(proxy.disconnect)
+    await plain.close(client)
+    assert plain.left_behind() == set()
+
+
 async def test_close_does_not_wait_for_waiters(plain: Stage) -> None:
     """Closing takes no longer because somebody waits for a lock."""
     client = plain.client(poll_cap=30)

@@ -184,7 +184,7 @@ class Renewer:
             card = self.card.remove()
             last = [*calls, *self._cleanups.calls(), *self._session.looks.calls()]
             last += [] if card is None else [card]
-            for reply in self._last_replies(last, deadline)[: len(calls)]:
+            for reply in _last_replies(self._last_batch, last, deadline)[: len(calls)]:
                 if isinstance(reply, ServerUnavailableError):
                     reply.args = (f"{reply}; what was held ends with its lease",)
                     raise reply
@@ -198,18 +198,6 @@ class Renewer:
                 lane.end()
             for lane in lanes:
                 lane.join(max(deadline - clock.now(), GRACE))
-
-    def _last_replies(self, calls: Sequence[Eval[object]], deadline: float) -> Sequence[object]:
-        """Send *calls*, and until *deadline* again those whose slots are moving."""
-        replies = self._last_batch(calls, deadline)
-        while True:
-            again = [place for place, reply in enumerate(replies) if _moving(reply)]
-            if not again or clock.now() + PAUSE_WHILE_MOVING >= deadline:
-                return replies
-            time.sleep(PAUSE_WHILE_MOVING)
-            answers = self._last_batch([calls[place] for place in again], deadline)
-            for place, answer in zip(again, answers, strict=True):
-                replies[place] = answer
 
     def _last_batch(self, calls: Sequence[Eval[object]], deadline: float) -> list[object]:
         """Send *calls* to all nodes at once, until *deadline*; return their replies."""
@@ -513,9 +501,43 @@ class _Lane:
         self.connection.drop()
 
 
+def _last_replies(
+    send: Callable[[Sequence[Eval[object]], float], list[object]],
+    calls: Sequence[Eval[object]],
+    deadline: float,
+) -> Sequence[object]:
+    """Return the replies to *calls* of a client that closes; *send* sends until *deadline*.
+
+    Until then those whose slots are moving are sent again. Those of a lost connection are sent once
+    more, on a new one. The server may have closed the connection while it was idle.
+    """
+    replies = send(calls, deadline)
+    pause = 0.0
+    while True:
+        again = [
+            place
+            for place, reply in enumerate(replies)
+            if _moving(reply) or (not pause and _cut_off(reply))
+        ]
+        if not again or clock.now() + pause >= deadline:
+            return replies
+        time.sleep(pause)
+        pause = PAUSE_WHILE_MOVING
+        answers = send([calls[place] for place in again], deadline)
+        for place, answer in zip(again, answers, strict=True):
+            if isinstance(answer, ServerUnavailableError) and _cut_off(replies[place]):
+                answer.sent = True  # the first time
+            replies[place] = answer
+
+
 def _moving(reply: object) -> bool:
     """Return whether *reply* says that some of a call's keys are at another node meanwhile."""
     return isinstance(reply, ServerUnavailableError) and reply.code == "TRYAGAIN"
+
+
+def _cut_off(reply: object) -> bool:
+    """Return whether *reply* says that the connection was lost before the reply came."""
+    return isinstance(reply, ServerUnavailableError) and reply.sent and reply.transient
 
 
 def _hear_nothing(channel: str, answer: Callable[[bytes], None]) -> None:
