@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import subprocess
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,33 @@ def test_it_looks_like_what_it_calls(whole: Any) -> None:
     wrapped = whole(Thing.call, Thing.undo)
     assert list(inspect.signature(wrapped).parameters) == ["self", "given"]
     assert "call" in repr(wrapped)
+
+
+LOSES_IT = """
+from interlock._drivers.process.whole import whole
+
+class Descriptor:
+    def __get__(self, thing, kind):
+        del Descriptor.__get__
+        raise KeyError
+    __get__ = whole(__get__, lambda *_: print("undone"))
+
+class Thing:
+    attribute = Descriptor()
+
+try:
+    Thing().attribute
+except KeyError:
+    print("raised")
+"""
+
+
+def test_it_lives_while_it_is_called() -> None:
+    """A class that loses it in the middle of a call, as by a patch, does not end the undo."""
+    # With memory that is overwritten when it is freed.
+    command = [sys.executable, "-X", "dev", "-c", LOSES_IT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.split(), done.returncode) == (["undone", "raised"], 0)
 
 
 def test_it_is_the_one_in_c() -> None:

@@ -836,6 +836,8 @@ whole_call(Whole *self, PyObject *args, PyObject *kwargs)
         Py_INCREF(args);
     else if ((args = with_bound(self->bound, args)) == NULL)
         return NULL;
+    /* Whatever looked it up need not keep it: its class may lose it meanwhile. */
+    Py_INCREF(self);
     result = PyObject_Call(self->call, args, kwargs);
     if (result == NULL) {
         PyErr_Fetch(&kind, &value, &trace);
@@ -850,6 +852,7 @@ whole_call(Whole *self, PyObject *args, PyObject *kwargs)
         }
         PyErr_Restore(kind, value, trace);
     }
+    Py_DECREF(self);
     Py_DECREF(args);
     return result;
 }
