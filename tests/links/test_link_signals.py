@@ -13,6 +13,7 @@ import pytest
 
 import interlock
 from interlock._links import exchange
+from interlock._links.pool import DRAIN_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,6 +55,33 @@ def test_periodic_signals_do_not_prolong_a_timeout(
             assert time.monotonic() - began < 3
         finally:
             fresh_server.resume()
+
+
+@pytest.mark.timeout(60, method="thread")  # the other method is an alarm
+def test_two_signals_leave_nothing_for_close_to_wait_for(fresh_server: RedisServer) -> None:
+    """A second Ctrl-C strikes while the connection of the first one is looked after.
+
+    The connection is given up. A close does not wait for it, even if the error is kept.
+    """
+    strikes = iter((True, True))
+
+    def strike(*_: object) -> None:
+        if next(strikes, False):
+            raise KeyboardInterrupt
+
+    client = interlock.connect(fresh_server.url(), command_timeout=10)
+    lock = client.lock("name")
+    assert not lock.locked()
+    fresh_server.pause()
+    try:
+        with pytest.raises(KeyboardInterrupt) as kept, alarms(DRAIN_TIMEOUT / 2, strike):
+            lock.locked()
+    finally:
+        fresh_server.resume()
+    began = time.monotonic()
+    client.close()
+    assert time.monotonic() - began < 5
+    assert kept.value.__context__ is not None
 
 
 @pytest.mark.timeout(60, method="thread")  # the other method is an alarm

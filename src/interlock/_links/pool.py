@@ -232,9 +232,16 @@ class NodePool:
 
     def failed(self, connection: Connection, error: BaseException) -> None:
         """Take back a connection whose command ended with *error*."""
-        answered = isinstance(error, InterlockError) and not (error.sent or left(error))
-        interrupted = not isinstance(error, Exception)
-        if answered or (interrupted and connection.drain(DRAIN_TIMEOUT)):
+        usable = isinstance(error, InterlockError) and not (error.sent or left(error))
+        if not isinstance(error, Exception):
+            try:
+                usable = connection.drain(DRAIN_TIMEOUT)
+            except BaseException:
+                # A second signal. Its traceback may keep the connection, and `close` would wait.
+                self._open.discard(connection)
+                self._end(connection)
+                raise
+        if usable:
             self._idle.append(connection)
             self._given()
             return
