@@ -186,6 +186,22 @@ class TestPersist:
         with pytest.raises(ServerUnavailableError):
             played.answer(unavailable())
 
+    def test_a_single_try_has_a_second_one(self, bench: Bench, play: type[Play]) -> None:
+        """A single try may meet a connection that is stale; it soon fails, and is made once more.
+
+        A try that was slow is not.
+        """
+        asked = call(bench.now)
+        asked.patient = True
+        played = play(bench.session.persist(asked)).answer(unavailable(sent=True))
+        assert isinstance(played.effect, Wait)
+        assert played.answer(None).answer(1).result is True
+
+        played = play(bench.session.persist(asked))
+        bench.now += GRACE
+        with pytest.raises(ServerUnavailableError):
+            played.answer(unavailable(sent=True))
+
     def test_sits_out_an_outage_without_a_deadline(self, bench: Bench, play: type[Play]) -> None:
         """A command without a deadline is given up one outage time-out after its first failure."""
         played = play(bench.session.persist(call()))

@@ -331,3 +331,21 @@ async def test_a_single_try_far_from_the_server_is_answered(
             assert each
             await owner.do(each.release)
     assert proxy.fired
+
+
+async def test_a_single_try_after_the_server_has_closed_the_connection(
+    plain: Stage, proxy: FaultProxy
+) -> None:
+    """A server closes connections that were idle for long; a single try is made on a new one."""
+    owner, client = plain.owner(), plain.client(proxy.url())
+    for name, call in {
+        "semaphore": lambda: client.semaphore("a", permits=1, idle=60).acquire(timeout=0),
+        "leased": lambda: client.leased_semaphore("b", permits=1).try_acquire(),
+        "limited": lambda: client.limited("c", 1).acquire(timeout=0),
+        "latch": lambda: client.count_down_latch("d", count=1).wait(timeout=0),
+        "event": lambda: client.event("e").wait(timeout=0),
+    }.items():
+        await owner.do(client.lock("name").locked)
+        await asyncio.to_thread(proxy.disconnect)
+        assert bool(await owner.do(call)) == (name not in {"latch", "event"})
+    await plain.close(client)

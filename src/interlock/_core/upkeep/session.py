@@ -301,6 +301,8 @@ class Session:
     def again(self, call: Eval[R], failure: BaseException, hold: Hold | None = None) -> Op[R]:
         """Go on as `persist` does, after the first try of *call* ended by *failure*."""
         pause, until = FIRST_RETRY_PAUSE, call.deadline
+        if call.patient and until <= self.clock():
+            until += GRACE  # a single try has time for a second one, if its connection is stale
         while True:
             if not isinstance(failure, ServerUnavailableError):
                 raise failure
