@@ -106,6 +106,29 @@ class TestDue:
         assert bench.wakes == 1
         assert rounds.watchdog.next_due(bench.now) == hold.valid_until
 
+    def test_a_hold_that_comes_late_is_renewed_at_once(self, bench: Bench, rounds: Rounds) -> None:
+        """After an outage, a hold may end soon, because its validity counts from its first try."""
+        watchdog = rounds.watchdog
+        later(bench, 0.5)
+        fixed, new = bench.hold("fixed"), bench.hold("new")
+        fixed.renewal, fixed.valid_until = None, bench.now + watchdog.period
+        new.valid_until = bench.now + 1.5 * watchdog.period
+        for hold in (fixed, new):
+            watchdog.watch(hold)
+        assert bench.wakes == 0
+        assert watchdog.next_due(bench.now) == new.renew_at > bench.now
+        late = bench.hold("late")
+        late.valid_until = bench.now + watchdog.period
+        watchdog.watch(late)
+        assert bench.wakes == 1
+        assert watchdog.next_due(bench.now) <= bench.now
+
+        rounds.run()
+
+        assert rounds.batches == [(("late",),)]
+        assert late.valid_until > bench.now + 0.9 * watchdog.lease
+        assert watchdog.next_due(bench.now) == late.renew_at == new.renew_at
+
     @pytest.mark.parametrize("state", [State.PENDING, State.ENDING, State.LOST])
     def test_only_what_is_held_counts(self, bench: Bench, rounds: Rounds, state: str) -> None:
         """A hold in any other state makes nothing due."""

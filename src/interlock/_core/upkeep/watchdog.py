@@ -108,10 +108,15 @@ class Watchdog:
     def watch(self, hold: Hold) -> None:
         """Take *hold*, which was just acquired, into the next round.
 
-        A hold that began with a claim, and was not confirmed yet, is asked for earlier.
+        A hold that began with a claim, and was not confirmed yet, is asked for earlier. One that
+        would end before the next round, or soon after it, is renewed at once. Its first try may
+        have been sent long before the answer came, and its validity counts from there.
         """
         if not hold.asked_by:
             hold.renew_at = self._round_at
+            if hold.valid_until < self._round_at + self.period and hold.renewal is not None:
+                hold.renew_at = hold.valid_until - self.lease  # it is over
+                self._wake()
         if hold.valid_until < self._soonest:  # noqa: PLR1730 - a call costs more, for every acquire
             self._soonest = hold.valid_until
         if hold.valid_until < self._wake_at:
