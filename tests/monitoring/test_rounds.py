@@ -58,6 +58,18 @@ def test_few_names_are_looked_at_each_time() -> None:
     assert not any(rounds.keeps(name) for name in names)
 
 
+def test_the_age_of_the_oldest_look_is_known() -> None:
+    """It counts only names that wait for their turn, and a look at all of them is not old."""
+    rounds, names = Rounds(), [str(number) for number in range(COUNT)]
+    assert read(rounds, names, now=1.0) == COUNT
+    assert rounds.oldest(4.0) == 0.0
+    assert read(rounds, names, now=2.0) == EACH
+    assert rounds.oldest(4.0) == 3.0
+    assert read(rounds, names[:EACH], now=3.0) < EACH
+    assert read(rounds, names[:EACH], now=4.0) == EACH
+    assert rounds.oldest(9.0) == 0.0
+
+
 @pytest.fixture(name="watch")
 def _watch(fresh_server: RedisServer) -> Watch:
     """Return what reads a server with many locks, and has done so once."""
@@ -95,6 +107,7 @@ def test_a_reading_asks_for_a_third_and_tells_all(watch: Watch, fresh_server: Re
     before = received()
     watch.read()
     later = received() - before
+    assert watch.snapshot.oldest > 0
     assert len(watch.snapshot.locks) == COUNT
     assert len(watch.snapshot.read) == EACH
     other = Watch(watch.servers, Options())

@@ -251,6 +251,30 @@ def test_the_commands_name_the_server_that_was_given(
     assert _with_url("interlock deadlocks", "redis://me:pw@db") == "interlock deadlocks --url URL"
     assert _with_url("py-spy dump --pid 7", "redis://db") == "py-spy dump --pid 7"
 
+def test_the_console_names_who_is_dead_or_late_as_it_knows_now() -> None:
+    """When a lock was looked at last, no card may have told yet whose hold it is."""
+    before = lock(ClientInfo("d"))
+    told = [
+        each.what
+        for after in (lock(DEAD), lock(replace(ALIVE, client_id="d")))
+        for each in Changes().between(
+            [before],
+            [
+                replace(
+                    after,
+                    holders=(replace(after.holders[0], renewed=True, lease=30.0, remaining=5.0),),
+                )
+            ],
+            lambda _: 1.0,
+            "",
+        )
+    ]
+    assert told == [
+        "web-9 pid 7 batch t is dead, and holds it still",
+        "the renewal by web-3 pid 812 orders t is late",
+    ]
+
+
 
 def test_the_last_end_and_names_that_look_alike_are_told() -> None:
     """A loss has its reason, and a mistyped name is found, but no other number."""

@@ -423,9 +423,7 @@ class Console:
         """
         self.watch.looked_at()
         if told is not None and str(request.scope["path"]).endswith(JSON):
-            snapshot = self.watch.snapshot
-            about = {"at": snapshot.at, "problem": snapshot.error, "missing": snapshot.missing}
-            return JSONResponse({**about, **told()})
+            return JSONResponse({**self.watch.snapshot.about(), **told()})
         part = request.headers.get("x-part") == "live"
         cookie = request.cookies.get(COOKIE, "")
         fresh = not cookie

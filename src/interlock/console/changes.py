@@ -103,9 +103,11 @@ class Changes:
             if place not in new:
                 yield self._gone(place, each, passed(info.name), story)
             elif new[place][1].client.dead and not each.client.dead:
-                yield Happening(now, info.name, f"{who(each)} is dead, and holds it still")
+                # The card may not have told whose hold it is when it was seen last.
+                told = who(new[place][1])
+                yield Happening(now, info.name, f"{told} is dead, and holds it still")
             elif new[place][1].late and not each.late:
-                yield Happening(now, info.name, f"the renewal by {who(each)} is late")
+                yield Happening(now, info.name, f"the renewal by {who(new[place][1])} is late")
         for place in new.keys() - old.keys():
             info, each = new[place]
             yield Happening(now, info.name, f"acquired by {who(each)}", turn=True)

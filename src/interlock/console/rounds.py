@@ -53,6 +53,13 @@ class Rounds:
         """Return whether *name* is there, and this reading has not looked at it."""
         return name in self._present and name not in self._due
 
+    def oldest(self, now: float) -> float:
+        """Return the seconds since the look at the name that has waited longest for its turn.
+
+        It is 0 if this reading looks at all names.
+        """
+        return now - next((at for name, at in self._looked.items() if self.keeps(name)), now)
+
     def end(self, now: float) -> None:
         """End a reading that has come to its end, at *now* on the monotonic clock."""
         kept = {name: at for name, at in self._looked.items() if self.keeps(name)}

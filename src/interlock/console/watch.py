@@ -120,6 +120,7 @@ class Snapshot:
         missing: what the user of the console may not read, in words.
         counts: filter -> locks that it shows.
         facts: what the servers tell of restarts, flushes and evictions.
+        oldest: seconds since one of the locks was looked at; 0 if this reading looked at all.
     """
 
     version: int = 0
@@ -131,6 +132,16 @@ class Snapshot:
     missing: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(FILTERS, 0))
     facts: ServerFacts = field(default_factory=ServerFacts)
+    oldest: float = 0.0
+
+    def about(self) -> dict[str, object]:
+        """Return what each page tells of the reading, as what JSON can carry."""
+        return {
+            "at": self.at,
+            "oldest": self.oldest,
+            "problem": self.error,
+            "missing": self.missing,
+        }
 
     def clients(self) -> list[ClientRow]:
         """Return the clients that hold or await something; those that hold most come first."""
@@ -293,6 +304,7 @@ class Watch:
                     missing=tuple(reader.missing()),
                     counts=counts_of(self._rows),
                     facts=facts,
+                    oldest=self._rounds.oldest(time.monotonic()),
                 )
         except InterlockError as error:
             if not last.error:
