@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -194,6 +195,37 @@ def test_a_start_of_the_server_may_explain_what_is_missing() -> None:
     assert "A server was started" not in explain("orders", None, ends=[released], uptime=9).text
 
 
+def test_a_hold_of_unknown_age_is_not_told_to_be_new() -> None:
+    """Only what a card tells, or would tell, shows that a lock has changed hands meanwhile."""
+    waiters = (WaiterInfo("s:2", SLOW, waited=50.0),)
+    held = lock(ALIVE, waiters=waiters)
+
+    def text(**changes: object) -> str:
+        holders = (replace(held.holders[0], held_for=None, **changes),)
+        return explain("orders:42", replace(held, holders=holders)).text
+
+    told = "has changed hands"
+    # The card of this client was written a moment ago, and does not list the hold.
+    assert told in text()
+    assert told not in text(client=replace(ALIVE, holds=301))
+    assert told not in text(client=replace(ALIVE, silent=30.0))
+    assert told not in text(client=ClientInfo("java"))
+
+
+def test_an_end_is_told_as_certain_only_where_nobody_renews() -> None:
+    """Java renews without a card, and who is frozen may come back; a fixed lease ends."""
+    held = lock(ALIVE).holders[0]
+
+    def text(**changes: object) -> str:
+        return explain("orders:42", replace(lock(ALIVE), holders=(replace(held, **changes),))).text
+
+    unless = re.compile(r"ends in 48 min 20 s, at [^.]*, unless it is renewed\.")
+    assert not unless.search(text())
+    assert unless.search(text(client=ClientInfo("java"), renewed=None))
+    assert unless.search(text(client=SLOW, renewed=True))
+    assert not unless.search(text(client=DEAD, renewed=True))
+
+
 def test_what_a_waiter_was_given_is_named() -> None:
     """A permit or a lock that a waiter takes just now has no holder yet."""
     permit = HolderInfo("00000000a1b2c3d4e5f6a7b800000001", ClientInfo(""), remaining=0.2)
@@ -217,6 +249,30 @@ def test_what_a_waiter_was_given_is_named() -> None:
     assert list(changes.between([], [info], lambda _: 1.0, "")) == []
     [turn] = changes.between([info], [taken], lambda _: 1.0, "")
     assert turn.turn
+
+
+def test_the_console_names_who_is_dead_or_late_as_it_knows_now() -> None:
+    """When a lock was looked at last, no card may have told yet whose hold it is."""
+    before = lock(ClientInfo("d"))
+    told = [
+        each.what
+        for after in (lock(DEAD), lock(replace(ALIVE, client_id="d")))
+        for each in Changes().between(
+            [before],
+            [
+                replace(
+                    after,
+                    holders=(replace(after.holders[0], renewed=True, lease=30.0, remaining=5.0),),
+                )
+            ],
+            lambda _: 1.0,
+            "",
+        )
+    ]
+    assert told == [
+        "web-9 pid 7 batch t is dead, and holds it still",
+        "the renewal by web-3 pid 812 orders t is late",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -250,30 +306,6 @@ def test_the_commands_name_the_server_that_was_given(
         assert f"  $ interlock show --url {redis_url} orders:42 --stacks" in shown
     assert _with_url("interlock deadlocks", "redis://me:pw@db") == "interlock deadlocks --url URL"
     assert _with_url("py-spy dump --pid 7", "redis://db") == "py-spy dump --pid 7"
-
-def test_the_console_names_who_is_dead_or_late_as_it_knows_now() -> None:
-    """When a lock was looked at last, no card may have told yet whose hold it is."""
-    before = lock(ClientInfo("d"))
-    told = [
-        each.what
-        for after in (lock(DEAD), lock(replace(ALIVE, client_id="d")))
-        for each in Changes().between(
-            [before],
-            [
-                replace(
-                    after,
-                    holders=(replace(after.holders[0], renewed=True, lease=30.0, remaining=5.0),),
-                )
-            ],
-            lambda _: 1.0,
-            "",
-        )
-    ]
-    assert told == [
-        "web-9 pid 7 batch t is dead, and holds it still",
-        "the renewal by web-3 pid 812 orders t is late",
-    ]
-
 
 
 def test_the_last_end_and_names_that_look_alike_are_told() -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
+from interlock._core.insight.card import LASTING, MOST
 from interlock._core.insight.events import tell_loss
 from interlock.inspection.words import by_ticket, clock_at, counted, duration, given_to
 
@@ -39,6 +40,8 @@ LONG_TURN = 30.0
 """Seconds of a wait during which a lock that is held for less has changed hands."""
 NEW = 600
 """Seconds after the start of a server in which it may explain what is missing."""
+UNLESS = ", unless it is renewed"
+"""What is added where a hold may be renewed, as far as is known."""
 ALIKE = 0.85
 """Share of equal characters from which two names look alike."""
 LOSSES = {
@@ -287,7 +290,8 @@ def _ends(each: HolderInfo, number: int) -> str:
         late = "Its renewal is late, and it ends" if one else "Renewal is late, and the first ends"
         return f"{late} in {duration(left)} without one."
     lease = "Its lease ends" if one else "The first lease ends"
-    return f"{lease} in {duration(left)}, at {clock_at(-left)}."
+    certain = each.renewed is False or client.dead
+    return f"{lease} in {duration(left)}, at {clock_at(-left)}{'' if certain else UNLESS}."
 
 
 def _life(each: HolderInfo, number: int) -> str:
@@ -337,13 +341,25 @@ def _waiters(info: LockInfo) -> Iterator[str]:
         queue = f", at place {place} of the queue" if info.queued else ""
         who = _person(first.client, first.thread, first.holder)
         yield f"The longest wait is that of {who}: {duration(first.waited)}{queue}."
-        held = info.held_for or 0
-        if first.waited > LONG_TURN and info.holders and held < first.waited / 2:
+        held = max(map(_held_at_most, info.holders), default=inf)
+        if first.waited > LONG_TURN and held < first.waited / 2:
             yield "Meanwhile the lock has changed hands: it is busy, and not stuck."
     head = _stuck_head(info)
     if head is not None:
         left = "" if head.remaining is None else f" for {duration(head.remaining)} more"
         yield f"The first in its queue does not answer; its place is kept{left}."
+
+
+def _held_at_most(each: HolderInfo) -> float:
+    """Return for how many seconds a hold has lasted at most, as far as cards tell.
+
+    A hold that its client's card does not list has begun since, or shortly before.
+    """
+    if each.held_for is not None or each.claim:
+        return each.held_for or 0.0
+    client = each.client
+    listed = (client.holds or 0) + (client.waits or 0) <= MOST
+    return inf if client.silent is None or not listed else client.silent + LASTING
 
 
 def _stuck_head(info: LockInfo) -> WaiterInfo | None:
