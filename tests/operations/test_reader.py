@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import redis
     from tests.support.servers import RedisServer
 
-    from interlock import Client
+    from interlock import Client, Lock
     from interlock.inspection import LockInfo
 
 JAVA = "00000000-0000-0000-0000-00000000cafe"
@@ -97,18 +97,23 @@ def test_permits_whose_leases_have_ended_are_free(
     assert semaphore.available_permits() == 2
 
 
-def test_who_has_got_the_lock_waits_no_more(redis_url: str) -> None:
+@pytest.mark.parametrize("kind", ["lock", "read", "write"])
+def test_who_has_got_the_lock_waits_no_more(redis_url: str, kind: str) -> None:
     """The card of a client that has just acquired a lock still tells of its wait."""
     entered, leave = threading.Event(), threading.Event()
 
+    def lock(client: Client, kind: str) -> Lock:
+        both = client.read_write_lock("orders")
+        return {"read": both.read, "write": both.write}.get(kind) or client.lock("orders")
+
     def wait() -> None:
-        with second.lock("orders"):
+        with lock(second, kind):
             entered.set()
             assert leave.wait(30)
 
     with connect(redis_url) as first, connect(redis_url) as second:
         thread = threading.Thread(target=wait)
-        with first.lock("orders"):
+        with lock(first, "write" if kind == "read" else kind):
             thread.start()
             wait_until(lambda: bool(by_name(first)["orders"].waiters), 20, "a card tells the wait")
         assert entered.wait(20)

@@ -314,7 +314,7 @@ KINDS = {
             queue=_QUEUE,
         ),
         # Its mode, read or write, tells the kind too.
-        sight=Sight(("read", "write"), by_thread=True, short=""),
+        sight=Sight(("read", "write"), alone=True, by_thread=True, short=""),
         breaks=forced.read_write_lock,
     ),
     "group_lock": Kind(

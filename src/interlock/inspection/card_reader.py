@@ -64,7 +64,7 @@ class Crowd:
 
     def without(self, holders: Iterable[HolderInfo]) -> Crowd:
         """Return the same without those who hold it by now: their cards tell it later."""
-        ids = {each.holder for each in holders}
+        ids = {each.holder.removesuffix(":write") for each in holders}
         waiters = [each for each in self.waiters if each.holder not in ids]
         return Crowd(self.count - len(self.waiters) + len(waiters), waiters)
 
