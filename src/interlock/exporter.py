@@ -32,7 +32,7 @@ FAMILIES = {
     "interlock_dead_holders": "Holders whose client is dead: silent, and without a connection.",
     "interlock_silent_holders": "Holders whose client is silent: slow, frozen or cut off.",
     "interlock_deadlocked_locks": "Locks that somebody awaits in a proven deadlock.",
-    "interlock_locks_longest_wait_seconds": "The longest wait that a card tells.",
+    "interlock_locks_longest_wait_seconds": "The longest wait that a card or a queue tells.",
     "interlock_wait_age_seconds": "For how long threads and tasks have waited until now.",
     "interlock_locks_oldest_hold_seconds": "The longest hold that a card tells.",
     "interlock_locks_waiters": "Threads and tasks that wait; without cards clients that listen.",

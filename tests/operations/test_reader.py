@@ -20,9 +20,12 @@ from tests.support.servers import wait_until
 from interlock import connect
 from interlock.asyncio import connect as asyncio_connect
 from interlock.cli import main, top
+from interlock.cli.show import text_of
+from interlock.cli.table import waiting_of
 from interlock.errors import ClosedError, ConfigError, HoldLostError, ServerUnavailableError
 from interlock.inspection.card_reader import LIMIT
 from interlock.inspection.pattern import glob
+from interlock.inspection.why import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -245,6 +248,68 @@ def test_awaited_latches_and_elections_are_listed(
             assert term.lost.wait(30)
         client.count_down_latch("latch").count_down()
         waiter.join(30)
+
+
+def test_who_waits_for_permits_is_told_by_the_queue(
+    client: Client,
+    redis_client: redis.Redis,
+    redis_url: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Clients that wait for permits are told in their order with their times; dead ones are not."""
+    # A client that has died stands in the queue until its turn comes.
+    redis_client.zadd("interlock_semaphore_queue:{slots}", {JAVA: 1000})
+    slots, leased = client.semaphore("slots", 1), client.leased_semaphore("leased", 1)
+    assert slots.acquire()
+
+    def wait(other: Client, kind: str, count: int) -> threading.Thread:
+        """Begin to wait; return when *count* clients stand in the queue."""
+
+        def take() -> None:
+            if kind == "slots":
+                assert other.semaphore("slots", 1).acquire()
+            else:
+                with other.leased_semaphore("leased", 1).acquire():
+                    pass
+
+        def stands() -> bool:
+            info = client.describe(kind)
+            return info is not None and len(info.waiters) == count
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        wait_until(stands, 20, "the client stands in the queue")
+        return thread
+
+    with connect(redis_url, lease=1.5) as first, connect(redis_url) as second:
+        with leased.acquire(), first.lock("own"):
+            waits = [wait(first, "slots", 1), wait(second, "slots", 2), wait(second, "slots", 2)]
+            waits.append(wait(second, "leased", 1))
+            ids = [first.client_id, second.client_id]
+
+            def named() -> bool:
+                [told, _] = by_name(client)["slots"].waiters
+                return told.client.pid == os.getpid()
+
+            wait_until(named, 20, "the client that also holds a lock has a card")
+            found = by_name(client)
+            info, [one] = found["slots"], found["leased"].waiters
+            assert [each.client.client_id for each in info.waiters] == ids
+            assert (info.waiting, info.waiter_count, info.waiting_clients) == (2, 0, 2)
+            assert 0 < (info.waiters[1].waited or 0) < (info.waiters[0].waited or 0) < 60
+            assert one.client.client_id == ids[1]
+            assert ", first 00:00:" in waiting_of(info)
+            text = explain("slots", info).text
+            assert f"{os.getpid()} on " in text
+            assert "each with one thread or more. The first in its queue is " in text
+            text = explain("leased", found["leased"]).text
+            assert f"is client {ids[1]} (no card tells its process), for " in text
+            assert any(f"2 {ids[1]}  no card tells its process" in line for line in text_of(info))
+            assert main(["top", "slots", "--count", "1", "--url", redis_url]) == 0
+            assert f"{ids[1]} for 'slots', free: 0" in capsys.readouterr().out
+            slots.release(3)
+        for each in waits:
+            each.join(30)
 
 
 @pytest.mark.parametrize(

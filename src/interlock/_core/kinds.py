@@ -254,7 +254,7 @@ _PLAIN = (
     *("locks_acquire", "locks_release"),
 )
 _QUEUE, _HEARD = _room(names.lock_channel)
-_PERMITS_QUEUE, _PERMITS_HEARD = _room(names.semaphore_channel)
+PERMITS_QUEUE, _PERMITS_HEARD = _room(names.semaphore_channel)
 _REQUESTS = KeyPattern(_request, varied=True)
 _OWN_REQUESTS = KeyPattern(_own_request, varied=True)
 
@@ -353,7 +353,7 @@ KINDS = {
             ),
             keys=(KeyPattern(names.permit_leases), _REQUESTS, _OWN_REQUESTS),
             channels=_PERMITS_HEARD,
-            queue=_PERMITS_QUEUE,
+            queue=PERMITS_QUEUE,
         ),
         sight=Sight(("leased",), "zset", names.permit_leases, permits=True, short="permits"),
         breaks=forced.leased_semaphore,
@@ -372,7 +372,7 @@ KINDS = {
             ),
             keys=(_REQUESTS, KeyPattern(names.semaphore_total)),
             channels=_PERMITS_HEARD,
-            queue=_PERMITS_QUEUE,
+            queue=PERMITS_QUEUE,
         ),
         sight=Sight(("number",), "string", total=names.semaphore_total),
     ),
@@ -502,6 +502,12 @@ def channel_of(kind: str, name: str) -> str:
     uses = KINDS[kind].uses
     assert uses is not None  # whatever the reader recognizes
     return uses.channels[0].of(name)
+
+
+def queues_permits(kind: str) -> bool:
+    """Return whether the server has a queue of the clients that wait for permits of *kind*."""
+    uses = KINDS[kind].uses
+    return uses is not None and uses.queue is PERMITS_QUEUE
 
 
 def force_release(session: Session, kind: str, name: str, holder: str, reason: str) -> Op[bool]:

@@ -12,7 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import ASK, CARD, INDEX
-from interlock._core.kinds import KINDS, KeyPattern, Uses, seen
+from interlock._core.kinds import KINDS, PERMITS_QUEUE, KeyPattern, Uses, seen
 from interlock._core.model import names
 from interlock._core.scripts.script import text_of
 
@@ -107,7 +107,7 @@ def _read() -> tuple[KeyPattern, ...]:
     totals = [sight.total for sight in seen().values() if sight.total is not None]
     return (
         *(*_LISTS, KeyPattern(names.read_entries, varied=True)),
-        *(KeyPattern(names.event_key), KeyPattern(names.condition_waiting)),
+        *(KeyPattern(names.event_key), KeyPattern(names.condition_waiting), PERMITS_QUEUE),
         KeyPattern(names.barrier_parties),
         *(KeyPattern(of) for of in (*(sight.key for sight in apart), *tokens, *totals)),
     )

@@ -128,7 +128,10 @@ def text_of(info: LockInfo) -> Iterator[str]:
     if info.deadlock:
         yield "deadlock: one who waits for it is in a deadlock; interlock deadlocks names the ring"
     for place, waiter in enumerate(info.waiters, 1):
-        where = safe(client_of(waiter.client, "another library, or waiting for less than a second"))
+        unknown = "another library, or waiting for less than a second"
+        if info.waited_by_clients:
+            unknown = "no card tells its process"
+        where = safe(client_of(waiter.client, unknown))
         thread = f" {safe(waiter.thread)}" if waiter.thread else ""
         yield f"  {place:3} {safe(waiter.holder)}  {where}{thread}  for {clock_time(waiter.waited)}"
 

@@ -80,7 +80,7 @@ def waiting_of(info: LockInfo) -> str:
     """Return how many wait, and how long the first of them has."""
     if not info.awaited:
         return "?" if info.awaited is None else "-"
-    count = max(info.waiter_count, len(info.waiters))
+    count = 0 if info.waited_by_clients else max(info.waiter_count, len(info.waiters))
     longest = info.longest_wait
     clients = info.waiting_clients
     text = counted(clients, "client") if clients else ""

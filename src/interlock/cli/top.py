@@ -15,7 +15,7 @@ from interlock.cli.status import one_line, signal_status
 from interlock.cli.table import clock_time, cut, lines, row_of
 from interlock.cli.values import positive_number, positive_seconds
 from interlock.errors import ServerUnavailableError
-from interlock.inspection.words import client_of, counted, trouble
+from interlock.inspection.words import client_of, counted, trouble, without_holders
 
 if TYPE_CHECKING:
     import argparse
@@ -157,10 +157,13 @@ def _waits(page: Iterable[LockInfo]) -> Iterator[tuple[float, str]]:
     """Yield the waits for the locks of *page* with their lines."""
     for info in page:
         holder = next(iter(info.holders), None)
-        held = "nobody" if holder is None else client_of(holder.client, holder.holder)
+        if holder is not None:
+            held = f"held by {client_of(holder.client, holder.holder)}"
+        else:
+            held = "held by nobody" if info.free is None else without_holders(info)
         for place, each in enumerate(info.waiters, 1):
             if each.waited is not None:
-                who = f"{client_of(each.client, each.holder)} {each.thread}"
+                who = " ".join(filter(None, (client_of(each.client, each.holder), each.thread)))
                 queue = f", place {place}" if info.queued else ""
-                line = f"{clock_time(each.waited)}  {who} for {info.name!r}{queue}, held by {held}"
+                line = f"{clock_time(each.waited)}  {who} for {info.name!r}{queue}, {held}"
                 yield each.waited, f"  {one_line(line)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from interlock._core.kinds import sight_of
+from interlock._core.kinds import queues_permits, sight_of
 
 LATE_SHARE = 2 / 3
 """A renewed hold with less than this share of its lease left was not renewed in time."""
@@ -143,12 +143,14 @@ class StackInfo:
 
 @dataclass(frozen=True, slots=True)
 class WaiterInfo:
-    """One thread or task that waits for a lock.
+    """One thread or task that waits for a lock, or one client that waits for permits.
 
     Attributes:
-        holder: the holder id under which it will hold the lock.
+        holder: the holder id under which it will hold the lock. One that waits for permits has its
+            name in the server's queue here, which begins with the client's id.
         client: the client, as far as it is known.
-        waited: seconds; None where no card tells.
+        waited: seconds; None where no card tells. For permits: since the client came to the queue,
+            or got permits and others of its threads went on waiting.
         remaining: seconds for which its place in a fair queue is kept; None without a queue.
         thread: the thread or task; empty where no card tells.
         owner: as of `HolderInfo`.
@@ -213,7 +215,8 @@ class LockInfo:
         holder_count: how many hold it.
         remaining: seconds until the last hold ends unless it is renewed; None if never.
         waiters: who waits: the fair queue in its order, or those of whom cards tell, the longest
-            wait first; of very many only some.
+            wait first; of very many only some. For permits, these are the clients in the server's
+            queue. Then `waiter_count` is 0: each client may have several threads that wait.
         waiting: how many wait in the fair queue, or else how many clients listen for a release.
         free: free permits of a semaphore, or the count of a latch; else None.
         total: all permits of a semaphore, or the count that a latch was set up with, if Python has
@@ -284,6 +287,11 @@ class LockInfo:
     def queued(self) -> bool:
         """Return whether its waiters stand in a list of the server's, each with its place."""
         return sight_of(self.kind).queue is not None
+
+    @property
+    def waited_by_clients(self) -> bool:
+        """Return whether each of `waiters` is a client, with one waiting thread or more."""
+        return queues_permits(self.kind)
 
     @property
     def waiting_clients(self) -> int:

@@ -38,7 +38,7 @@ from interlock.inspection.card_reader import (
     waiter_with_card,
 )
 from interlock.inspection.info import EndInfo, LockInfo, StackInfo
-from interlock.inspection.listeners import listeners_of
+from interlock.inspection.listeners import listeners_of, permit_waiters
 from interlock.inspection.lock_reply import (
     is_forsaken,
     key_of,
@@ -397,6 +397,10 @@ class Reader:
         heard = self._listening(node, page)
         waiting, twins = heard or ({}, dict[str, str]())
         totals = read_totals(self._service, node, page)
+        awaited = [info for info in page if waiting.get(key_of(info))]
+        limit = LIMIT if only is None else ALL
+        if queues := permit_waiters(self._service, node, awaited, limit):
+            page = [replace(info, waiters=queues.get(key_of(info), info.waiters)) for info in page]
         if only is None:
             told = self._cards.kept(page)
         else:

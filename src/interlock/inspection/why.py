@@ -327,11 +327,12 @@ def _waiters(info: LockInfo) -> Iterator[str]:
         yield "Nobody waits." if info.awaited is False else unknown
         return
     number = max(info.waiter_count, len(info.waiters))
-    if not number:
-        if info.waiting == 1:
+    if not number or info.waited_by_clients:
+        if info.waiting_clients == 1:
             yield "1 client waits for it, with one thread or more."
         else:
-            yield f"{info.waiting} clients wait for it, each with one thread or more."
+            yield f"{info.waiting_clients} clients wait for it, each with one thread or more."
+        yield from _first_client(info)
         return
     clients = counted(info.waiting_clients, "client")
     yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {clients}."
@@ -348,6 +349,14 @@ def _waiters(info: LockInfo) -> Iterator[str]:
     if head is not None:
         left = "" if head.remaining is None else f" for {duration(head.remaining)} more"
         yield f"The first in its queue does not answer; its place is kept{left}."
+
+
+def _first_client(info: LockInfo) -> Iterator[str]:
+    """Yield who is the first in the queue for permits, as far as that is known."""
+    for first in info.waiters[:1]:
+        who = _person(first.client, "", f"client {first.client.client_id}")
+        since = "" if first.waited is None else f", for {duration(first.waited)}"
+        yield f"The first in its queue is {who}{since}."
 
 
 def _held_at_most(each: HolderInfo) -> float:
