@@ -263,3 +263,28 @@ async def test_other_data_gets_no_end(plain: Stage) -> None:
     with pytest.raises(Exception, match="name"):
         await plain.owner().do(semaphore.acquire, timeout=0)
     assert ends(plain, "name")[0] < 0
+
+
+@pytest.mark.parametrize("call", ["release", "release_if_exists"])
+async def test_permits_that_come_back_too_late_are_not_added(plain: Stage, call: str) -> None:
+    """The number that ended would be set again, and the permits be too many from then on."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=2, idle=0.5)
+    assert await owner.do(semaphore.acquire, 2)
+    plain.redis.delete("name", TOTAL)
+    await asyncio.sleep(0.1)
+    assert not await owner.do(getattr(semaphore, call), 2)
+    assert not plain.redis.exists("name")
+    assert await owner.do(semaphore.available_permits) == 2
+
+
+async def test_what_was_released_without_a_number_ends_too(plain: Stage) -> None:
+    """With ``permits=0`` a release makes the semaphore, with its end."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=0, idle=20)
+    await owner.do(semaphore.release)
+    plain.redis.delete("name", TOTAL)
+
+    async def released() -> bool:
+        await owner.do(semaphore.release)
+        return ends(plain, "name")[0] > 0
+
+    await until(released, 30, "it has an end")

@@ -207,7 +207,7 @@ class Semaphore:
         """
         step = None
         try:
-            await self._set_up()
+            await self._set_up(ended=False)
             step = self._recipe.release(n)
             if not await self._driver.perform(step):
                 self._recipe.tell_gone(n)
@@ -224,13 +224,16 @@ class Semaphore:
         Returns:
             Whether there was one.
         """
-        await self._set_up()
+        await self._set_up(ended=False)
         return await self._driver.perform(self._recipe.release_if_exists(n))
 
-    async def _set_up(self) -> None:
-        """Set the number of permits if the code names one, before the first call of the client."""
+    async def _set_up(self, *, ended: bool = True) -> None:
+        """Set the number of permits if the code names one, before the first call of the client.
+
+        Set it again if it has *ended*.
+        """
         if self._recipe.unset:
-            _ = await self._driver.run(self._recipe.set_up())
+            _ = await self._driver.run(self._recipe.set_up(ended=ended))
 
     async def __aenter__(self) -> Self:
         block = entered(self)

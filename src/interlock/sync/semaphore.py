@@ -204,7 +204,7 @@ class Semaphore:
         """
         step = None
         try:
-            self._set_up()
+            self._set_up(ended=False)
             step = self._recipe.release(n)
             if not self._driver.perform(step):
                 self._recipe.tell_gone(n)
@@ -221,13 +221,16 @@ class Semaphore:
         Returns:
             Whether there was one.
         """
-        self._set_up()
+        self._set_up(ended=False)
         return self._driver.perform(self._recipe.release_if_exists(n))
 
-    def _set_up(self) -> None:
-        """Set the number of permits if the code names one, before the first call of the client."""
+    def _set_up(self, *, ended: bool = True) -> None:
+        """Set the number of permits if the code names one, before the first call of the client.
+
+        Set it again if it has *ended*.
+        """
         if self._recipe.unset:
-            _ = self._driver.run(self._recipe.set_up())
+            _ = self._driver.run(self._recipe.set_up(ended=ended))
 
     def __enter__(self) -> Self:
         block = entered(self)

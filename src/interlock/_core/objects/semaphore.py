@@ -289,12 +289,16 @@ class Semaphore:
             lifetime is not None and lifetime.due
         )
 
-    def set_up(self, deadline: float = NEVER, *, lost: bool = False) -> Op[bool]:
+    def set_up(
+        self, deadline: float = NEVER, *, lost: bool = False, ended: bool = True
+    ) -> Op[bool]:
         """Set the number that the code names, unless it is known; set when it ends.
 
         Args:
             deadline: as for a try.
             lost: set it in any case.
+            ended: set it again if it has ended. Not for permits that come back: they would be
+                added to it.
 
         Returns:
             Whether it was set.
@@ -307,7 +311,8 @@ class Semaphore:
             yield from self._set_number(deadline)
         )
         lifetime = self._lifetime
-        if lifetime is not None and not (yield from lifetime.extend(deadline)):
+        there = lifetime is None or (yield from lifetime.extend(deadline))
+        if lifetime is not None and not there and (ended or not self.named):
             # It has ended since this client set the number.
             made = yield from self._set_number(deadline)
             _ = yield from lifetime.extend(deadline)
