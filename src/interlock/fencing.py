@@ -249,6 +249,8 @@ async def update_async(
 def _drawn(token: int | None) -> int:
     if token is None:
         raise ConfigError("the hold has no token: use client.fenced_lock(...)")
+    if not isinstance(token, int) or isinstance(token, bool):
+        raise TypeError(f"a token must be an int, as hold.token is, not {type(token).__name__}")
     return token
 
 

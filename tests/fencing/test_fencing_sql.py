@@ -220,3 +220,11 @@ def test_a_driver_that_does_not_count_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="does not tell"):
         fencing.update(Mute(), "report", {"text": "x"}, {"id": 7}, 1)
+
+
+@pytest.mark.parametrize("token", ["9", 9.5, True])
+def test_a_token_that_is_no_int_is_refused(database: Database, token: Any) -> None:
+    """A text, as from a variable, would be compared as a text by some columns."""
+    with pytest.raises(TypeError, match=f"an int, as hold.token is, not {type(token).__name__}"):
+        database.write("late", token)
+    assert database.row == ("blank", 0)
