@@ -177,7 +177,9 @@ _WOKEN = (
 )
 KEYWORDS: dict[str, tuple[tuple[str, str], ...]] = {
     **dict.fromkeys(("blocking_timeout", "wait_time", "acquire_timeout", "max_wait"), (_TIMEOUT,)),
-    **dict.fromkeys(("ttl", "expire", "expires", "px", "ex", "lease_time"), (_LEASE,)),
+    **dict.fromkeys(("expire", "expires", "px", "ex", "lease_time"), (_LEASE,)),
+    "ttl": (("idle", "idle=seconds, which removes what nobody has used for so long"), _LEASE),
+    "idle": (("ttl", "ttl=seconds"),),
     **dict.fromkeys(("auto_release_time", "lease_duration", "lock_timeout"), (_LEASE,)),
     **dict.fromkeys(("auto_renewal", "auto_renew", "renew", "lock_renew_interval"), (_LEASE,)),
     **dict.fromkeys(("value", "initial_value", "max_permits"), (_PERMITS, ("count", "count=n"))),
@@ -196,7 +198,6 @@ KEYWORDS: dict[str, tuple[tuple[str, str], ...]] = {
 """Keywords of other libraries; for each, parameters of ours and what to write if there is one."""
 ELSEWHERE = {
     ("semaphore", "lease"): "client.leased_semaphore(name): its permits have leases",
-    ("semaphore", "ttl"): "client.leased_semaphore(name): its permits have leases",
 }
 """Keywords that another factory than the called one takes."""
 
@@ -317,7 +318,7 @@ def told(function: F) -> F:
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             # Only the call itself says so of its function.
             if isinstance(error, TypeError) and str(error).startswith(
                 f"{function.__qualname__}() "

@@ -45,7 +45,7 @@ def publish(module: str, *classes: type) -> None:
 
 def _not_pickled(self: object) -> NoReturn:
     raise TypeError(
-        f"{type(self).__name__} objects belong to one process and cannot be pickled: "
+        f"{type(self).__name__} objects belong to one process and cannot be pickled or copied: "
         "call interlock.connect(url) in each process, and send names"
     )
 

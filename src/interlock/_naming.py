@@ -113,12 +113,11 @@ def check_fields(template: str) -> list[str]:
     return found
 
 
-def check_template(name: object) -> None:
-    """Raise TypeError if a decorator without parentheses was given its function as *name*."""
+def check_template(name: object, decorator: str) -> None:
+    """Raise TypeError if *decorator* without parentheses was given its function as *name*."""
     if not isinstance(name, str):
         raise TypeError(
-            f"the name of a lock comes first, not {name!r}: "
-            "write @client.locked('name') with parentheses"
+            f"the name comes first, not {name!r}: write @client.{decorator} with parentheses"
         )
 
 

@@ -481,7 +481,10 @@ def check_timeout(blocking: bool, timeout: Duration | None) -> float:
     if math.isnan(timeout) or timeout < 0:
         raise ConfigError(f"timeout must be None, -1 (for ever) or seconds from 0, not {timeout!r}")
     if timeout > TIMEOUT_MAX:
-        raise OverflowError(f"timeout must be at most {TIMEOUT_MAX:.0f} seconds, not {timeout!r}")
+        raise OverflowError(
+            f"timeout must be at most {TIMEOUT_MAX:.0f} seconds, not {timeout!r}; "
+            "None waits for ever"
+        )
     if timeout >= LONG:
         check_long_timeout(given)
     return float(timeout)

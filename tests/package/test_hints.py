@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pydoc
 import re
@@ -95,3 +96,28 @@ def test_what_the_package_names_is_a_method_of_its_client() -> None:
     for text in interlock._ELSEWHERE.values():
         for name in re.findall(r"connect\(url\)\.(\w+)", text):
             assert callable(getattr(interlock.Client, name)), text
+
+
+def test_a_decorator_without_parentheses_is_told_with_its_name() -> None:
+    """Each of the decorators says how it is written itself."""
+
+    def function() -> None: ...
+
+    with interlock.connect("redis://localhost:1") as client:
+        cases: tuple[tuple[Any, str], ...] = (
+            (client.locked, r"@client\.locked\('name'\) with"),
+            (client.once, r"@client\.once\('name'\) with"),
+            (lambda made: client.limited(made, 1), r"@client\.limited\('name', n\) with"),
+        )
+        for decorate, written in cases:
+            with pytest.raises(TypeError, match=written):
+                decorate(function)
+
+
+def test_a_copy_is_refused_as_a_copy() -> None:
+    """The message does not speak of pickles alone: users do not know that a copy makes one."""
+    with (
+        interlock.connect("redis://localhost:1") as client,
+        pytest.raises(TypeError, match="cannot be pickled or copied"),
+    ):
+        copy.copy(client.lock("name"))

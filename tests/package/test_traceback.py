@@ -71,3 +71,13 @@ def test_what_the_user_was_handling_stays() -> None:
         except ZeroDivisionError:
             client.lock("x").acquire()
     assert isinstance(caught.value.__context__, ZeroDivisionError)
+
+
+def test_a_time_without_end_is_told_briefly() -> None:
+    """A timeout that is too long names what waits for ever, below one frame of ours."""
+    with (
+        interlock.connect("redis://localhost:1") as client,
+        pytest.raises(OverflowError, match="not inf; None waits for ever") as caught,
+    ):
+        client.lock("x", timeout=float("inf"))
+    assert "".join(traceback.format_exception(caught.value)).count("/src/interlock/") <= 1

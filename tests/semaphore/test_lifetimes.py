@@ -288,3 +288,16 @@ async def test_what_was_released_without_a_number_ends_too(plain: Stage) -> None
         return ends(plain, "name")[0] > 0
 
     await until(released, 30, "it has an end")
+
+
+async def test_a_limit_tells_its_name_and_its_lease_at_once(plain: Stage) -> None:
+    """A limit that cannot be raises where it is made, with the name that the user wrote."""
+    client = plain.client(lease=10)
+    with pytest.raises(ConfigError, match=r"'of:\{who\}' is removed after 9 s, and a lease of"):
+        client.limited("of:{who}", 2, idle=9)
+    with pytest.raises(ConfigError, match="'name' is removed after 20 s, and a lease of 30 s"):
+        client.limited("name", 2, idle=20, lease=30)
+    with pytest.raises(TypeError, match="use idle=seconds"):
+        client.limited("name", 2, ttl=20)
+    with pytest.raises(TypeError, match="use ttl=seconds"):
+        client.event("name", idle=20)

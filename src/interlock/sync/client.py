@@ -1,6 +1,9 @@
 # Generated from interlock/asyncio/client.py by tools/make_sync.py; change that file.
 """The client: one server, one identity, and the factories of everything."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from contextlib import closing
@@ -621,7 +624,7 @@ class Client:
             lock = self.lock(called, timeout=timeout, lease=lease)
             return lock
 
-        check_template(name)
+        check_template(name, "locked('name')")
         _ = make("check")  # a duration that cannot be is told here
         return Locked(name, make)
 
@@ -681,7 +684,7 @@ class Client:
             caller = Owner(f"a call under {called!r}")
             return Lock(self._driver, core, lease=own, owner=caller)
 
-        check_template(name)
+        check_template(name, "once('name')")
         _ = make("check")
         return Once(name, make, shortest, longest, otherwise)
 
@@ -784,8 +787,8 @@ class Client:
             core = core_limited.LimitedSemaphore(session, called, n, self._limits, kept)
             return LeasedSemaphore(self._driver, core)
 
-        check_template(name)
-        _, _ = make("check"), lease_of(lease, self._driver)  # what cannot be is told here
+        check_template(name, "limited('name', n)")
+        make(name)._recipe.check_lease(lease_of(lease, self._driver) or 0.0)  # told here
         return Limited(name, make, timeout, lease)
 
     @told
