@@ -182,3 +182,14 @@ def test_usage(shell: Shell, arguments: tuple[str, ...], redis_client: redis.Red
     assert shell.run(*arguments) == 64
     assert shell.err.startswith("interlock: ")
     assert not redis_client.exists("a")
+
+
+@pytest.mark.parametrize("content", ["KEY BEGINS, AND IS A SECRET", "root:x:0::A SECRET"])
+def test_a_wrong_file_is_not_printed(shell: Shell, tmp_path: Path, content: str) -> None:
+    """A file that was named by mistake may be secret: its beginning is enough to know it."""
+    path = tmp_path / "wrong"
+    path.write_text(content[:-6] + "." * 60 + content[-6:])
+    assert shell.run("status", "--ticket-file", path) == 64
+    assert content[:10] in shell.err
+    assert "SECRET" not in shell.err
+    assert "is not a ticket" in shell.err

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 from interlock._core.insight.card import BY_TICKET, CARD, FORMAT, INDEX
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import name_holder
+from interlock._core.locks.transfer import not_a_ticket
 from interlock._core.model import names
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.card import card_write
 from interlock._core.scripts.forced import forced_note_read
 from interlock._core.upkeep.idempotency import once
-from interlock.errors import ConfigError, InterlockError, NotHeldError
+from interlock.errors import InterlockError, NotHeldError
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def lock_of(session: Session, ticket: Ticket) -> Lock:
 
     lock = lock_by_ticket(session, ticket.kind, ticket.name)
     if lock is None:
-        raise ConfigError(f"'{ticket}' is not a ticket that Hold.hand_over() returned")
+        raise not_a_ticket(str(ticket))
     return lock
 
 

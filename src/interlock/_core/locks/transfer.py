@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     _Interrupted: TypeAlias = Callable[[Session, Hold, Eval[int], BaseException], Op[None]]
 
 
+LONGEST_SHOWN, BEGINNING = 60, 20
+"""Characters of a wrong ticket that are told, and those of a longer one."""
+
+
 class Ticket(NamedTuple):
     """The right to adopt one hold.
 
@@ -83,7 +87,15 @@ class Ticket(NamedTuple):
                 name,
             )
         except ValueError:
-            raise ConfigError(f"{text!r} is not a ticket that Hold.hand_over() returned") from None
+            raise not_a_ticket(text) from None
+
+
+def not_a_ticket(text: str) -> ConfigError:
+    """Return the error for *text*, which may be all of a secret file that somebody named."""
+    shown = text if len(text) <= LONGEST_SHOWN else f"{text[:BEGINNING]}..."
+    return ConfigError(
+        f"{shown!r} is not a ticket, as hold.hand_over() returns and `interlock acquire` prints"
+    )
 
 
 def hand_over(any_hold: AnyHold, lease: float | None) -> Op[Ticket]:
