@@ -218,6 +218,9 @@ async def test_a_forgotten_await(redis_url: str) -> None:
         with pytest.raises(TypeError, match=r"write `await acquire\(\)`"):
             assert lock.acquire()
         assert not await lock.locked()
+        for waits in (client.event("name"), client.count_down_latch("name")):
+            with pytest.raises(TypeError, match=r"write `await wait\(\)`"):
+                assert waits.wait(timeout=1)
 
 
 async def test_the_sync_face_in_an_event_loop(redis_url: str) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
 from interlock._hints import LATCH_NAMES, hints
+from interlock.asyncio.hold import awaited
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class CountDownLatch:
         await self._set_up()
         return await self._driver.run(self._recipe.count())
 
+    # asyncio only
+    @awaited
+    # end
     async def wait(self, timeout: Duration | None = None) -> bool:
         """Wait until the latch is open; at once when it is, or was never set.
 

@@ -64,6 +64,9 @@ class Event:
         """
         return await self._driver.run(self._core.is_set())
 
+    # asyncio only
+    @awaited
+    # end
     async def wait(self, timeout: Duration | None = None) -> bool:
         """Wait until it is set; at once if it is.
 
