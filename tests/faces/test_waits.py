@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import Face, Kind, Stage, queued, sent_in
+from tests.lock.lock_like import Face, Kind, Stage, queued, sent_in, until
 
 import interlock.asyncio
 from interlock import ClosedError
@@ -154,13 +154,14 @@ async def test_idle_waiters_are_nearly_silent(
 
 
 async def test_a_waiter_lives_without_messages(
-    proxy: FaultProxy, stage: Stage, kind: Waited
+    proxy: FaultProxy, stage: Stage, kind: Waited, loaded: redis.Redis
 ) -> None:
     """With every message lost a waiter goes on within the poll cap."""
     proxy.drop_messages = True
     client = stage.client(proxy.url(), poll_cap=1)
     waiting = asyncio.create_task(stage.owner().do(kind.wait(stage.lock(client)), timeout=60))
     await queued(client)
+    await until(loaded.pubsub_channels, 10, "the client listens")
     began = time.monotonic()
     await stage.owner().do(kind.go_on(stage.lock(stage.client())))
     assert await asyncio.wait_for(waiting, 20)
