@@ -236,6 +236,7 @@ async def test_a_block_that_is_gone_ends_its_hold(plain: Stage) -> None:
         stack._stack._exit_callbacks.clear()
         gc.collect()
         assert await other.do(theirs.acquire, timeout=5)
+        await until(lambda: told.list, 10, "a thread has warned")
 
-    with pytest.warns(MisuseWarning, match="'name'"):
+    with pytest.warns(MisuseWarning, match="'name'") as told:
         await vanish()

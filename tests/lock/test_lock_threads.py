@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import gc
 import threading
@@ -16,6 +17,7 @@ from tests.support.servers import wait_until
 
 import interlock
 from interlock import NotHeldError, ReentryError
+from interlock._drivers.process.stacks import ThreadOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -231,9 +233,23 @@ def test_threads_that_end_leave_nothing(client: Client, redis_client: redis.Redi
     for _ in range(50):
         _in_thread(work)
     gc.collect()
-    owners = [o for o in gc.get_objects() if type(o).__name__ == "Owner" and "worker" in o.label]
+    owners = [o for o in gc.get_objects() if isinstance(o, ThreadOwner) and "worker" in o.label]
     assert owners == []
     assert redis_client.dbsize() == 0
+
+
+def test_a_thread_that_threading_does_not_know_leaves_nothing(client: Client) -> None:
+    """A thread of a C library acquires and releases, and `threading` keeps nothing of it."""
+    labels: list[str] = []
+
+    def acquire() -> None:
+        with client.lock("name") as hold:
+            labels.append(hold._hold.label)
+
+    ident = _thread.start_new_thread(acquire, ())
+    wait_until(lambda: labels, GIVE_UP, "it has acquired")
+    assert labels == [f"thread {ident}"]
+    assert ident not in {thread.ident for thread in threading.enumerate()}
 
 
 @pytest.mark.parametrize("call", ["release", "acquire"])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -260,3 +261,14 @@ def test_clients_that_only_wait_are_counted(client: Client, redis_url: str) -> N
         )
         waiting.close()
         thread.join(GIVE_UP)
+
+
+def test_the_console_counts_a_turn_when_the_waiter_has_taken_it() -> None:
+    """A claim, which a waiter was given and has not taken, is no turn."""
+    client = ClientInfo("a", host="web-3", pid=812, program="orders", answering=True)
+    given = HolderInfo("a:0", client, remaining=0.2)
+    info = LockInfo("orders", "lock", holders=(given,), holder_count=1, remaining=0.2)
+    changes, taken = Changes(), replace(info, holders=(replace(given, holder="a:1"),))
+    assert list(changes.between([], [info], lambda _: 1.0, "")) == []
+    [turn] = changes.between([info], [taken], lambda _: 1.0, "")
+    assert turn.turn

@@ -15,7 +15,6 @@ from interlock.cli import main
 from interlock.cli.show import text_of
 from interlock.cli.table import row_of
 from interlock.cli.why import _with_url
-from interlock.console.changes import Changes
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.info import EndInfo
 from interlock.inspection.why import explain, skeleton
@@ -244,11 +243,6 @@ def test_what_a_waiter_was_given_is_named() -> None:
     claims = (given, replace(given, holder="a:0:write"), permit)
     assert all(each.claim for each in claims)
     assert not any(replace(given, holder=each).claim for each in ("a:10", "a:1:write", "b0" * 16))
-    # The console counts a turn when the waiter has taken it.
-    changes, taken = Changes(), replace(info, holders=(replace(given, holder="a:1"),))
-    assert list(changes.between([], [info], lambda _: 1.0, "")) == []
-    [turn] = changes.between([info], [taken], lambda _: 1.0, "")
-    assert turn.turn
 
 
 def test_the_console_names_who_is_dead_or_late_as_it_knows_now() -> None:

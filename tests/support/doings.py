@@ -103,7 +103,7 @@ def _semaphore(client: Client, other: Client) -> None:
     assert semaphore.drain_permits() == 2
     assert semaphore.release_if_exists()
     assert semaphore.delete()
-    numbered = client.semaphore("locks:numbered", 1)
+    numbered = client.semaphore("locks:numbered", 1, idle=60)
     assert numbered.acquire()
     assert numbered.delete()
 

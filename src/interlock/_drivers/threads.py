@@ -82,8 +82,14 @@ MEND_INTERVAL = 1.0
 
 
 def _new_owner() -> Owner:
-    """Return an owner that stands for the calling thread."""
-    return ThreadOwner(f"thread {threading.current_thread().name!r}", threading.get_ident())
+    """Return an owner that stands for the calling thread.
+
+    `threading.current_thread` would give a thread that `threading` does not know a name, and keep
+    it for ever. Such threads are those of C libraries, and of `_thread`.
+    """
+    ident = threading.get_ident()
+    name = next((each.name for each in threading.enumerate() if each.ident == ident), None)
+    return ThreadOwner(f"thread {ident if name is None else repr(name)}", ident)
 
 
 current_owner: Callable[[], Owner] = partial(of_thread, object(), _new_owner)
