@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -54,6 +55,11 @@ def test_shiv(tmp_path: Path, redis_url: str) -> None:
         source = Path(package.__file__).parent
         leave_out = shutil.ignore_patterns("__pycache__")
         shutil.copytree(source, contents / source.name, ignore=leave_out)
+    if sys.version_info < (3, 11, 3):  # redis-py needs it there
+        spec = importlib.util.find_spec("async_timeout")
+        assert spec is not None
+        assert spec.origin is not None
+        shutil.copytree(Path(spec.origin).parent, contents / "async_timeout")
     (contents / "program.py").write_text(PROGRAM)
     archive = tmp_path / "program.pyz"
     run(

@@ -53,7 +53,7 @@ SCRIPTS = {
     "group": ("group_lock_",),
     "semaphore": ("semaphore_",),
     "leased-semaphore": ("leased_semaphore_",),
-    "latch": ("latch_",),
+    "latch": ("latch_", "semaphore_expire"),
     "event": ("event_",),
     "barrier": ("barrier_", "waiting_renew"),
     "condition": ("condition_", "waiting_renew", *PLAIN),

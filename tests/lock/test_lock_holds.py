@@ -31,7 +31,7 @@ async def _lost_hold(stage: Stage, lock: Any, owner: Owner) -> Any:
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
     await stage.owner().do(stage.lock(stage.client()).force_release)
-    await until(hold.lost.is_set, 5, "the hold was told of its loss")
+    await until(hold.lost.is_set, 10, "the hold was told of its loss")
     return hold
 
 
@@ -253,7 +253,7 @@ async def test_with_holds_and_releases(stage: Stage) -> None:
 
 async def test_with_never_masks_the_body(stage: Stage) -> None:
     """The body's exception goes on as it is; if the hold was lost too, a note says so."""
-    client = stage.client(lease=1.5)
+    client = stage.client(lease=6)
     lock, owner = stage.lock(client), stage.owner()
     await owner.do(stage.face.enter, lock)
     plain = LookupError("the body's own")
