@@ -9,12 +9,18 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.lock.lock_like import until
 
+from interlock._core.scripts.fenced_lock import fenced_lock_release
 from interlock._core.scripts.lock import lock_release
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
+
+    from interlock._core.model.effects import Eval
+
+CHANNEL = "redisson_lock__channel:{name}"
 
 
 async def test_a_neighbour_costs_one_round_trip(plain: Stage) -> None:
@@ -93,6 +99,37 @@ async def test_pattern_subscribers_are_not_counted(plain: Stage) -> None:
         java.subscribe(channel)
         await until(lambda: redis.pubsub_numsub(channel)[0][1] == 2, 5, "both listen")
         assert released() == set(), "it is left to those who are not in the queue"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lock_release("name", "other:1", 0, "PUBLISH", CHANNEL),
+        fenced_lock_release("name", "token", "other:1", 0, 0, 1, "PUBLISH", CHANNEL),
+    ],
+    ids=["lock", "fenced lock"],
+)
+@pytest.mark.parametrize(("odd", "passed_over"), [(0, 0), (1, 1)])
+async def test_every_second_client_is_passed_over_once(
+    plain: Stage, call: Eval[int], odd: int, passed_over: int
+) -> None:
+    """Beside those who only listen, a client that came in an odd millisecond waits once more."""
+    redis = plain.redis
+    place = time.time_ns() // 2_000_000 * 2 + 10_000 + odd  # nobody has waited for two seconds
+    redis.zadd("interlock_queue:{name}", {"it": place})
+    with redis.pubsub() as waiter, redis.pubsub() as java:
+        waiter.subscribe(CHANNEL, "interlock_waiting:{name}", "interlock_wake:{name}:it")
+        java.subscribe(CHANNEL)
+        await until(lambda: redis.pubsub_numsub(CHANNEL)[0][1] == 2, 5, "both listen")
+        for _ in range(passed_over):
+            redis.hset("name", "other:1", 1)
+            assert redis.eval(call.script.text, len(call.keys), *call.keys, *call.args) == 3
+            assert not redis.exists("name")
+        redis.hset("name", "other:1", 1)
+        with redis.pipeline() as pipe:  # one transaction: a claim lasts 250 ms
+            pipe.eval(call.script.text, len(call.keys), *call.keys, *call.args)
+            pipe.hkeys("name")
+            assert pipe.execute() == [3, [b"it:0"]]
 
 
 async def test_a_pattern_subscriber_does_not_slow_a_contended_lock(plain: Stage) -> None:

@@ -75,8 +75,8 @@ def test_a_failing_test_shows_all_of_it(tmp_path: Path) -> None:
     """
     (tmp_path / "test_it.py").write_text(FAILING)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "tests.conftest", "-q", "-rN", "-n", "0",
-         "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "tests.conftest", "-q", "-rN",
+         "-n", "0", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "log of the fixture server" in done.stdout

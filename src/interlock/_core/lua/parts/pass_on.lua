@@ -12,11 +12,12 @@
 -- names of all channels end in *name*.
 
 -- Return whether clients outside the queue may take the lock first, for a moment. If they listen,
--- as Java does, about every second release is left to them. If they only look, it is one in two
+-- as Java does, every second *member* is passed over: each that came in an odd millisecond. The
+-- fraction of its place notes that it was. If they only look, it is one release in each span of two
 -- seconds at most.
-local function left_to_others(client, place, they_listen)
+local function left_to_others(member, place, they_listen)
   if they_listen and place % 2 == 1 then
-    redis.pcall('zadd', queue, place + 0.5, client)
+    redis.pcall('zadd', queue, place + 0.5, member)
     return true
   end
   local time = redis.pcall('time')
