@@ -151,7 +151,8 @@ def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis
             "broken": (True, "force-released: expired"),
             "taken": (True, "server lost it"),
         }
-    assert redis_client.keys() == []
+    # A break remembers its answer for a while.
+    assert all(key.startswith(b"interlock_request:") for key in redis_client.scan_iter())
 
 
 def test_show_tells_of_several_locks_and_of_a_missing_one(
