@@ -238,7 +238,7 @@ class Connection:
         Raises:
             ServerUnavailableError: the connection failed before the last reply was read.
         """
-        self.begin(calls, timeout if meanwhile is None else min(timeout, TICK))
+        self.begin(calls, timeout)
         return self.finish(calls, timeout, meanwhile)
 
     def ask(self, call: Eval[object], timeout: float) -> object:
@@ -265,8 +265,6 @@ class Connection:
         meanwhile: Callable[[], None] | None = None,
     ) -> list[object]:
         """Return the replies to *calls*; arguments and errors as `batch`."""
-        if meanwhile is None:
-            self.set_timeout(timeout)
         replies = self._replies(len(calls), timeout, meanwhile)
         if self._wait_command is None and not any(
             isinstance(reply, ReplyError) for reply in replies
@@ -298,6 +296,7 @@ class Connection:
                 if (packed := attempts[place].again(reply)) is not None
             }:
                 _ = self._answers(timeout)
+                self.set_timeout(timeout)
                 self._write([*again.values(), *self._inquire(calls)])
                 answers = self._replies(len(again), timeout, meanwhile)
                 for place, answer in zip(again, answers, strict=True):
@@ -344,6 +343,7 @@ class Connection:
     ) -> list[object]:
         replies: list[object] = []
         silent_for = 0.0
+        self.set_timeout(timeout if meanwhile is None else min(timeout, TICK))
         try:
             while len(replies) < count:
                 try:
