@@ -246,7 +246,7 @@ async def update_async(
     _count(table, drawn, cursor.rowcount)
 
 
-def _drawn(token: int | None) -> int:
+def _drawn(token: object) -> int:
     if token is None:
         raise ConfigError("the hold has no token: use client.fenced_lock(...)")
     if not isinstance(token, int) or isinstance(token, bool):
