@@ -760,7 +760,7 @@ whole_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static int
 whole_traverse(Whole *self, visitproc visit, void *arg)
 {
-    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(Py_TYPE((PyObject *)self));
     Py_VISIT(self->call);
     Py_VISIT(self->undo);
     Py_VISIT(self->bound);
@@ -779,7 +779,7 @@ whole_clear(Whole *self)
 static void
 whole_dealloc(Whole *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
     PyObject_GC_UnTrack(self);
     (void)whole_clear(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -796,10 +796,10 @@ static PyObject *
 whole_get(Whole *self, PyObject *object, PyObject *Py_UNUSED(type))
 {
     if (object == NULL || object == Py_None) {
-        Py_INCREF(self);
+        Py_INCREF((PyObject *)self);
         return (PyObject *)self;
     }
-    return whole_of(Py_TYPE(self), self->call, self->undo, object);
+    return whole_of(Py_TYPE((PyObject *)self), self->call, self->undo, object);
 }
 
 /* Return the arguments of a method as a tuple. */
@@ -837,7 +837,7 @@ whole_call(Whole *self, PyObject *args, PyObject *kwargs)
     else if ((args = with_bound(self->bound, args)) == NULL)
         return NULL;
     /* Whatever looked it up need not keep it: its class may lose it meanwhile. */
-    Py_INCREF(self);
+    Py_INCREF((PyObject *)self);
     result = PyObject_Call(self->call, args, kwargs);
     if (result == NULL) {
         PyErr_Fetch(&kind, &value, &trace);
@@ -852,7 +852,7 @@ whole_call(Whole *self, PyObject *args, PyObject *kwargs)
         }
         PyErr_Restore(kind, value, trace);
     }
-    Py_DECREF(self);
+    Py_DECREF((PyObject *)self);
     Py_DECREF(args);
     return result;
 }
