@@ -100,7 +100,6 @@ def test_what_the_package_names_is_a_method_of_its_client() -> None:
 
 def test_a_decorator_without_parentheses_is_told_with_its_name() -> None:
     """Each of the decorators says how it is written itself."""
-
     function: Any = print
     with interlock.connect("redis://localhost:1") as client:
         cases: tuple[tuple[Any, str], ...] = (
