@@ -15,6 +15,7 @@ from interlock.cli import main
 from interlock.cli.show import text_of
 from interlock.cli.table import row_of
 from interlock.cli.why import _with_url
+from interlock.console.changes import Changes
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.info import EndInfo
 from interlock.inspection.why import explain, skeleton
