@@ -272,3 +272,18 @@ def test_the_console_counts_a_turn_when_the_waiter_has_taken_it() -> None:
     assert list(changes.between([], [info], lambda _: 1.0, "")) == []
     [turn] = changes.between([info], [taken], lambda _: 1.0, "")
     assert turn.turn
+
+
+def test_the_console_names_who_is_dead_or_late_as_it_knows_now() -> None:
+    """When a lock was looked at last, no card may have told yet whose hold it is."""
+    client = ClientInfo("c", host="web-3", pid=812, program="orders", answering=True)
+    dead = replace(client, answering=False, silent=700.0, connected=False)
+
+    def told(client: ClientInfo) -> list[str]:
+        before, after = lock(left=9.0), lock(left=1.0)
+        [holder] = after.holders
+        after = replace(after, holders=(replace(holder, client=client, renewed=True),))
+        return [each.what for each in Changes().between([before], [after], lambda _: 1.0, "")]
+
+    assert told(dead) == ["web-3 pid 812 orders is dead, and holds it still"]
+    assert told(client) == ["the renewal by web-3 pid 812 orders is late"]

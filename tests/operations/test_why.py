@@ -15,7 +15,6 @@ from interlock.cli import main
 from interlock.cli.show import text_of
 from interlock.cli.table import row_of
 from interlock.cli.why import _with_url
-from interlock.console.changes import Changes
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.info import EndInfo
 from interlock.inspection.why import explain, skeleton
@@ -244,30 +243,6 @@ def test_what_a_waiter_was_given_is_named() -> None:
     claims = (given, replace(given, holder="a:0:write"), permit)
     assert all(each.claim for each in claims)
     assert not any(replace(given, holder=each).claim for each in ("a:10", "a:1:write", "b0" * 16))
-
-
-def test_the_console_names_who_is_dead_or_late_as_it_knows_now() -> None:
-    """When a lock was looked at last, no card may have told yet whose hold it is."""
-    before = lock(ClientInfo("d"))
-    told = [
-        each.what
-        for after in (lock(DEAD), lock(replace(ALIVE, client_id="d")))
-        for each in Changes().between(
-            [before],
-            [
-                replace(
-                    after,
-                    holders=(replace(after.holders[0], renewed=True, lease=30.0, remaining=5.0),),
-                )
-            ],
-            lambda _: 1.0,
-            "",
-        )
-    ]
-    assert told == [
-        "web-9 pid 7 batch t is dead, and holds it still",
-        "the renewal by web-3 pid 812 orders t is late",
-    ]
 
 
 @pytest.mark.parametrize(
