@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from contextlib import suppress
@@ -31,6 +32,15 @@ def check_later_call(called: Callbacks, where: str) -> None:
     assert done.wait(GIVE_UP), where
 
 
+def free(mutex: Any) -> None:
+    """Release *mutex* if a strike came between its ``__enter__`` and the block.
+
+    From Python 3.14 on the interpreter looks for signals there. No code can prevent that.
+    """
+    if mutex._is_owned():
+        mutex.release()
+
+
 def test_a_strike_anywhere_blocks_no_later_call() -> None:
     """Wherever the first call is struck, a later one with the same key is made."""
     blow = Blow(1)
@@ -38,6 +48,8 @@ def test_a_strike_anywhere_blocks_no_later_call() -> None:
         called = Callbacks("test", 1)
         with suppress(KeyboardInterrupt), blow:
             called.call("key", "the first call", list)
+        if sys.version_info >= (3, 14):
+            free(called._mutex)
         check_later_call(called, str(blow))
         blow = blow.next()
     assert blow.at > 3
