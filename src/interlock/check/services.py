@@ -76,7 +76,15 @@ SERVICES = (
         "https://microsoft.github.io/garnet/docs/commands/scripting-commands",
         fields=("garnet_version",),
     ),
-    Service("KeyDB", "expected", "not looked at", "", "", fields=("keydb_version", "mvcc_depth")),
+    Service(
+        "KeyDB",
+        "expected",
+        "scripts are those of Redis; an active replica takes writes while it is cut off, and then "
+        "two clients hold one lock",
+        "active-replica no",
+        "https://docs.keydb.dev/docs/active-rep",
+        fields=("keydb_version", "mvcc_depth"),
+    ),
     Service(
         "ElastiCache Serverless",
         "expected",
@@ -154,7 +162,7 @@ SERVICES = (
     Service(
         "DigitalOcean",
         "expected",
-        "not looked at",
+        "Valkey, by TLS with a public certificate; no document tells what it refuses",
         "",
         "https://docs.digitalocean.com/products/databases/valkey/how-to/connect",
         hosts=r"\.db\.ondigitalocean\.com$",
@@ -213,10 +221,8 @@ def service(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
         return
     found = service_of(facts.where, facts.info or {}, facts.server)
     text = f"{found.name}: locks are {_GRADE_WORDS[found.grade]}"
-    if found.rule not in ("none", "not looked at"):
+    if found.rule != "none":
         text = f"{text}; {found.rule}"
-    elif found.rule == "not looked at":
-        text = f"{text}, though nobody has looked"
     advice = f"set {found.setting}" if found.setting else ""
     if found.document:
         advice = f"{advice}; see {found.document}" if advice else f"see {found.document}"
