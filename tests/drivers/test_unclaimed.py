@@ -11,10 +11,11 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import KINDS, Stage
+from tests.lock.lock_like import KINDS, Stage, until
 from tests.support.faults import swallow_reply
 from tests.support.patience import let_others_run
 
@@ -77,21 +78,21 @@ async def test_the_end_of_an_owner_frees_at_once(stage: Stage, what: str) -> Non
     """If a thread or task ends, its dropped hold is free long before the lease ends."""
     client, owner, other = stage.client(), stage.owner(), stage.owner()
     theirs: Any = stage.client()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         if what == "permit":
             semaphore = client.leased_semaphore("name")
             await owner.do(semaphore.try_set_permits, 1)
             await _drop(owner, semaphore.acquire)
             take = theirs.leased_semaphore("name").acquire
         else:
-            take = theirs.lock("name").acquire
+            take = partial(theirs.try_lock, "name")
             await _drop(owner, client.try_lock, "name")
         await owner.end()
         taken = await other.do(take, timeout=10)
         assert taken
-        if what == "permit":
-            await other.do(taken.release)
+        await other.do(taken.release)
+        await until(lambda: told, 10, "it is told")
 
 
 async def test_kept_holds_are_not_told_of(stage: Stage) -> None:

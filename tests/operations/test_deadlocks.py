@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import take_turn
 from tests.operations.ring import Ring
 from tests.support.patience import GIVE_UP, wait_until
 
@@ -193,7 +194,7 @@ def test_a_deadlock_is_remembered_while_it_lasts(redis_url: str) -> None:
         watch = client._driver._renewer._deadlocks
         pairs = [(client.lock(name), client.lock(after)) for name, after in ("ab", "ba")]
         threads = held_by_each(pairs)
-        patient = threading.Thread(target=lambda: client.lock("busy").acquire(timeout=GIVE_UP))
+        patient = threading.Thread(target=take_turn, args=(client.lock("busy"), GIVE_UP))
         patient.start()
         wait_until(lambda: bool(watch._reported), GIVE_UP, "the deadlock is told")
         for thread in threads:

@@ -272,7 +272,7 @@ async def test_permits_that_come_back_too_late_are_not_added(plain: Stage, call:
     owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=2, idle=0.5)
     assert await owner.do(semaphore.acquire, 2)
     plain.redis.delete("name", TOTAL)
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.1)  # the client's clock: it asks for the end once in 0.05 s
     assert not await owner.do(getattr(semaphore, call), 2)
     assert not plain.redis.exists("name")
     assert await owner.do(semaphore.available_permits) == 2
