@@ -266,6 +266,25 @@ def test_no_copy_undoes_a_later_call_of_an_election(
         run.step(mine.release)
 
 
+def released_before(
+    hold: Any, holder: str, copies: list[tuple[bytes, ...]]
+) -> Callable[[Sequence[bytes]], bool]:
+    """Return a condition: is this the first break of *holder*? If so, *hold* is released.
+
+    The break is added to *copies*.
+    """
+
+    def breaks(args: Sequence[bytes]) -> bool:
+        if copies or args[0] != b"EVALSHA" or holder.encode() not in args:
+            return False
+        copies.append(tuple(args))
+        with ThreadPoolExecutor(1) as outside:  # this is an event loop
+            outside.submit(hold.release).result()
+        return True
+
+    return breaks
+
+
 @pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)
 def test_no_copy_of_a_break_that_found_nothing_breaks_the_next_hold(
     kind: Kind, proxy: FaultProxy, redis_client: redis.Redis, redis_url: str
@@ -284,15 +303,7 @@ def test_no_copy_of_a_break_that_found_nothing_breaks_the_next_hold(
         if reader is not None:
             reader.acquire()
 
-        def breaks(args: Sequence[bytes]) -> bool:
-            if copies or args[0] != b"EVALSHA" or holder.encode() not in args:
-                return False
-            copies.append(tuple(args))
-            with ThreadPoolExecutor(1) as outside:  # this is an event loop
-                outside.submit(hold.release).result()
-            return True
-
-        proxy.on_request(breaks, drop_request)
+        proxy.on_request(released_before(hold, holder, copies), drop_request)
         kind.make(operator, "name").force_release(holder=holder)
         lock.acquire()
         assert lock.hold.holder == holder
@@ -319,15 +330,7 @@ def test_no_copy_of_a_break_that_found_nothing_ends_the_next_term(
         assert term is not None
         holder = str(term.holder)
 
-        def breaks(args: Sequence[bytes]) -> bool:
-            if copies or args[0] != b"EVALSHA" or holder.encode() not in args:
-                return False
-            copies.append(tuple(args))
-            with ThreadPoolExecutor(1) as outside:  # this is an event loop
-                outside.submit(term.release).result()
-            return True
-
-        proxy.on_request(breaks, drop_request)
+        proxy.on_request(released_before(term, holder, copies), drop_request)
         operator.force_release("name", holder=holder)
         election.acquire()
         _ = redis_client.execute_command(*copies[0])

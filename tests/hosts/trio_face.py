@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import math
 from typing import TYPE_CHECKING, Any
 
 import trio
-from tests.lock.lock_like import Face
+from tests.lock.lock_like import Face, answer
 
 import interlock.trio
 
@@ -72,7 +71,7 @@ class _Guest:
             await trio.sleep_forever()
 
     async def soon(self, call: Callable[..., object], *args: Any) -> None:
-        """Have trio make *call*."""
+        """Make *call* soon, in trio's loop."""
         _, token = await self._begun
         token.run_sync_soon(call, *args)
 
@@ -108,18 +107,6 @@ class _TaskOwner:
 
     async def _serve(self) -> None:
         while (item := await self._to_come.receive()) is not None:
-            await self._answer(*item)
+            await answer(*item)
             # What the call returned may be waited for to be collected.
             del item
-
-    async def _answer(self, call: Callable[[], Any], done: asyncio.Future[Any]) -> None:
-        try:
-            result = call()
-            if inspect.isawaitable(result):
-                result = await result
-        except Exception as error:
-            if not done.done():
-                done.set_exception(error)
-        else:
-            if not done.done():
-                done.set_result(result)

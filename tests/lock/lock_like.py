@@ -155,6 +155,20 @@ class _ThreadOwner:
         self._thread.shutdown()
 
 
+async def answer(call: Callable[[], Any], done: asyncio.Future[Any]) -> None:
+    """Make *call*, and tell *done* what came of it."""
+    try:
+        result = call()
+        if inspect.isawaitable(result):
+            result = await result
+    except Exception as error:
+        if not done.done():
+            done.set_exception(error)
+    else:
+        if not done.done():
+            done.set_result(result)
+
+
 class _TaskOwner:
     def __init__(self) -> None:
         self._calls: asyncio.Queue[tuple[Callable[[], Any], asyncio.Future[Any]] | None]
@@ -172,21 +186,9 @@ class _TaskOwner:
 
     async def _serve(self) -> None:
         while (item := await self._calls.get()) is not None:
-            await self._answer(*item)
+            await answer(*item)
             # What the call returned may be waited for to be collected.
             del item
-
-    async def _answer(self, call: Callable[[], Any], done: asyncio.Future[Any]) -> None:
-        try:
-            result = call()
-            if inspect.isawaitable(result):
-                result = await result
-        except Exception as error:
-            if not done.done():
-                done.set_exception(error)
-        else:
-            if not done.done():
-                done.set_result(result)
 
 
 class Face:
