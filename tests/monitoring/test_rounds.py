@@ -201,7 +201,10 @@ def test_a_hidden_tab_asks_for_nothing_until_it_is_shown(
     fresh_server: RedisServer, page: Page
 ) -> None:
     """Nobody sees a hidden tab; the console draws nothing for it."""
-    page.add_init_script("Object.defineProperty(document, 'hidden', {get: () => !!window.away});")
+    page.add_init_script(
+        # Not `window.away`: that names the element of this id, until somebody sets it.
+        "Object.defineProperty(document, 'hidden', {get: () => !!window.unseen});"
+    )
     asked: list[str] = []
 
     def note(request: Request) -> None:
@@ -214,7 +217,7 @@ def test_a_hidden_tab_asks_for_nothing_until_it_is_shown(
         page.on("request", note)
         page.evaluate(
             """() => {
-              window.away = true;
+              window.unseen = true;
               window.told = 0;
               const events = new EventSource("/events");
               events.addEventListener("changed", () => { window.told += 1; });
@@ -225,6 +228,6 @@ def test_a_hidden_tab_asks_for_nothing_until_it_is_shown(
         before: Any = len(asked)
         told_by(page, "window.told > 4")
         assert len(asked) == before
-        page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'));")
+        page.evaluate("window.unseen = false; document.dispatchEvent(new Event('visibilitychange'));")
         page.get_by_role("link", name="new", exact=True).wait_for()
         assert len(asked) > before
