@@ -228,6 +228,8 @@ def test_a_hidden_tab_asks_for_nothing_until_it_is_shown(
         before: Any = len(asked)
         told_by(page, "window.told > 4")
         assert len(asked) == before
-        page.evaluate("window.unseen = false; document.dispatchEvent(new Event('visibilitychange'));")
+        page.evaluate(
+            "window.unseen = false; document.dispatchEvent(new Event('visibilitychange'));"
+        )
         page.get_by_role("link", name="new", exact=True).wait_for()
         assert len(asked) > before
