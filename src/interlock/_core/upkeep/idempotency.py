@@ -326,9 +326,11 @@ class IdempotentCalls:
     def go_on(self, request: IdempotentCall, call: Eval[int], error: BaseException) -> Op[None]:
         """Send *call* again if *request*, which ended with *error*, may not have been executed.
 
-        The background sends it if the server does not answer.
+        After a Ctrl-C it is sent in any case: it may have come between two tries, the first of
+        which was not sent. The background sends it if the server does not answer.
         """
-        if request.unanswered or getattr(error, "transient", False):
+        struck = not isinstance(error, InterlockError)
+        if request.unanswered or struck or getattr(error, "transient", False):
             yield from self._clean_up(call, error)
 
     def _clean_up(self, call: Eval[int], error: BaseException) -> Op[None]:
