@@ -12,6 +12,7 @@ import os
 import shlex
 import signal
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return parts.workers(named, len(os.sched_getaffinity(0)))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Give the processes their tests in the order of `tests.parts.in_order`."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    queue: Any = import_module("xdist.scheduler").LoadFileScheduling(config, log)
+    queue._split_scope = parts.unit  # noqa: SLF001 - it has no public way
+    config.option.loadscopereorder = False
+    return queue
+
+
 def _whole(config: pytest.Config) -> bool:
     """Tell whether the command names no path."""
     return config.args_source != config.ArgsSource.ARGS
@@ -145,6 +157,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped := [item for item in items if item not in remain]:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in kept if item in remain]
+    if hasattr(config, "workerinput"):
+        items[:] = parts.in_order(items)
 
 
 def _is_about(item: pytest.Item, words: str) -> bool:

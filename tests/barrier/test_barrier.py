@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Eval
 
 PARTIES = "interlock_barrier_parties:{name}"
-SLACK = 3.0
+SLACK = 10.0
 """Seconds that a busy machine may take for what is due."""
 
 
@@ -448,7 +448,7 @@ async def test_time_is_up_while_another_party_acts(stage: Stage) -> None:
         before = stage.redis.info()["total_commands_processed"]
         late = stage.owner().do(barrier.wait, timeout=0.3)
         with pytest.raises(BrokenBarrierError, match="another party still acts"):
-            await asyncio.wait_for(late, 5)
+            await asyncio.wait_for(late, 20)
         assert stage.redis.info()["total_commands_processed"] - before < 50
     finally:
         go_on.set()

@@ -187,8 +187,8 @@ def test_a_member_that_was_waited_for_behind_its_word_is_given_back(
             second = pool.submit(both.acquire, timeout=1.5)
             time.sleep(0.3)  # it looks whether the other thread has it
             foreign[0].release()
-            assert first.result(5)
-            assert not second.result(5)
+            assert first.result(30)
+            assert not second.result(30)
         assert redis_client.hvals("a") == [b"1"]
         mine.release()
         assert foreign[0].acquire(timeout=0)

@@ -190,7 +190,7 @@ async def test_one_that_is_lost_on_the_way(table: Table) -> None:
     await until(lambda: table.taken() == ["a", "b"], 5, "it has the first")
     await other.do(another.lock("a").force_release)
     await other.do(another.lock("b").release)
-    assert await asyncio.wait_for(waiting, 5)
+    assert await asyncio.wait_for(waiting, 20)
     assert table.stored()[0] == ["a", "b"]
     await owner.do(lock.release)
 

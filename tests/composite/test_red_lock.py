@@ -165,7 +165,7 @@ async def test_who_waits_for_one_server_holds_nobody_up(table: Table) -> None:
     assert not waiting.done()
     await owner.do(table.red(clients).release)
     await holder.do(clients[0].lock("name").release)
-    assert await asyncio.wait_for(waiting, 5)
+    assert await asyncio.wait_for(waiting, 20)
     await waiter.do(clients[0].lock("name").release)
 
 
@@ -184,7 +184,7 @@ async def test_who_waits_has_it_soon(
         await queued(*mine)
         assert not waiting.done()
         await other.do(theirs.release)
-        assert await asyncio.wait_for(waiting, 5)
+        assert await asyncio.wait_for(waiting, 20)
         await owner.do(lock.release)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 0.5
 """Seconds that a server is given to answer (see the fixture `patience`)."""
-SLACK = 2.0
+SLACK = 6.0
 """Seconds for which a machine with more to do than it can may keep everybody waiting."""
 ODD: dict[str, Any] = {
     "reply-lost": drop_reply,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.packages import NEEDS, ROOT
-from tests.parts import SETS, WORKERS, first_part, workers
+from tests.parts import APART, LONG, SETS, WORKERS, first_part, in_order, unit, workers
 
 
 def _sets(name: str, count: int) -> list[Any]:
@@ -52,3 +53,30 @@ def test_what_needs_a_package_exists() -> None:
     paths = [path for need in NEEDS.values() for path in need.paths]
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_long_files_begin_early_and_by_turns() -> None:
+    """Every second unit of the queue is long; the tests of a file are together; none is lost."""
+    apart, long = APART[0], LONG[0]
+    names = [f"tests/test_{letter}.py::test_{number}" for letter in "abc" for number in range(3)]
+    names += [
+        "tests/test_d.py::test_many",
+        f"{long}::test_1",
+        f"{apart}::test_1",
+        f"{long}::test_2",
+    ]
+    names += [f"{apart}::test_2[x::y]"]
+    items: list[Any] = [_Item(name) for name in names]
+    ordered = [item.nodeid for item in in_order(items)]
+    assert sorted(ordered) == sorted(names)
+    units = [name for name, _ in itertools.groupby(ordered, unit)]
+    assert units == [
+        *(long, "tests/test_a.py", f"{apart}::test_1", "tests/test_b.py"),
+        *(f"{apart}::test_2[x::y]", "tests/test_c.py", "tests/test_d.py"),
+    ]
+
+
+def test_long_files_exist() -> None:
+    """Each file that is known to take long is there, and is named once."""
+    assert [path for path in (*APART, *LONG) if not (ROOT / path).exists()] == []
+    assert len({*APART, *LONG}) == len(APART) + len(LONG)

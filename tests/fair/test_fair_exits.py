@@ -50,7 +50,7 @@ async def test_a_timeout(fair: Stage) -> None:
     assert wire.waiting == queue
     assert set(wire.left) == set(queue)
     await holder.do(client.fair_lock(LOCK).release)
-    assert await asyncio.wait_for(other, 5)
+    assert await asyncio.wait_for(other, 20)
 
 
 async def test_the_first_one_gives_up_at_a_free_lock(fair: Stage) -> None:
@@ -65,7 +65,7 @@ async def test_the_first_one_gives_up_at_a_free_lock(fair: Stage) -> None:
         assert not await first
         fair.redis.delete(LOCK)
         # The lock became free without a word, and the second one is now the first.
-        assert await asyncio.wait_for(second, 5)
+        assert await asyncio.wait_for(second, 20)
     assert messages == []
     assert wire.waiting == []
 
@@ -147,7 +147,7 @@ async def test_cancellation_at_every_wait(
                 await other.fair_lock(LOCK, owner="other").release()
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait_for(waiting, 10)
-                assert await asyncio.wait_for(behind, 5), f"cancelled at wait {at}"
+                assert await asyncio.wait_for(behind, 20), f"cancelled at wait {at}"
                 assert wire.waiting == []
                 assert await other.fair_lock(LOCK).force_release()
             await until(
@@ -237,7 +237,7 @@ async def test_a_waiter_that_cannot_leave_in_time(
     await until(lambda: len(wire.waiting) == 1, 5, "it waits")
     await fair.waits()
     proxy.on_request(command("EVALSHA"), fault)
-    assert not await asyncio.wait_for(waiting, 5)
+    assert not await asyncio.wait_for(waiting, 20)
     proxy.clear_rules()
     await until(lambda: not wire.waiting and not wire.left, 5, "its place is given back")
 

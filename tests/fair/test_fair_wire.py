@@ -46,7 +46,7 @@ async def test_the_keys_before_and_after_every_call(fair: Stage) -> None:
         assert wire.redis.hgetall(LOCK) == {first.encode(): b"1"}
         assert wire.waiting == [second]
         await a.do(mine.release)
-        assert await asyncio.wait_for(waiting, 5)
+        assert await asyncio.wait_for(waiting, 20)
         assert wire.redis.keys() == [LOCK.encode()]
         assert wire.redis.hgetall(LOCK) == {second.encode(): b"1"}
         await b.do(theirs.release)

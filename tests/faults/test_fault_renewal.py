@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
 
-NOISE = 1.5
+NOISE = 5.0
 
 
 @pytest.fixture

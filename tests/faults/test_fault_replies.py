@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 ACQUIRE = scripts._LOCK_ACQUIRE.sha
 RELEASE = scripts._LOCK_RELEASE["PUBLISH"].sha
 RENEW = scripts._LOCK_RENEW.sha
+NOISE = 5.0
+"""Seconds by which a call may end late on a machine that stalls."""
 
 FAULTS = [
     drop_request,
@@ -121,7 +123,7 @@ async def test_every_reply_of_an_acquire_is_lost(stage: Stage, proxy: FaultProxy
         started = time.monotonic()
         with pytest.raises(ServerUnavailableError) as caught:
             await owner.do(lock.acquire, timeout=timeout)
-        assert time.monotonic() - started < timeout + 1.5
+        assert time.monotonic() - started < timeout + NOISE
         assert caught.value.sent
         assert proxy.fired
         assert await owner.do(lambda: lock.hold) is None
@@ -210,7 +212,7 @@ async def test_a_late_reply_leaves_nothing_behind(stage: Stage, proxy: FaultProx
     started = time.monotonic()
     with contextlib.suppress(ServerUnavailableError):
         assert not await owner.do(lock.acquire, timeout=0.7)
-    assert time.monotonic() - started < 0.7 + 1.5
+    assert time.monotonic() - started < 0.7 + NOISE
     assert await owner.do(lambda: lock.hold) is None
     await until(lambda: not stage.redis.exists("name"), 10, "nothing is left")
 

@@ -34,7 +34,7 @@ async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) 
         waiting = asyncio.create_task(b.do(theirs.acquire))
         await until(lambda: stage.redis.exists("interlock_queue:{orders}"), 5, "b waits")
         await a.do(mine.release)
-        assert await asyncio.wait_for(waiting, 5)
+        assert await asyncio.wait_for(waiting, 20)
         second = (await b.do(lambda: theirs.hold)).holder
         await until(lambda: stage.redis.pubsub_channels() == [], 5, "b's client unsubscribed")
         await b.do(theirs.release)
@@ -87,7 +87,7 @@ async def test_java_and_we_draw_from_one_counter(stage: Stage) -> None:
     await until(lambda: channel in stage.redis.pubsub_channels(), 5, "it subscribed")
     stage.redis.delete("orders")
     stage.redis.publish(channel, "0")
-    assert await asyncio.wait_for(waiting, 5)
+    assert await asyncio.wait_for(waiting, 20)
     assert (await owner.do(lambda: lock.hold)).token == 42
     assert stage.redis.get("redisson_lock_token:{orders}") == b"42"
 

@@ -113,7 +113,7 @@ async def test_redissons_hold_is_understood(stage: Stage) -> None:
         "stock", *[A + part for part in ("", f":{JAVA}:expire_time", f":{JAVA}:lock_count")]
     )
     server.publish(CHANNEL, "0")
-    assert await asyncio.wait_for(waiting, 5)
+    assert await asyncio.wait_for(waiting, 20)
     _taken(server, (await owner.do(lambda: lock.hold)).holder, 1, 30_000, A, ANSWER)
 
 

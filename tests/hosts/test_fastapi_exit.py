@@ -29,17 +29,17 @@ LOCKS = 40
 
 def _application(url: str) -> fastapi.FastAPI:
     app = fastapi.FastAPI()
-    client = interlock.connect(url)
-    tasks = interlock.asyncio.connect(url)
+    client = interlock.connect(url, card=False)  # a card may stay for a minute
+    tasks = interlock.asyncio.connect(url, card=False)
     shared = client.read_write_lock("shared").read
 
     def locked(number: int) -> Iterator[None]:
-        with client.lock(f"thread {number}", timeout=10) as hold:
+        with client.lock(f"thread {number}", timeout=60) as hold:
             yield
             hold.ensure()
 
     def tried(number: int) -> Iterator[None]:
-        with client.try_lock(f"tried {number}", timeout=10) as hold:
+        with client.try_lock(f"tried {number}", timeout=60) as hold:
             yield
             hold.ensure()
 
@@ -49,7 +49,7 @@ def _application(url: str) -> fastapi.FastAPI:
             hold.ensure()
 
     async def awaited(number: int) -> AsyncIterator[None]:
-        async with tasks.lock(f"task {number}", timeout=10) as hold:
+        async with tasks.lock(f"task {number}", timeout=60) as hold:
             yield
             hold.ensure()
 
@@ -96,7 +96,7 @@ async def test_no_lock_stays_behind(
         async with gate:
             return await client.get(f"{application}/{path}")
 
-    async with httpx.AsyncClient(timeout=30) as client:
+    async with httpx.AsyncClient(timeout=90) as client:
         for kind, status in (("threads", 200), ("tasks", 200), ("fails", 500)):
             asked = (ask(f"{kind}/{number}") for number in range(LOCKS))
             answers = await asyncio.gather(*asked)
@@ -108,7 +108,7 @@ async def test_no_lock_stays_behind(
         return [key for key in redis_client.scan_iter() if not key.startswith(b"interlock_queue:")]
 
     with suppress(TimeoutError):  # the assertion names what is left
-        wait_until(lambda: not left(), 10, "no lock is held")
+        wait_until(lambda: not left(), 5, "no lock is held")
     assert left() == []
 
 

@@ -146,7 +146,7 @@ def test_an_adopted_hold_is_renewed(redis_url: str, redis_client: redis.Redis) -
         assert not adopted.lost.wait(2.6)
         assert redis_client.exists("name")
         redis_client.delete("name")
-        assert adopted.lost.wait(5)
+        assert adopted.lost.wait(30)
 
 
 def test_a_ticket_that_nobody_adopts_ends_with_its_lease(
@@ -257,7 +257,7 @@ def test_a_lease_is_set_to_the_second(
     assert 69 < redis_client.pttl("name") / 1000 <= 70
     hold.set_lease(0.1)
     assert hold.remaining <= 0.1
-    assert hold.lost.wait(5)
+    assert hold.lost.wait(30)
     with pytest.raises(HoldLostError):
         hold.release()
     assert one.lock("name").acquire(timeout=5, lease=0.02)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SETTLE = 0.6
 """Seconds after which a waiter on a busy machine has subscribed and looked again."""
 
-PROMPT = 4.0
+PROMPT = 12.0
 """Seconds within which a woken waiter acquires on a busy machine.
 
 In tests of messages, poll caps and leases are far longer.

@@ -41,7 +41,7 @@ async def test_it_opens_at_zero(stage: Stage) -> None:
     assert await owner.do(latch.count) == 1
     assert not waiting.done()
     await owner.do(latch.count_down)
-    assert await asyncio.wait_for(waiting, 5) is True
+    assert await asyncio.wait_for(waiting, 20) is True
     assert await owner.do(latch.count) == 0
     assert await owner.do(latch.wait) is True
     assert await owner.do(latch.wait, timeout=0) is True
@@ -95,7 +95,7 @@ async def test_deleting_wakes_by_an_error(stage: Stage, waiters: int) -> None:
     await owner.do(latch.try_set_count, 2)
     waiting = [await _waiting(stage, stage.lock(client)) for _ in range(waiters)]
     assert await owner.do(stage.lock(stage.client()).delete) is True
-    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
     assert {type(each) for each in outcomes} == {LatchDeletedError}
     assert outcomes[0].name == "name"
     assert "'name' was deleted while it was waited for" in str(outcomes[0])
@@ -111,14 +111,14 @@ async def test_an_opening_is_not_missed(stage: Stage, proxy: FaultProxy) -> None
     waiting = await _waiting(stage, stage.lock(stage.client(proxy.url(), poll_cap=0.5)))
     await owner.do(latch.count_down)
     await owner.do(latch.try_set_count, 1)
-    assert await asyncio.wait_for(waiting, 5) is True
+    assert await asyncio.wait_for(waiting, 20) is True
     again = await _waiting(stage, stage.lock(stage.client(proxy.url(), poll_cap=0.5)))
     await asyncio.sleep(0.7)  # longer than its poll cap
     assert not again.done(), "an earlier opening does not let it go on"
     await owner.do(latch.delete)
     await owner.do(latch.try_set_count, 1)
     with pytest.raises(LatchDeletedError):
-        await asyncio.wait_for(again, 5)
+        await asyncio.wait_for(again, 20)
 
 
 async def test_all_go_on(stage: Stage, redis_url: str) -> None:

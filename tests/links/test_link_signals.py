@@ -52,7 +52,7 @@ def test_periodic_signals_do_not_prolong_a_timeout(
             with alarms(0.1, lambda _, __: None), pytest.raises(interlock.ServerUnavailableError):
                 lock.acquire(timeout=0.5)
             # A signal that started the wait anew would make it endless.
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 20
         finally:
             fresh_server.resume()
 
@@ -80,7 +80,7 @@ def test_two_signals_leave_nothing_for_close_to_wait_for(fresh_server: RedisServ
         fresh_server.resume()
     began = time.monotonic()
     client.close()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 9
     assert kept.value.__context__ is not None
 
 

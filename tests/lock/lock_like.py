@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 import redis
 from tests.support.cards import is_card
-from tests.support.patience import PATIENCE
+from tests.support.patience import given
 
 import interlock
 import interlock.asyncio
@@ -323,7 +323,7 @@ async def until(condition: Callable[[], Any], timeout: float, what: str) -> None
     Raises:
         TimeoutError: it did not come to hold.
     """
-    deadline = asyncio.get_running_loop().time() + PATIENCE * timeout
+    deadline = asyncio.get_running_loop().time() + given(timeout)
     while True:
         holds = condition()
         if inspect.isawaitable(holds):
@@ -331,7 +331,7 @@ async def until(condition: Callable[[], Any], timeout: float, what: str) -> None
         if holds:
             return
         if asyncio.get_running_loop().time() > deadline:
-            raise TimeoutError(f"waited {PATIENCE * timeout} s in vain until {what}")
+            raise TimeoutError(f"waited {given(timeout)} s in vain until {what}")
         await asyncio.sleep(0.01)  # between two questions: others need the processor
 
 

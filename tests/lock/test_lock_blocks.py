@@ -198,10 +198,10 @@ async def test_wait_for_around_an_exit_stack(stage: Stage) -> None:
     """asyncio.wait_for may make a task of its own that enters; the stack releases all the same."""
     lock = stage.lock(stage.client())
     async with contextlib.AsyncExitStack() as stack:
-        hold = await asyncio.wait_for(stack.enter_async_context(lock), 5)
+        hold = await asyncio.wait_for(stack.enter_async_context(lock), 20)
         assert hold.valid
     assert not hold
-    hold = await asyncio.wait_for(lock.__aenter__(), 5)
+    hold = await asyncio.wait_for(lock.__aenter__(), 20)
     await lock.__aexit__(None, None, None)
     assert not hold
     assert stage.left_behind() == set()

@@ -80,7 +80,7 @@ async def test_it_is_taken_without_an_answer(
     proxy.clear_record()
     proxy.on_request(is_script, swallow_reply)
     await a.do(mine.release)
-    assert await asyncio.wait_for(waiting, 5)
+    assert await asyncio.wait_for(waiting, 20)
     hold = await b.do(lambda: theirs.hold)
     assert hold.token == (before.token and before.token + 1)
     holder = hold.holder.encode()

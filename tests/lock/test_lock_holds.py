@@ -155,8 +155,8 @@ async def test_whoever_waits_for_a_loss_is_woken(stage: Stage) -> None:
     await let_others_run()
     assert not waiting.done()
     await owner.do(stage.lock(stage.client()).force_release)
-    assert await asyncio.wait_for(waiting, 5) is True
-    assert await asyncio.wait_for(owner.do(hold.lost.wait), 5) is True
+    assert await asyncio.wait_for(waiting, 20) is True
+    assert await asyncio.wait_for(owner.do(hold.lost.wait), 20) is True
 
 
 async def test_a_lease_that_ends_is_a_loss(stage: Stage) -> None:
@@ -332,7 +332,7 @@ async def test_try_lock_gives_a_hold(plain: Stage) -> None:
     waiting = asyncio.create_task(b.do(client.try_lock, "name", timeout=5))
     await plain.waits()
     await a.do(hold.release)
-    theirs = await asyncio.wait_for(waiting, 5)
+    theirs = await asyncio.wait_for(waiting, 20)
     assert theirs.valid
     await b.do(theirs.release)
 

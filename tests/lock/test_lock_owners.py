@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from interlock import Client
 
-SLACK = 2.0
+SLACK = 8.0
 """Seconds that a busy machine may take for next to nothing."""
 
 
@@ -151,7 +151,7 @@ async def test_a_waiter_gets_it_on_release(stage: Stage, same_client: bool) -> N
     assert not waiting.done()
     released = time.monotonic()
     await a.do(mine.release)
-    assert await asyncio.wait_for(waiting, 5)
+    assert await asyncio.wait_for(waiting, 20)
     assert time.monotonic() - released < SLACK
     await b.do(theirs.release)
     assert stage.left_behind() == set()
@@ -174,7 +174,7 @@ async def test_a_lease_ends_by_itself(stage: Stage) -> None:
     hold = await a.do(lambda: lock.hold)
     assert hold.valid
     assert 0 < hold.remaining <= 1
-    assert await b.do(theirs.acquire, timeout=10)
+    assert await b.do(theirs.acquire, timeout=20)
     assert 1 <= time.monotonic() - sent < 1 + 2 * SLACK
     assert not hold.valid
     with pytest.raises(HoldLostError):
@@ -265,7 +265,7 @@ async def test_force_release_frees_it_for_the_next(stage: Stage) -> None:
     waiting = asyncio.create_task(b.do(theirs.acquire))
     await stage.waits()
     assert await c.do(theirs.force_release) is True
-    assert await asyncio.wait_for(waiting, 5)
+    assert await asyncio.wait_for(waiting, 20)
     await until(lambda: "force-released" in loss_of(hold), 10, "the former holder is told")
     assert hold.lost.is_set()
     assert not hold
@@ -320,8 +320,8 @@ async def test_close_releases_and_ends_all(stage: Stage) -> None:
     await stage.close(client)
     await stage.close(client)
     with pytest.raises(ClosedError):
-        await asyncio.wait_for(local, 5)
-    assert await asyncio.wait_for(remote, 5)
+        await asyncio.wait_for(local, 20)
+    assert await asyncio.wait_for(remote, 20)
     for call in (lock.acquire, lock.locked, lock.force_release):
         with pytest.raises(ClosedError):
             await a.do(call)

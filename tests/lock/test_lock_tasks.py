@@ -436,7 +436,7 @@ async def test_a_cancelled_block_leaves_what_others_entered(client: Client, othe
     late = asyncio.create_task(enter())
     await asyncio.sleep(0.2)  # until it waits for the other task of its word
     await theirs.release()
-    await asyncio.wait_for(held.wait(), 5)
+    await asyncio.wait_for(held.wait(), 20)
     with pytest.raises(asyncio.CancelledError):
         await late
     await early

@@ -100,7 +100,7 @@ def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client
         threading.Timer(0.1, behind.start).start()
         lock.acquire()
     other.lock("name").release()
-    assert got.wait(5)
+    assert got.wait(GIVE_UP)
     behind.join()
 
 

@@ -330,7 +330,7 @@ def test_closing_does_not_wait_for_an_observer_that_hangs(redis_url: str) -> Non
         pass
     started = time.monotonic()
     client.close()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
     free.set()
 
 

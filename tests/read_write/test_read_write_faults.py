@@ -86,7 +86,7 @@ async def test_reading_after_a_try_that_came_to_nothing(
     with pytest.raises(ServerUnavailableError):
         await owner.do(lock.read.acquire, timeout=0)
     proxy.clear_rules()
-    assert await asyncio.wait_for(owner.do(lock.read.acquire), 5)
+    assert await asyncio.wait_for(owner.do(lock.read.acquire), 20)
     writer = (await owner.do(lambda: lock.write.hold)).holder
     reader = (await owner.do(lambda: lock.read.hold)).holder
     assert writer != f"{reader}:write"
@@ -158,7 +158,7 @@ async def test_cancelled_waiters(rw: Stage, proxy: FaultProxy) -> None:
             task.cancel()
         assert not waiting[4].done()
         await owner.do(lock.write.release)
-        assert await asyncio.wait_for(waiting[4], 5)
+        assert await asyncio.wait_for(waiting[4], 20)
         results = await asyncio.gather(*waiting[:4], return_exceptions=True)
         assert {type(result) for result in results} == {asyncio.CancelledError}
         assert await mine.read.locked()

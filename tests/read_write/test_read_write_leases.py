@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
 
-SLACK = 2.0
+SLACK = 8.0
 """Seconds that a busy machine may take for next to nothing."""
 DEAD = "0a1b2c3d-60f2-4fd7-9a8c-5ad1e9f8a0ff:{}"
 
@@ -67,7 +67,7 @@ async def test_a_writer_waits_for_the_living_only(rw: Stage, wire: Wire) -> None
     wire.java_reads(1_000)
     wire.java_stops_writing()
     assert wire.left() > 50_000, "a downgrade by Redisson leaves the writer's lease"
-    assert await writer.do(lock.write.acquire, timeout=10)
+    assert await writer.do(lock.write.acquire, timeout=20)
     assert 0.99 < time.monotonic() - started < 1 + SLACK
     assert set(wire.hash()) == {"mode", (await writer.do(lambda: lock.write.hold)).holder}
 

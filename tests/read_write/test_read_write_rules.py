@@ -69,7 +69,7 @@ async def test_up_is_an_error_at_once(rw: Stage) -> None:
     await owner.do(lock.read.acquire)
     for arguments in ({}, {"timeout": 0}, {"timeout": 60}, {"blocking": False}):
         with pytest.raises(UpgradeError, match="'name'") as caught:
-            await asyncio.wait_for(owner.do(lock.write.acquire, **arguments), 5)
+            await asyncio.wait_for(owner.do(lock.write.acquire, **arguments), 20)
         assert caught.value.name == "name"
     with pytest.raises(RuntimeError):
         await owner.do(rw.face.enter, lock.write)
@@ -102,9 +102,11 @@ async def test_readers_enter_on_a_downgrade(rw: Stage) -> None:
     await rw.waits(6)
     writing = asyncio.create_task(rw.owner().do(rw.lock(there).write.acquire, timeout=20))
     await rw.waits(7)
-    assert await asyncio.wait_for(owner.do(lock.read.acquire), 5), "it passes those who wait for it"
+    assert await asyncio.wait_for(owner.do(lock.read.acquire), 20), (
+        "it passes those who wait for it"
+    )
     await owner.do(lock.write.release)
-    assert await asyncio.wait_for(asyncio.gather(*reading), 5) == [True] * 6
+    assert await asyncio.wait_for(asyncio.gather(*reading), 20) == [True] * 6
     assert not writing.done()
     writing.cancel()
     await owner.do(lock.read.release)
@@ -119,7 +121,7 @@ async def test_all_waiting_readers_enter_on_a_release(rw: Stage) -> None:
     await rw.waits(12)
     assert not any(task.done() for task in reading)
     await owner.do(rw.lock(client).write.force_release)
-    assert await asyncio.wait_for(asyncio.gather(*reading), 5) == [True] * 12
+    assert await asyncio.wait_for(asyncio.gather(*reading), 20) == [True] * 12
     assert await owner.do(lock.read.locked)
 
 
@@ -138,13 +140,13 @@ async def test_later_readers_queue_behind_a_waiting_writer(rw: Stage) -> None:
     assert not reading.done()
     assert await d.do(lock.read.acquire, timeout=0)
     await d.do(lock.read.release)
-    assert await asyncio.wait_for(a.do(lock.read.acquire), 5)
+    assert await asyncio.wait_for(a.do(lock.read.acquire), 20)
     await a.do(lock.read.release)
     await a.do(lock.read.release)
-    assert await asyncio.wait_for(writing, 5)
+    assert await asyncio.wait_for(writing, 20)
     assert not reading.done()
     await b.do(lock.write.release)
-    assert await asyncio.wait_for(reading, 5)
+    assert await asyncio.wait_for(reading, 20)
 
 
 async def test_readers_enter_when_the_writer_before_them_gives_up(rw: Stage) -> None:
@@ -155,8 +157,8 @@ async def test_readers_enter_when_the_writer_before_them_gives_up(rw: Stage) -> 
     writing = asyncio.create_task(b.do(lock.write.acquire, timeout=0.6))
     await rw.waits()
     reading = asyncio.create_task(c.do(lock.read.acquire))
-    assert not await asyncio.wait_for(writing, 5)
-    assert await asyncio.wait_for(reading, 5)
+    assert not await asyncio.wait_for(writing, 20)
+    assert await asyncio.wait_for(reading, 20)
 
 
 async def test_only_the_owner_releases_its_side(rw: Stage) -> None:

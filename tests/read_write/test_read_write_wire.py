@@ -214,14 +214,14 @@ async def test_java_frees_what_we_wait_for(rw: Stage, wire: Wire) -> None:
     writing = asyncio.create_task(owners[0].do(lock.write.acquire))
     await until(lambda: _listeners(rw) == 2, 5, "it listens")
     wire.java_stops_reading()
-    assert await asyncio.wait_for(writing, 5)
+    assert await asyncio.wait_for(writing, 20)
     await owners[0].do(lock.write.release)
     wire.java_writes()
     reading = [asyncio.create_task(owner.do(lock.read.acquire)) for owner in owners]
     await rw.waits(3)
     assert not any(task.done() for task in reading)
     wire.java_stops_writing()
-    assert await asyncio.wait_for(asyncio.gather(*reading), 5) == [True] * 3
+    assert await asyncio.wait_for(asyncio.gather(*reading), 20) == [True] * 3
 
 
 async def test_java_is_refused_for_as_long_as_it_must(rw: Stage, wire: Wire) -> None:

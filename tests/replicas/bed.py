@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.support.servers import ReplicatedServers
 
 LOCK = Kind("lock", lambda client, name, **options: client.lock(name, **options))
-PROMPT = 2.0
+PROMPT = 8.0
 """Seconds that something may take on a busy machine which takes milliseconds."""
 
 

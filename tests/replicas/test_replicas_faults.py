@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.servers import ReplicatedServers
 
-LONG = 9.0
+LONG = 20.0
 """Seconds that replicas are given where something else is to end the wait."""
 
 

@@ -52,7 +52,7 @@ async def test_who_wants_less_goes_ahead(plain: Stage, first: int) -> None:
     giver = plain.lock(plain.client())
     for number in (1, 2, 3):
         await plain.owner().do(giver.release, number)
-        assert await asyncio.wait_for(waiting[number], 5)
+        assert await asyncio.wait_for(waiting[number], 20)
         assert not any(task.done() for other, task in waiting.items() if other > number)
     assert plain.redis.get("name") == b"0"
 
@@ -69,7 +69,7 @@ async def test_a_waiter_that_goes_passes_its_wake_up_on(plain: Stage) -> None:
         await plain.owner().do(plain.lock(plain.client()).release)
         if await front:
             await plain.owner().do(plain.lock(plain.client()).release)
-        assert await asyncio.wait_for(behind, 5)
+        assert await asyncio.wait_for(behind, 20)
 
 
 async def test_never_more_than_there_are(leased: Stage) -> None:

@@ -135,7 +135,7 @@ async def test_java_wakes_a_waiter(plain: Stage, what: str) -> None:
     assert not waiting.done()
     plain.redis.set("name", 2) if what == "set" else plain.redis.incrby("name", 2)
     plain.redis.publish(CHANNEL, "2")
-    assert await asyncio.wait_for(waiting, 5)
+    assert await asyncio.wait_for(waiting, 20)
     assert plain.redis.get("name") == b"1"
 
 

@@ -136,7 +136,7 @@ def _count_down_latch(client: Client, other: Client) -> None:
     assert not theirs.wait(SHORT)
     assert latch.count() == 1
     latch.count_down()
-    assert latch.wait(5)
+    assert latch.wait(30)
     assert latch.try_set_count(1)
     assert latch.delete()
     numbered = client.count_down_latch("locks:numbered latch", 1)
@@ -148,7 +148,7 @@ def _event(client: Client, other: Client) -> None:
     event, theirs = client.event("locks:event"), other.event("locks:event")
     assert not theirs.wait(SHORT)
     event.set()
-    assert theirs.wait(5)
+    assert theirs.wait(30)
     event.clear()
     assert not theirs.is_set()
 
