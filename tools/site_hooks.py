@@ -1,8 +1,9 @@
 """What mkdocs does to each page: programs for threads get tabs with the same for asyncio and trio.
 
-A program qualifies if it stands alone, opens one client in a ``with`` statement or closes it at its
-end, and defines functions at most. They become coroutine functions. Its other faces are made from
-it, so no page can forget one. The tests run them all.
+A program qualifies if it stands alone, and opens one client in a ``with`` statement or closes it at
+its end. Its functions become coroutine functions. Its other faces are made from it, so no page can
+forget one. A program for asyncio gets a tab for trio, if it asks nothing of asyncio that trio does
+not have by the same name. The tests run them all.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ import textwrap
 from pathlib import Path
 
 FACES = Path(__file__).resolve().parent.parent / "src" / "interlock" / "asyncio"
-FENCE = re.compile(r"^```python\n(import .*?|from .*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^```python\n((?:# [^\n]*\n)?(?:import|from) .*?)^```$", re.MULTILINE | re.DOTALL
+)
 NOT_SIMPLE = re.compile(
-    r"^\s*(?:async |class |@(?!client\.))|thread|asyncio[^:]|subprocess|next\(", re.MULTILINE
+    r"^\s*(?:async |@(?!client\.))|thread|asyncio[^:]|subprocess|next\(|redis\.Redis|gevent",
+    re.MULTILINE,
 )
 NOT_OURS = ("open(", "contextlib.closing(")
 """What a ``with`` statement enters that is the same for tasks."""
 CHANGELOG_MARK = "<!-- CHANGELOG.md -->"
-OPENS = re.compile(r"(with |enter_context\()interlock\.connect\(")
+OPENS = re.compile(r"^with interlock\.connect\(|enter_context\(interlock\.connect\(", re.MULTILINE)
+FOR_TASKS = re.compile(r"^asyncio\.run\(main\(\)\)\n\Z", re.MULTILINE)
+SAME_IN_TRIO = re.compile(r"interlock\.asyncio|import asyncio|asyncio\.(?:run|sleep)\(")
 CLOSES = re.compile(
     r"^client = (interlock\.connect\([^\n]*\))\n(.*)^client\.close\(\)\n", re.MULTILINE | re.DOTALL
 )
@@ -39,9 +45,13 @@ def awaited_names() -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(awaited | {"wait"}), frozenset(iterated)
 
 
-def qualifies(block: str) -> bool:
-    """Return whether the program *block* has the same shape for tasks."""
+def qualifies(block: str, library: str = "asyncio") -> bool:
+    """Return whether a program for *library* can be made from the program *block*."""
     code = re.sub(r"#.*", "", _in_a_block(block))
+    if "apscheduler" in code:
+        return False
+    if FOR_TASKS.search(code):
+        return library == "trio" and "asyncio" not in SAME_IN_TRIO.sub("", code)
     return OPENS.search(code) is not None and not NOT_SIMPLE.search(code)
 
 
@@ -57,7 +67,9 @@ def _in_a_block(block: str) -> str:
 
 def face(block: str, library: str) -> str:
     """Return the program *block* for *library*: asyncio or trio."""
-    imports, lines = _parted(_awaiting(_in_a_block(block)))
+    if FOR_TASKS.search(block):
+        return _for_trio(block)
+    imports, before, lines = _parted(_awaiting(_in_a_block(block)))
     body = "\n".join(lines)
     body = body.replace("interlock.connect(", f"interlock.{library}.connect(")
     body = body.replace("\n\n\n", "\n\n").replace("this thread", "this task")
@@ -65,22 +77,36 @@ def face(block: str, library: str) -> str:
     body = body.replace("time.sleep(", f"await {library}.sleep(")
     body = body.replace("contextlib.ExitStack(", "contextlib.AsyncExitStack(")
     body = body.replace("stack.enter_context(", "await stack.enter_async_context(")
-    named = [line for line in imports if line not in ("import interlock", "import time")]
-    first = sorted([*named, f"import {library}"], key=lambda line: line.split()[1])
-    program = "\n".join(first) + f"\n\nimport interlock.{library}\n\n\nasync def main() -> None:\n"
+    title = [line for line in imports if line.startswith("#")]
+    named = [line for line in imports if line not in ("import interlock", "import time", *title)]
+    ours = [line for line in named if "interlock" in line]
+    first = [line for line in named if line not in ours]
+    first = sorted([*first, f"import {library}"], key=lambda line: line.split()[1])
+    program = "\n".join([*title, *first, "", f"import interlock.{library}", *ours, *before])
+    program += "\n\n\nasync def main() -> None:\n"
     program += textwrap.indent(body.strip("\n"), "    ")
     return program + f"\n\n\n{library}.run(main{'()' if library == 'asyncio' else ''})\n"
 
 
-def _parted(block: str) -> tuple[list[str], list[str]]:
-    """Return the imports of *block*, and its other lines."""
+def _for_trio(block: str) -> str:
+    """Return the program *block* for trio, which is one for asyncio."""
+    program = block.replace("asyncio.run(main())", "trio.run(main)")
+    return re.sub(r"\basyncio\b", "trio", program)
+
+
+def _parted(block: str) -> tuple[list[str], list[str], list[str]]:
+    """Return the title and imports of *block*, what stands before its last class, and the rest."""
     lines = block.splitlines()
     end = next(
         number
         for number, line in enumerate(lines)
-        if line and not line.startswith(("import ", "from "))
+        if line and not line.startswith(("import ", "from ", "# "))
     )
-    return [line for line in lines[:end] if line], lines[end:]
+    classes = [node for node in ast.parse(block).body if isinstance(node, ast.ClassDef)]
+    begin = max([end, *(node.end_lineno or 0 for node in classes)])
+    imports = [line for line in lines[:end] if line]
+    before = lines[len("\n".join(lines[:end]).rstrip("\n").splitlines()) : begin]
+    return imports, before if classes else [], lines[begin:]
 
 
 def _awaiting(block: str) -> str:
@@ -90,10 +116,15 @@ def _awaiting(block: str) -> str:
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     items = [node for node in ast.walk(tree) if isinstance(node, ast.withitem)]
     entered = {ast.unparse(item.optional_vars) for item in items if item.optional_vars}
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    methods = {inside for node in classes for inside in ast.walk(node)}
+    functions = [
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node not in methods
+    ]
     own = {node.name for node in functions}
     inserted = [(node.lineno, node.col_offset, "async ") for node in functions]
-    for node in ast.walk(tree):
+    # Others call methods, and do not wait.
+    for node in (each for each in ast.walk(tree) if each not in methods):
         parent = parents.get(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own:
             inserted.append((node.lineno, node.col_offset, "await "))
@@ -121,11 +152,16 @@ def _awaiting(block: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _tabs(found: re.Match[str]) -> str:
+def tabs(found: re.Match[str]) -> str:
+    """Return the block *found* of a page, as one tab for each library that it can be made for."""
     block = found[1]
-    if not qualifies(block):
+    if not qualifies(block, "trio"):
         return found[0]
-    programs = {"Threads": block, "asyncio": face(block, "asyncio"), "trio": face(block, "trio")}
+    if qualifies(block):
+        programs = {"Threads": block, "asyncio": face(block, "asyncio")}
+    else:
+        programs = {"asyncio": block}
+    programs["trio"] = face(block, "trio")
     return "\n".join(
         f'=== "{title}"\n\n' + textwrap.indent(f"```python\n{program}```\n", "    ")
         for title, program in programs.items()
@@ -142,4 +178,4 @@ def with_changelog(markdown: str) -> str:
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Return the page with tabs, and with the changelog; mkdocs calls this."""
-    return FENCE.sub(_tabs, with_changelog(markdown))
+    return FENCE.sub(tabs, with_changelog(markdown))

@@ -27,7 +27,11 @@ def programs(library: str) -> dict[str, str]:
     made = hooks()
     found: dict[str, str] = {}
     for page in sorted((ROOT / "docs").rglob("*.md")):
-        blocks = [block for block in made.FENCE.findall(page.read_text()) if made.qualifies(block)]
+        blocks = [
+            block
+            for block in made.FENCE.findall(page.read_text())
+            if made.qualifies(block, library)
+        ]
         for number, block in enumerate(blocks):
             found[f"{page.relative_to(ROOT)}:{number}"] = made.face(block, library)
     return found

@@ -195,6 +195,20 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) < 150
 
 
+WITH_PROGRAMS = [page for page in PAGES if "```python" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", WITH_PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_with_programs_has_tabs_or_says_what_it_is_about(page: Path) -> None:
+    """A reader finds the program for threads, asyncio and trio, or reads for which one it is."""
+    text = page.read_text()
+    if page.parent == ROOT or str(page.relative_to(ROOT)) in QUOTING:
+        return
+    about = r"(?:page\s+is\s+about|program\s+is\s+for)\s+(?:threads|asyncio|trio)"
+    told = re.search(f"{about}|neither threads nor tasks", text)
+    assert told or "=== " in hooks().FENCE.sub(hooks().tabs, text)
+
+
 TASKS = programs("asyncio")
 
 
