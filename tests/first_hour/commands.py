@@ -6,7 +6,17 @@ from tests.first_hour.mistake import Mistake, command
 
 COMMANDS: list[Mistake] = [
     command("no command", "run job", "wanted a command", code=64),
-    command("an unknown command", "rnu job", "run", code=64),
+    command("an unknown command", "runn job", "did you mean interlock run?", code=64),
+    command("the name of another tool", "unlock job", "use interlock release", code=64),
+    command("help of a command", "help run", "use interlock run --help", code=64),
+    command("a URL without its option", "doctor redis://127.0.0.1:1", "behind --url", code=64),
+    command("a ticket without its option", "status word", "behind --ticket", code=64),
+    command(
+        "a lease of a command in milliseconds",
+        "run --lease 30000 job -- true",
+        "8.33 h if this",
+        code=0,
+    ),
     command("a misspelt option", "run --timout 5 job -- true", "did you mean --wait?", code=64),
     command(
         "a nearly right option",
@@ -44,6 +54,9 @@ COMMANDS: list[Mistake] = [
         "doctor --url redis://127.0.0.1:1",
         "cannot connect to 127.0.0.1:1",
         code=69,
+    ),
+    Mistake(
+        "a line for the shell", ("run", "job", "--", "echo a; echo b"), ("goes behind -c",), 127
     ),
     command("show of nothing", "show nothing", "nobody holds", code=1),
     command("why of nothing", "why nothing", "nothing", code=1),

@@ -69,6 +69,20 @@ _TELLING = {"acquire", "conformance", "deadlocks", "doctor", "list", "show", "to
 """Those whose result is what they print; `acquire` prints a ticket, unless a file gets it."""
 _FLOCK = {"timeout": "wait", "nonblock": "no-wait", "nb": "no-wait"}
 """Options of flock(1), and ours."""
+_MEANT = {
+    "check": "doctor",
+    "exec": "run",
+    "lock": "run",
+    "locks": "list",
+    "ls": "list",
+    "ping": "doctor",
+    "ps": "list",
+    "start": "run",
+    "unlock": "release",
+    "version": "--version",
+    "who": "show",
+}
+"""What users call a command, and what it is called here."""
 _ALONE = ("-h", "--help", "--version")
 """Options without a command."""
 _NAMING = {"acquire", "list", "release", "show", "top", "why"}
@@ -100,7 +114,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
                 if stdout is not None:
                     stdout.flush()
         except (UsageError, ConfigError, WrongTypeError) as error:
-            say(str(error))
+            say(f"{error}{_source(str(error), os.environ if environ is None else environ)}")
             return Status.USAGE
         except InterlockError as error:
             say(str(error))
@@ -113,6 +127,17 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
             return signal_status(signal.SIGINT)
         except Exception as error:  # noqa: BLE001 - Python's own 1 would mean a conflict
             return _unexpected(error)
+
+
+def _source(message: str, environ: Mapping[str, str]) -> str:
+    """Return which variable has the URL that *message* is about; an empty text for none."""
+    from interlock._links.options import redact  # noqa: PLC0415 - only a mistake needs it
+
+    for variable in ("INTERLOCK_URL", "REDIS_URL"):
+        urls = environ.get(variable, "").split()
+        if variable not in message and any(repr(redact(url)) in message for url in urls):
+            return f"; the URL is that of {variable}"
+    return ""
 
 
 def _unexpected(error: Exception) -> Status:
@@ -150,6 +175,23 @@ def _unmarked(value: object) -> object:
     if isinstance(value, list):
         return [_unmarked(each) for each in cast("list[object]", value)]
     return value
+
+
+def _refuse_unknown_command(arguments: Sequence[str]) -> None:
+    """Raise if the first word is no command, and name the one that was meant."""
+    word = arguments[0] if arguments else ""
+    if not word or word.startswith("-") or word in _SUBCOMMANDS:
+        return
+    after = next((each for each in arguments[1:] if each in _SUBCOMMANDS), None)
+    if word == "help":
+        advice = f": use interlock {f'{after} ' if after else ''}--help"
+    elif word in _MEANT:
+        advice = f": use interlock {_MEANT[word]}"
+    elif close := get_close_matches(word, _SUBCOMMANDS, 1):
+        advice = f": did you mean interlock {close[0]}?"
+    else:
+        advice = f"; there are {', '.join(_SUBCOMMANDS)} (see interlock --help)"
+    raise UsageError(f"no command {word!r}{advice}")
 
 
 def _refuse_unknown_option(word: str, parser: argparse.ArgumentParser) -> None:
@@ -204,6 +246,18 @@ def _parsers(
     return parser, chosen, module
 
 
+def _place(word: str, parser: argparse.ArgumentParser, command: list[str] | None) -> str:
+    """Return where *word* belongs, which *parser* does not take; an empty text if nobody knows."""
+    options, is_run = parser.format_usage(), parser.prog.endswith(" run")
+    if "://" in word and "--url " in options:
+        return "; a URL goes behind --url"
+    if is_run and command is None:
+        return "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
+    if is_run:
+        return "; there is one NAME"
+    return "; a ticket goes behind --ticket" if "--ticket " in options else ""
+
+
 def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     # argparse has changed its mind about "--" several times. We need not read what follows it.
     command = None
@@ -213,6 +267,7 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
         if any(word in _NAMING for word in arguments[:1]):
             # No word of a command line has a NUL, and none with it looks like an option.
             arguments, command = [*arguments, *(f"\0{word}" for word in command)], None
+    _refuse_unknown_command(arguments)
     parser, chosen, module = _parsers(arguments)
     if arguments and arguments[0].startswith("-") and arguments[0] not in _ALONE:
         raise UsageError(f"{arguments[0]} goes behind a command: interlock COMMAND [options]")
@@ -221,12 +276,8 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     subcommand = str(given.pop("subcommand"))
     if unknown:
         _refuse_unknown_option(unknown[0], chosen)
-        hint = (
-            ""
-            if command or subcommand != "run"
-            else "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
-        )
-        raise UsageError(f"unknown arguments: {' '.join(unknown)}{hint}".replace("\0", ""))
+        words = " ".join(unknown).replace("\0", "")
+        raise UsageError(f"unknown arguments: {words}{_place(unknown[0], chosen, command)}")
     assert module is not None, "argparse takes no other words"
     if subcommand in _TELLING and sys.stdout is None and not given.get("ticket_file"):
         say(f"stdout is closed: interlock {subcommand} has nowhere to write what it tells")

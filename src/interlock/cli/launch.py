@@ -44,6 +44,8 @@ def main(parent: int, death_signal: int, command: list[str]) -> int:
         os.execvp(command[0], command)  # noqa: S606 - becoming the job is what this is for
     except FileNotFoundError:
         status, found = NOT_FOUND, "there is no such program (or its interpreter is missing)"
+        if " " in command[0]:
+            found += "; a line for the shell goes behind -c"
     except OSError as error:
         status, found = CANNOT_EXECUTE, error.strerror or str(error)
     if sys.stderr is not None:  # closed: print() would take stdout instead

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from interlock import Client, Hold
 
+_LONG_LEASE = 3600.0
+"""Seconds. A longer one is probably meant in milliseconds."""
 USAGE = "interlock run [options] NAME -- CMD [ARG...]\n       interlock run [options] NAME -c TEXT"
 
 DESCRIPTION = """\
@@ -103,6 +105,11 @@ def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> i
     chosen = Options(credentials=options.credentials)
     if options.lease is not None:
         chosen = chosen.replace(lease=options.lease)
+        if options.lease > _LONG_LEASE:
+            hours = (
+                f"a lease of {options.lease:g} s keeps others out for {options.lease / 3600:.3g} h"
+            )
+            say(f"warning: {hours} if this machine dies: was it meant in milliseconds?")
     status = options.conflict_exit_code
     supervision: Supervision | None = None
     try:
