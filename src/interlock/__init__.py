@@ -95,6 +95,7 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(("RLock", "FileLock", "Redlock", "Mutex"), "interlock.connect(url).lock(name)"),
     "BoundedSemaphore": "interlock.connect(url).semaphore(name, permits=n)",
+    "aio": "interlock.asyncio",
     "LockError": "InterlockError, or those below it in interlock.errors",
     "LockNotOwnedError": "NotHeldError or HoldLostError of interlock.errors",
     "Timeout": "AcquireTimeoutError of interlock.errors",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from interlock.errors import MisuseWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 T = TypeVar("T")
@@ -56,12 +57,12 @@ _INTERNAL = frozenset({"driver", "servers", "read", "acquiring", "_template"})
 
 def wants_async_with(cls: type[T]) -> type[T]:
     """Have ``with`` say that the objects of an asyncio class want ``async with``."""
-    return _refuse(cls, ("__enter__", "__exit__"), "async with", "an asyncio client's")
+    return _refuse(cls, ("__enter__", "__exit__"), "async with", "for tasks")
 
 
 def wants_with(cls: type[T]) -> type[T]:
     """Have ``async with`` say that the objects of a sync class want ``with``."""
-    return _refuse(cls, ("__aenter__", "__aexit__"), "with", "a sync client's")
+    return _refuse(cls, ("__aenter__", "__aexit__"), "with", "for threads")
 
 
 def _refuse(cls: type[T], methods: tuple[str, ...], statement: str, whose: str) -> type[T]:
@@ -76,6 +77,47 @@ def _refuse(cls: type[T], methods: tuple[str, ...], statement: str, whose: str) 
     for name in methods:
         setattr(cls, name, refuse)
     return cls
+
+
+class _Tested:
+    """Warns if it dies in the same instruction of the user's in which it was made.
+
+    It belongs to an object that was tested for truth. If only the test has used the object, as in
+    ``if client.lock("x"):``, both die there. What a variable or an attribute keeps lives on, so
+    nothing is said of ``self.lock or default``.
+    """
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+        self._where = _instruction()
+
+    def __del__(self) -> None:
+        if _instruction() == self._where:
+            warn(self._message, MisuseWarning)
+
+
+def _instruction() -> tuple[int, int]:
+    frame = caller_frame()
+    return id(frame), frame.f_lasti
+
+
+def always_true(advice: str) -> Callable[[type[T]], type[T]]:
+    """Make a class whose truth test warns if the test alone has used the object.
+
+    Args:
+        advice: what to write instead.
+    """
+
+    def is_true(self: object) -> bool:
+        message = f"{self!r} is always true, and was only tested for that: {advice}"
+        setattr(self, "_tested", _Tested(message))  # noqa: B010 - it lives as long as its object
+        return True
+
+    def decorate(cls: type[T]) -> type[T]:
+        setattr(cls, "__bool__", is_true)  # noqa: B010 - type checkers warn by themselves
+        return cls
+
+    return decorate
 
 
 def check_long_lease(lease: object, scope: object = None) -> None:

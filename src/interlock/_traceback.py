@@ -6,24 +6,42 @@ The message of an error tells what they could. ``INTERLOCK_DEBUG=1`` keeps them,
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, TypeVar
 
 from interlock.errors import InterlockError
 
+if TYPE_CHECKING:
+    from types import TracebackType
+
+E = TypeVar("E", bound=BaseException)
 DEBUG = os.environ.get("INTERLOCK_DEBUG", "") not in ("", "0")
 
 
-def shorten(error: BaseException) -> None:
-    """Take the frames of this package from *error*, an error of its own.
+_LIBRARIES = frozenset(
+    {"interlock", "asyncio", "redis", "selectors", "threading", "trio", "uvloop"}
+)
+
+
+def shorten(error: E) -> E:
+    """Return *error*, an error of this package or an interruption, without the frames of ours.
 
     The error of redis-py or of the system that caused it goes too. It becomes a note, unless the
-    message says the same. What the user's own code was handling meanwhile stays.
+    message says the same. What the user's own code was handling meanwhile stays. An interruption is
+    a Ctrl-C or a cancellation, unless a signal handler of the user's raised it.
     """
-    if DEBUG or not isinstance(error, InterlockError):
-        return
+    if isinstance(error, InterlockError):
+        if not DEBUG:
+            _shorten_ours(error)
+    elif not (DEBUG or isinstance(error, Exception) or _passes_users(error.__traceback__)):
+        error.__traceback__ = None
+    return error
+
+
+def _shorten_ours(error: InterlockError) -> None:
     error.__traceback__ = None
     cause = error.__cause__
     if isinstance(cause, InterlockError):
-        shorten(cause)
+        _shorten_ours(cause)
         return
     if cause is not None and not _foreign(cause):
         return  # it comes from the user's code: from a provider of credentials, say
@@ -39,6 +57,19 @@ def shorten(error: BaseException) -> None:
     error.__context__ = context
 
 
+def _passes_users(trace: TracebackType | None) -> bool:
+    """Return whether one of the frames from *trace* on is neither ours nor of what we call."""
+    while trace is not None:
+        if _package(trace) not in _LIBRARIES:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _package(trace: TracebackType) -> str:
+    return str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
 def _foreign(cause: BaseException) -> bool:
     """Return whether *cause* is an error that this package has met, and not one of the user's."""
     module = type(cause).__module__
@@ -51,5 +82,4 @@ def _inside(context: BaseException) -> bool:
     trace = context.__traceback__
     if trace is None:
         return True
-    module = str(trace.tb_frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] in ("interlock", "redis", "asyncio")
+    return _package(trace) in ("interlock", "redis", "asyncio")

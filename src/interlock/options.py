@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 from _thread import TIMEOUT_MAX
-from collections.abc import Callable, Iterable  # noqa: TC003 - read at run time
+from collections.abc import Callable, Iterable, Mapping  # noqa: TC003 - read at run time
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
@@ -230,6 +230,7 @@ class Options:
 _OF_THE_SERVER = ("host", "port", "db", "username", "password", "ssl", "path", "unix_socket_path")
 _OF_REDIS_PY = {
     "decode_responses": "it is not needed",
+    "timeout": "client.lock(name, timeout=seconds) limits waits, command_timeout=seconds answers",
     "socket_timeout": "use command_timeout=seconds, or socket_timeout in the URL",
     "socket_connect_timeout": "give it in the URL, as ?socket_connect_timeout=3",
     "retry_on_timeout": "it is not needed: outage_timeout=seconds limits the attempts",
@@ -351,6 +352,22 @@ def check_number(number: object, of: str, least: int, most: int) -> int:
     if not least <= number <= most:
         raise ConfigError(f"a number of {of} must be {least} to {most}, not {number}")
     return number
+
+
+def options_of(options: object, changes: Mapping[str, Any]) -> Options:
+    """Return *options* with *changes*; None stands for the defaults.
+
+    Raises:
+        TypeError: *options* is something else.
+        ConfigError: an option that cannot work.
+    """
+    given = Options() if options is None else options
+    if not isinstance(given, Options):
+        raise TypeError(
+            f"options must be interlock.Options, not {type(options).__name__}: "
+            "give single ones as keywords, as in connect(url, lease=10)"
+        )
+    return given.replace(**changes)
 
 
 def check_callback(callback: object) -> None:

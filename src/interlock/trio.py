@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from interlock import asyncio as _asyncio
 from interlock._drivers.trio import TrioDriver
 from interlock._links.urls import open_url
-from interlock.options import Options
+from interlock.options import options_of
 
 if TYPE_CHECKING:
     from interlock._drivers.protocol import AwaitedDriver
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
+    from interlock.options import Options
 
 __all__ = ["Client", "connect"]
 
@@ -27,7 +28,7 @@ def connect(url: str | None = None, *, options: Options | None = None, **changes
 
     The arguments and errors are those of `interlock.asyncio.connect`.
     """
-    chosen = (options or Options()).replace(**changes)
+    chosen = options_of(options, changes)
     return Client(open_url(url, chosen.credentials), chosen)
 
 

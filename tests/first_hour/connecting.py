@@ -56,6 +56,52 @@ CONNECTING: list[Mistake] = [
         "refused the user name or password",
     ),
     _url("a database that is not there", "redis://127.0.0.1:URL_PORT/99", "99"),
+    _url(
+        "a slash in a password",
+        "redis://:pass/word@127.0.0.1:URL_PORT",
+        "in a password percent-encoded",
+    ),
+    program(
+        "a wrong URL in the environment",
+        """
+        import os
+        os.environ["INTERLOCK_URL"] = "localhost:6379"
+        import interlock
+        interlock.connect()
+        """,
+        "redis://",
+        "the URL is that of INTERLOCK_URL",
+    ),
+    program(
+        "options in a dict",
+        """
+        import interlock
+        interlock.connect("redis://localhost", options={"lease": 3})
+        """,
+        "TypeError",
+        "connect(url, lease=10)",
+    ),
+    program(
+        "the timeout of a client",
+        """
+        import interlock
+        interlock.connect("redis://localhost", timeout=3)
+        """,
+        "client.lock(name, timeout=seconds)",
+        "command_timeout=seconds",
+    ),
+    program(
+        "a Ctrl-C that ends a wait",
+        """
+        import interlock, os, signal, threading
+        with interlock.connect() as other, interlock.connect() as client:
+            other.lock("x").acquire()
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            client.lock("x").acquire()
+        """,
+        "KeyboardInterrupt",
+        code=-2,
+    ),
     program(
         "no socket",
         """

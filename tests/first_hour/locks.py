@@ -285,6 +285,46 @@ LOCKS: list[Mistake] = [
     sync("a lease of nothing", 'client.lock("x", lease=0)', "lease must be 0.01 to"),
     sync("a lease in a text", 'client.lock("x", lease="10")', "lease must be", "'10'"),
     sync(
+        "a lock in an if",
+        """
+        if client.lock("job"):
+            print("works")
+        """,
+        "MisuseWarning",
+        "<Lock 'job' not held here> is always true",
+        "`with lock.trying() as hold:`",
+        code=0,
+    ),
+    sync(
+        "locked of the client in an if",
+        """
+        if client.locked("job"):
+            print("locked")
+        """,
+        "MisuseWarning",
+        "client.lock(name).locked()",
+        code=0,
+    ),
+    sync(
+        "the truth of a lock that somebody keeps",
+        """
+        import warnings
+        warnings.simplefilter("error")
+        class Worker:
+            def __init__(self, lock=None):
+                self.lock = lock
+            def work(self, lock=None):
+                if self.lock:
+                    print("works")
+                if lock:
+                    return lock or self.lock
+                return self.lock
+        Worker(client.lock("a")).work(client.lock("b")).acquire()
+        """,
+        "works",
+        code=0,
+    ),
+    sync(
         "try_lock in an if",
         """
         if client.try_lock("job"):
@@ -337,6 +377,39 @@ LOCKS: list[Mistake] = [
         """,
         "lock 'x' not acquired in 0.1 s",
         "thread 'MainThread' of this client",
+        code=0,
+    ),
+    sync(
+        "a lock of the process that forked this one",
+        """
+        import os
+        lock = client.lock("x")
+        with lock as hold:
+            child = os.fork()
+            if not child:
+                for wrong in (lock.release, hold.ensure, client.lock("x", timeout=0).__enter__):
+                    try:
+                        wrong()
+                    except interlock.InterlockError as error:
+                        print(type(error).__name__, error, flush=True)
+                os._exit(0)
+            os.waitpid(child, 0)
+        """,
+        "NotHeldError lock 'x' is not held by thread 'MainThread'",
+        "NotHeldError 'x' belongs to the process that forked this one",
+        "not acquired in 0 s; held by the process that forked this one",
+        code=0,
+    ),
+    sync(
+        "a block that a forked process leaves, too",
+        """
+        import os
+        with client.lock("x"):
+            if child := os.fork():
+                os.waitpid(child, 0)
+        """,
+        "NotHeldError",
+        "this process was forked, and holds none of its parent's locks",
         code=0,
     ),
     sync(

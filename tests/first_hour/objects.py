@@ -156,10 +156,30 @@ OBJECTS: list[Mistake] = [
         """,
         code=0,
     ),
+    sync(
+        "an event in an if",
+        """
+        if client.event("x"):
+            print("set")
+        """,
+        "MisuseWarning",
+        "`if event.is_set():`",
+        code=0,
+    ),
     sync("isSet of an event", 'client.event("x").isSet()', "use is_set"),
     sync("a limit without a number", 'client.limited("x")', "TypeError", "n"),
     sync("a limit of a text", 'client.limited("x", "5")', "TypeError", "int"),
     sync("max of a limit", 'client.limited("x", max=5)', "n="),
+    sync(
+        "a call in place of a function",
+        """
+        def work():
+            print("works")
+        client.election("x").run(work())
+        """,
+        "TypeError",
+        "a callback must be callable, not None",
+    ),
     sync("Kubernetes' lease of an election", 'client.election("x", lease_duration=15)', "lease="),
     sync("identity of an election", 'client.election("x", identity="me")', "candidate="),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.first_hour.mistake import Mistake, task
+from tests.first_hour.mistake import Mistake, program, task
 
 TASKS: list[Mistake] = [
     task(
@@ -22,6 +22,29 @@ TASKS: list[Mistake] = [
         """,
         "TypeError",
         "await",
+    ),
+    task(
+        "a lock in an if, of tasks",
+        """
+        if client.lock("job"):
+            print("works")
+        """,
+        "MisuseWarning",
+        "`async with lock.trying() as hold:`",
+        code=0,
+    ),
+    program(
+        "a client of tasks under trio",
+        """
+        import interlock.asyncio, trio
+        async def main():
+            client = interlock.asyncio.connect()
+            async with client.lock("x"):
+                pass
+        trio.run(main)
+        """,
+        "RuntimeError",
+        "with trio, use a client of interlock.trio.connect()",
     ),
     task(
         "with in place of async with",

@@ -157,7 +157,7 @@ class AsyncDriver:
         """Perform the rest of *step* where no cancellation reaches it; then raise *error*."""
         try:
             if step.over() or isinstance(error, GeneratorExit):
-                raise error
+                raise shorten(error)
             return await self._finish(step.rest(error), None)
         finally:
             del error  # it refers to this frame

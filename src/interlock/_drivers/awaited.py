@@ -12,11 +12,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from interlock._core.locks.known_lock import name_holder
+from interlock._core.locks.known_lock import name_holder, tell_of_fork
 from interlock._core.locks.lock_base import DelayingRelease
 from interlock._core.locks.ticket import over
 from interlock._drivers.tasks import finish_later, whole
 from interlock._misuse import warn
+from interlock._traceback import shorten
 from interlock.errors import InterlockError, MisuseWarning, NotHeldError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = F
         own: whether *error* is a cancellation of our own, in place of which *trouble* is raised.
     """
     if error is None or own:
-        raise trouble from error
+        raise shorten(trouble) from error
     error.add_note(f"interlock: {trouble}")
 
 
@@ -75,6 +76,8 @@ async def end_block(
     try:
         await driver.perform(release)
     except InterlockError as trouble:
+        if isinstance(trouble, NotHeldError):
+            tell_of_fork(trouble, driver.session)
         if once or not isinstance(trouble, NotHeldError):
             go_on(error, trouble, own=own)
     if block is not None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from interlock._core.locks.known_lock import name_holder
+from interlock._core.locks.known_lock import name_holder, tell_of_fork
 from interlock._core.locks.lock_base import DelayingRelease
 from interlock._core.locks.ticket import over
 from interlock._drivers.threads import finish_later, whole
 from interlock._misuse import warn
+from interlock._traceback import shorten
 from interlock.errors import InterlockError, MisuseWarning, NotHeldError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def go_on(error: BaseException | None, trouble: InterlockError, *, own: bool = F
         own: whether *error* is a cancellation of our own, in place of which *trouble* is raised.
     """
     if error is None or own:
-        raise trouble from error
+        raise shorten(trouble) from error
     error.add_note(f"interlock: {trouble}")
 
 
@@ -74,6 +75,8 @@ def end_block(
     try:
         driver.perform(release)
     except InterlockError as trouble:
+        if isinstance(trouble, NotHeldError):
+            tell_of_fork(trouble, driver.session)
         if once or not isinstance(trouble, NotHeldError):
             go_on(error, trouble, own=own)
     if block is not None:

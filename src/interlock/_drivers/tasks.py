@@ -45,7 +45,10 @@ def current_owner() -> Owner:
         for owner_of in elsewhere:
             if (foreign := owner_of()) is not None:
                 return foreign
-        raise RuntimeError("a lock must be used from a task")
+        raise RuntimeError(
+            "this lock must be used from a task of asyncio: with trio, use a client of "
+            "interlock.trio.connect(), without tasks one of interlock.connect()"
+        )
     known = _owners.get(id(task))
     return _introduced(task) if known is None else known[0]
 

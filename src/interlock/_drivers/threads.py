@@ -310,7 +310,7 @@ class ThreadDriver:
                     return self.run(step.rest(error))
                 except BaseException as another:  # noqa: BLE001 - raised below
                     error = another
-            raise error
+            raise shorten(error)
         finally:
             del error  # it refers to this frame
 

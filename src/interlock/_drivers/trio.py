@@ -155,7 +155,7 @@ class TrioDriver:
             if not (step.over() or isinstance(error, GeneratorExit)):
                 with trio.CancelScope(shield=True):
                     return await self.run(step.rest(error))
-            raise error
+            raise shorten(error)
         finally:
             del error  # it refers to this frame
 

@@ -60,7 +60,8 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
     # redis-py reads a path that is not a number as database 0, and /0/1 as database 1.
     if "path" not in kwargs and not _DATABASE.fullmatch(urlsplit(url).path):
         raise ConfigError(
-            f"cannot use the URL {shown!r}: its path must be the number of a database"
+            f"cannot use the URL {shown!r}: its path must be the number of a database, "
+            "and / ? # @ : in a password percent-encoded"
         )
     return kwargs
 

@@ -58,10 +58,7 @@ def open_url(url: str | None, credentials: object = None) -> Endpoint | Cluster:
 
 def _servers(url: str | None) -> Endpoint | Cluster:
     if url is None:
-        url = os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL")
-    if url is None:
-        _warn_once()
-        url = "embedded://"
+        return _of_environment()
     # Users may not check types.
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         is_client = hasattr(url, "connection_pool") or hasattr(url, "nodes_manager")
@@ -91,6 +88,17 @@ def _servers(url: str | None) -> Endpoint | Cluster:
             "redis+cluster:// for a cluster, or redis+sentinel:// for Sentinels"
         )
     return Endpoint.from_url(url)
+
+
+def _of_environment() -> Endpoint | Cluster:
+    for variable in ("INTERLOCK_URL", "REDIS_URL"):
+        if url := os.environ.get(variable):
+            try:
+                return _servers(url)
+            except ConfigError as error:
+                raise ConfigError(f"{error}; the URL is that of {variable}") from None
+    _warn_once()
+    return _servers("embedded://")
 
 
 def _embedded(name: str) -> Endpoint:

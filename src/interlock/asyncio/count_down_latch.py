@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
 from interlock._hints import LATCH_NAMES, hints
+from interlock._misuse import always_true
 from interlock.asyncio.hold import awaited
 from interlock.options import check_timeout
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
+@always_true("write `if await latch.count() == 0:`")
 @hints(LATCH_NAMES, made_by="client.count_down_latch(name)")
 class CountDownLatch:
     """A count that opens a gate at 0; made by `Client.count_down_latch`.

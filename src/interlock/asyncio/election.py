@@ -12,6 +12,7 @@ from interlock._naming import takes_argument
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.watch import Observation
 from interlock.errors import ConfigError
+from interlock.options import check_callback
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -68,6 +69,7 @@ class Election(Lock):
             HoldLostError: the term was lost before *function* ended.
             InterlockError: as `Lock.acquire`.
         """
+        check_callback(function)
         async with self as term:
             # asyncio only
             with suppress(ConfigError):  # trio cancels scopes, not tasks

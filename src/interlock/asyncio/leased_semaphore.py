@@ -14,6 +14,7 @@ from interlock._drivers.awaited import release_unclaimed, take_for
 from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.tasks import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
+from interlock._misuse import always_true
 from interlock.asyncio.hold import Hold, attempt, awaited
 from interlock.asyncio.trying import Trying
 from interlock.options import FOREVER, check_timeout, lease_of
@@ -115,6 +116,7 @@ class Permit(Hold):
 _given = Permit._given
 
 
+@always_true("write `async with semaphore.trying() as permit:`, and inside it `if permit:`")
 @hints(
     SEMAPHORE_NAMES,
     made_by="client.leased_semaphore(name)",

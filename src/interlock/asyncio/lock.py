@@ -14,6 +14,7 @@ from interlock._drivers.awaited_block import Block, ByHand, Exit, entered
 from interlock._drivers.tasks import current_owner
 from interlock._hints import LOCK_NAMES, hints, unknown_arguments
 from interlock._misuse import (
+    always_true,
     check_long_lease,
     wants_async_with,
 )
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 
 @wants_async_with
+@always_true("write `async with lock.trying() as hold:`, and inside it `if hold:`")
 @hints(
     LOCK_NAMES,
     made_by="client.lock(name)",

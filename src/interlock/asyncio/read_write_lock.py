@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._hints import READ_WRITE_NAMES, hints
+from interlock._misuse import always_true
 
 if TYPE_CHECKING:
     from interlock.asyncio.lock import Lock
 
 
+@always_true("write `async with lock.read.trying() as hold:`, or `lock.write`")
 @hints(
     READ_WRITE_NAMES,
     made_by="client.read_write_lock(name)",

@@ -12,6 +12,7 @@ from interlock._drivers.awaited import end_by
 from interlock._drivers.awaited_block import Exit, entered
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
+    always_true,
     publish,
     wants_async_with,
 )
@@ -86,6 +87,7 @@ class Permits:
 
 
 @wants_async_with
+@always_true("write `async with semaphore.trying() as permits:`, and inside it `if permits:`")
 @hints(
     SEMAPHORE_NAMES,
     made_by="client.semaphore(name)",

@@ -55,6 +55,7 @@ from interlock.options import (
     check_timeout,
     lease_of,
     lease_within,
+    options_of,
 )
 from interlock.sync.barrier import Barrier
 from interlock.sync.composite_lock import MultiLock, RedLock
@@ -107,7 +108,7 @@ def connect(
     Raises:
         ConfigError: a URL or an option that cannot work.
     """
-    chosen = (options or Options()).replace(**changes)
+    chosen = options_of(options, changes)
     return Client(open_url(url, chosen.credentials), chosen)
 
 
@@ -155,7 +156,7 @@ class Client:
         Raises:
             ConfigError: not a client of redis-py's, or an option that cannot work.
         """
-        chosen = (options or Options()).replace(**changes)
+        chosen = options_of(options, changes)
         return cls(servers_of(client), chosen)
 
     def __repr__(self) -> str:

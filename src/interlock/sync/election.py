@@ -9,6 +9,7 @@ from interlock._core.objects.election import Watch
 from interlock._drivers.background.change_watchers import Watching
 from interlock._hints import LOCK_NAMES, hints
 from interlock._naming import takes_argument
+from interlock.options import check_callback
 from interlock.sync.lock import Lock
 from interlock.sync.watch import Observation
 
@@ -67,6 +68,7 @@ class Election(Lock):
             HoldLostError: the term was lost before *function* ended.
             InterlockError: as `Lock.acquire`.
         """
+        check_callback(function)
         with self as term:
             return function(term) if takes_argument(function) else function()
 

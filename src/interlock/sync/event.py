@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._hints import EVENT_NAMES, hints
+from interlock._misuse import always_true
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
+@always_true("write `if event.is_set():`")
 @hints(EVENT_NAMES, made_by="client.event(name)")
 class Event:
     """A flag that all processes share, as `threading.Event`; made by `Client.event`.

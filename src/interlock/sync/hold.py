@@ -73,6 +73,8 @@ class Hold:
         if isinstance(self._hold, NoHold):
             return f"<Hold {self.name!r} not acquired, held by {self.holder or 'another owner'}>"
         state = "valid" if self.valid else "lost" if self.lost.is_set() else "over"
+        if self._driver.session.is_parents(self.holder):
+            state = "of the parent process"
         return f"<Hold {self.name!r} {state} holder={self.holder}>"
 
     def __bool__(self) -> bool:
@@ -157,7 +159,9 @@ class Hold:
             raise HoldLostError(
                 f"{self.name!r} was lost ({why})", name=self.name, reason=reason, detail=detail
             )
-        raise NotHeldError(f"{self.name!r} was released", name=self.name, owner=self._hold.label)
+        is_parents = self._driver.session.is_parents(self.holder)
+        told = "belongs to the process that forked this one" if is_parents else "was released"
+        raise NotHeldError(f"{self.name!r} {told}", name=self.name, owner=self._hold.label)
 
     def on_lost(self, callback: Callable[[], object]) -> None:
         """Call *callback* once when the hold is lost; at once if it is already.

@@ -15,6 +15,7 @@ from interlock._drivers.blocking import release_unclaimed, take_for
 from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.threads import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
+from interlock._misuse import always_true
 from interlock.options import FOREVER, check_timeout, lease_of
 from interlock.sync.hold import Hold
 from interlock.sync.trying import Trying
@@ -114,6 +115,7 @@ class Permit(Hold):
 _given = Permit._given
 
 
+@always_true("write `with semaphore.trying() as permit:`, and inside it `if permit:`")
 @hints(
     SEMAPHORE_NAMES,
     made_by="client.leased_semaphore(name)",

@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from interlock._drivers.blocking_block import ByHand, Exit, caller, entered
-from interlock._misuse import wants_with
+from interlock._misuse import always_true, wants_with
 from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock.errors import NotHeldError
 from interlock.options import check_timeout
@@ -27,6 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@always_true("write `with client.limited(name, n) as permit:`")
 @wants_with
 class Limited:
     """Lets at most *n* blocks or calls run at once, in all processes together.

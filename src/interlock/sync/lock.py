@@ -15,6 +15,7 @@ from interlock._drivers.blocking_block import Block, ByHand, Exit, entered
 from interlock._drivers.threads import current_owner
 from interlock._hints import LOCK_NAMES, hints, unknown_arguments
 from interlock._misuse import (
+    always_true,
     check_long_lease,
     wants_with,
 )
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 
 @wants_with
+@always_true("write `with lock.trying() as hold:`, and inside it `if hold:`")
 @hints(
     LOCK_NAMES,
     made_by="client.lock(name)",

@@ -13,6 +13,7 @@ from interlock._drivers.blocking import end_by
 from interlock._drivers.blocking_block import Exit, entered
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
+    always_true,
     publish,
     wants_with,
 )
@@ -86,6 +87,7 @@ class Permits:
 
 
 @wants_with
+@always_true("write `with semaphore.trying() as permits:`, and inside it `if permits:`")
 @hints(
     SEMAPHORE_NAMES,
     made_by="client.semaphore(name)",

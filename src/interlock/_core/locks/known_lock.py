@@ -100,11 +100,6 @@ class KnownLock(ABC):
     # What is known here.
 
     @property
-    def looked_at(self) -> object:
-        """Return what a look asks about if a release told another client that it is next."""
-        return self
-
-    @property
     def sort_key(self) -> tuple[str, str, str]:
         """Return what tells this lock from all others; multi locks take locks in this order."""
         return (self.session.database, self.key, self.kind)
@@ -274,6 +269,15 @@ def name_holder(error: NotHeldError, holder: str | None, session: Session) -> No
     """Name the present *holder* in *error*, for a user of the client of *session*."""
     error.holder = holder
     error.args = (f"{error.args[0]}{_held_by(holder, session)}",)
+    if not session.is_parents(holder):
+        tell_of_fork(error, session)
+
+
+def tell_of_fork(error: NotHeldError, session: Session) -> None:
+    """Say in *error* that a forked process holds nothing of its parent's, if this one is forked."""
+    if session.parents:
+        text = "this process was forked, and holds none of its parent's locks"
+        error.args = (f"{error.args[0]}; {text}",)
 
 
 def _held_by(holder: str | None, session: Session, member: str = "") -> str:
@@ -286,4 +290,6 @@ def _held_by(holder: str | None, session: Session, member: str = "") -> str:
     label = session.holds.label_of(holder)
     what = f"{member} is held" if member else "held"
     who = holder if label is None else f"{label} of this client ({holder})"
+    if session.is_parents(holder):
+        who = f"the process that forked this one ({holder})"
     return f"; {what} by {who}"

@@ -5,19 +5,16 @@
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- KEYS[3]  queue      zset {client: when it came, in ms}; may be left out
--- ARGV[1]  me         string, "<client id>:leased:<permits>"; "-" only looks: permits whose lease
---                     or claim has ended go to the next clients, and who does not listen any more
---                     leaves the queue
+-- ARGV[1]  me         string, "<client id>:leased:<permits>"
 -- ARGV[2]  channel    string, where waiters listen
 --
--- Returns  3 when another client in the queue was told that it is next, else 1
+-- Returns  1
 -- Source   our own
 -- Wire     the number and the zset, if the client had permits that it has not confirmed. Messages
---          as those of a release; "300:leased:<permits>" on a wake channel if a claim was given
---          just now
+--          as those of a release
 local semaphore, leases, queue = KEYS[1], KEYS[2], KEYS[3]
 local me, channel = ARGV[1], ARGV[2]
-local name, looks = string.match(channel, ':.*'), me == '-'
+local name = string.match(channel, ':.*')
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -25,25 +22,16 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- include: claim_permits
 
--- include: tidy_permits
-
-local stood, back = 0, redis.call('zremrangebyscore', leases, 0, now)
-if not looks then
-  stood = queue and redis.pcall('zrem', queue, me, '+' .. me)
-  back = back + end_claim(me, tonumber(string.match(me, '%d+$')))
-elseif queue then
-  local ends = redis.call('zrange', leases, 0, 0, 'withscores')[2]
-  tidy(ends and tonumber(ends) <= now + CLAIM)
-end
-local free = back > 0 and redis.call('incrby', semaphore, back)
+local stood = queue and redis.pcall('zrem', queue, me, '+' .. me)
+local claimed = end_claim(me, tonumber(string.match(me, '%d+$')))
+local free = claimed > 0 and redis.call('incrby', semaphore, claimed)
   or tonumber(redis.call('get', semaphore) or 0)
-if not free or free <= 0 or (back == 0 and stood == 0 and not looks) then
+if not free or free <= 0 or (claimed == 0 and stood == 0) then
   return 1
 end
 if queue and redis.pcall('exists', queue) == 1 then
-  return share(free) and 3 or 1
-end
-if back > 0 or not looks then
+  share(free)
+else
   redis.call(PUBLISH, channel, free)
 end
 return 1

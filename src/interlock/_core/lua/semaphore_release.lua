@@ -13,8 +13,7 @@
 -- ARGV[3]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[4]  channel    string, where waiters listen
 --
--- Returns  1 when done, 3 when clients in the queue were told that they are next, too; 0 when it is
---          missing and not created
+-- Returns  1 when done, 0 when it is missing and not created
 -- Source   RSemaphore.release and releaseIfExists, Redisson 4.7.0
 -- Wire     the number, and its new value on the channel unless it is negative: Java's listener
 --          fails on that. With clients in the queue, the first ones get claims for 250 ms and
@@ -41,9 +40,9 @@ end
 
 -- include: serve
 
-local _, all, given = serve(free)
+local _, all = serve(free)
 if all or redis.pcall('exists', queue) ~= 1 then
   -- A message was refused, none of the first can be served, or the queue is empty now.
   redis.call(PUBLISH, channel, free)
 end
-return given and 3 or 1
+return 1

@@ -160,7 +160,7 @@ class LeasedSemaphore(LeasedPermits):
         if name != self.name:
             raise self._not_held(f"a permit of {name!r}")
 
-    def _take_back_script(self, request: IdempotentCall, permits: int) -> Eval[int]:
+    def _take_back_script(self, request: IdempotentCall, permits: int) -> Eval[bool]:
         # The plain semaphore's script, which does not create a missing semaphore.
         return self._requests.script(request, semaphore_release, (-permits, 0), self.channel)
 

@@ -188,9 +188,7 @@ class Taking(Opened["bool"]):
                 return True
         if session.clock() < deadline:
             queue.make_place(permits)
-        taken = yield from wait_in_queue(
-            session, part, deadline, SHARED, self._try, turn=queue.turn()
-        )
+        taken = yield from wait_in_queue(session, part, deadline, SHARED, self._try)
         yield from queue.leave(permits, later=taken)
         return taken
 
@@ -280,7 +278,6 @@ class Semaphore:
         self.queue = PermitQueue(session, self.key, self.channel, "", scripts.semaphore_leave)
         self.session = session
         self.requests = IdempotentCalls(session, self.key)
-        self.requests.looked_at = self.queue
         total = names.semaphore_total(self.key)
         self._lifetime = None if kept is None else Lifetime(session, self.key, total, kept)
 
@@ -575,7 +572,7 @@ class Semaphore:
     def _release(self, permits: int, create: int) -> Step[bool]:
         return self.requests.carried_through(self.release_script, permits, create)
 
-    def release_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[int]:
+    def release_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
         return self.requests.script(
             request, scripts.semaphore_release, (permits, create), self.channel
         )

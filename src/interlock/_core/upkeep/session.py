@@ -45,6 +45,7 @@ class Session:
     Attributes:
         clock: monotonic seconds, which go on while the machine is suspended; never the wall clock.
         client_id: the first half of every holder id.
+        parents: those of the processes that forked this one.
         id_prefix: 20 hex digits, with which the ids of its calls begin; empty before the first.
         where: the server's address, which identifies it.
         database: identifies the server's database.
@@ -90,6 +91,7 @@ class Session:
         self.took_over = took_over
         self.options = options
         self.client_id = client_id
+        self.parents: tuple[str, ...] = ()
         self.clock = clock
         self.random = random
         self.id_prefix = ""
@@ -215,6 +217,7 @@ class Session:
 
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Become another client, which holds nothing, in a forked child."""
+        self.parents = (*self.parents, self.client_id)
         self.client_id = self.events.client_id = client_id
         self.id_prefix = ""
         self.waiters = waiters
@@ -225,6 +228,10 @@ class Session:
         self.looks.forget()
         for hold in self.holds:
             self.holds.end(hold)
+
+    def is_parents(self, holder: str | None) -> bool:
+        """Return whether *holder* is one of the process that forked this one."""
+        return holder is not None and holder.startswith(tuple(f"{each}:" for each in self.parents))
 
     def lose(self, hold: Hold, reason: LossReason) -> None:
         """Note that *hold* is lost, and tell its listeners and the observers."""
