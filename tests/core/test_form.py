@@ -32,7 +32,7 @@ def acquire(digit: str) -> Eval[int]:
 
 def release(digit: str) -> Eval[bool]:
     """Return a release with these ids."""
-    return semaphore_release(NAME, *ids(digit), 1, 0, 30, "PUBLISH", "c:x")
+    return semaphore_release(NAME, *ids(digit), 1, 0, 0, 30, "PUBLISH", "c:x")
 
 
 @pytest.mark.parametrize("call", [acquire, release])

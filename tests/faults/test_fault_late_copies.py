@@ -71,7 +71,7 @@ def _state(server: redis.Redis) -> State:
             # A late try may take permits for a lease. All permits are counted, free and held.
             held, value = server.zcard(f"{{{key.decode()}}}:timeout"), server.get(key)
             if value is not None:  # its end has come just now
-                found[key] = ({b"": int(value) + held}, left)
+                found[key] = ({b"": int(value.partition(b" ")[0]) + held}, left)
     return found
 
 

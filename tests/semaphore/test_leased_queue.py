@@ -313,7 +313,7 @@ def test_plain_permits_of_the_name_go_round_too(room: Room) -> None:
     assert room.run(asks)
     assert room.take("a")
     gives = plain.semaphore_release(
-        "name", "redisson_unlock_latch:{name}:3", args[1], 1, 1, 30, "PUBLISH", CHANNEL
+        "name", "redisson_unlock_latch:{name}:3", args[1], 1, 1, 0, 30, "PUBLISH", CHANNEL
     )
     room.server.execute("SET", "name", 0)
     room.wait("b")

@@ -66,7 +66,7 @@ class Room:
     def give(self, permits: int = 1) -> None:
         """Release *permits*."""
         latch = self._latch()
-        args = (self._latch(), permits, 1, 30, "PUBLISH", CHANNEL)
+        args = (self._latch(), permits, 1, 0, 30, "PUBLISH", CHANNEL)
         assert self.run(scripts.semaphore_release("name", latch, *args)) == 1
         for each in self.waiting():
             if each[0] == "+":

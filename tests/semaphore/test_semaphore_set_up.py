@@ -349,3 +349,97 @@ async def test_a_single_try_after_the_server_has_closed_the_connection(
         await asyncio.to_thread(proxy.disconnect)
         assert bool(await owner.do(call)) == (name not in {"latch", "event"})
     await plain.close(client)
+
+
+async def _lose(stage: Stage, permits: int) -> None:
+    """Lose the semaphore, and let another client make it anew with *permits*."""
+    stage.redis.flushdb()
+    owner, other = stage.owner(), stage.lock(stage.client())
+    assert await owner.do(other.try_set_permits, permits)
+
+
+async def test_permits_of_a_lost_number_do_not_count(
+    plain: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was taken before a loss adds nothing to the new number, and the log tells that."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    await owner.do(semaphore.try_set_permits, 5)
+    assert await owner.do(semaphore.acquire, 3)
+    await _lose(plain, 5)
+    await owner.do(semaphore.release, 2)
+    assert not await owner.do(semaphore.release_if_exists)
+    assert await owner.do(semaphore.available_permits) == 5
+    (told,) = [each for each in caplog.records if each.name == "interlock"]
+    assert "semaphore 'name' is gone from the server" in told.getMessage()
+    assert "2 permits were not given back" in told.getMessage()
+    await owner.do(semaphore.release)
+    assert await owner.do(semaphore.available_permits) == 6, "it was not taken: it counts"
+
+
+async def test_permits_of_both_numbers_are_told_apart(
+    plain: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that took permits before and after a loss gives back only the latter ones."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
+    assert await owner.do(semaphore.acquire, 3)
+    await _lose(plain, 5)
+    assert await owner.do(semaphore.acquire, 2)
+    await owner.do(semaphore.release, 4)
+    assert await owner.do(semaphore.available_permits) == 4
+    assert "3 permits were not given back" in caplog.text
+    await owner.do(semaphore.release)
+    assert await owner.do(semaphore.available_permits) == 5
+
+
+async def test_a_block_of_a_lost_number_adds_nothing(plain: Stage) -> None:
+    """A block that was entered before a loss gives nothing back to the new number."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
+    face, block = plain.face, semaphore.trying(2)
+    assert await owner.do(face.enter, block)
+    await _lose(plain, 5)
+    await owner.do(face.leave, block)
+    assert await owner.do(semaphore.available_permits) == 5
+
+
+async def test_a_changed_number_is_no_new_one(plain: Stage) -> None:
+    """Permits that were taken before `add_permits` or `set_permits` count when they come back."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    await owner.do(semaphore.try_set_permits, 5)
+    assert await owner.do(semaphore.acquire, 3)
+    await owner.do(semaphore.add_permits, 2)
+    await owner.do(semaphore.release)
+    await owner.do(semaphore.set_permits, 9)
+    await owner.do(semaphore.release, 2)
+    assert await owner.do(semaphore.available_permits) == 9
+
+
+async def test_a_number_of_java_after_a_loss_counts_no_old_permits(plain: Stage) -> None:
+    """Permits that were taken before a loss do not count if Java sets the number, either."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
+    assert await owner.do(semaphore.acquire, 3)
+    plain.redis.flushdb()
+    plain.redis.set("name", 5)
+    await owner.do(semaphore.release, 3)
+    assert plain.redis.get("name") == b"5"
+    assert await owner.do(semaphore.acquire)
+    await owner.do(semaphore.release)
+    assert plain.redis.get("name") == b"5"
+
+
+async def test_giving_what_was_not_taken_adds_after_a_loss_too(plain: Stage) -> None:
+    """A client that only gives permits, such as a producer, adds to each number."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    await owner.do(semaphore.release, 2)
+    await _lose(plain, 5)
+    await owner.do(semaphore.release, 2)
+    assert await owner.do(semaphore.available_permits) == 7
+
+
+async def test_an_ended_number_counts_no_old_permits(plain: Stage) -> None:
+    """Permits of a number that has ended by itself do not count in the next one."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5, ttl=60)
+    assert await owner.do(semaphore.acquire, 3)
+    plain.redis.delete("name", "interlock_semaphore_total:{name}")
+    assert await plain.owner().do(plain.lock(plain.client(), permits=5, ttl=60).acquire)
+    await owner.do(semaphore.release, 3)
+    assert await owner.do(semaphore.available_permits) == 4

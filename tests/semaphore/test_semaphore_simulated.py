@@ -126,7 +126,7 @@ def _number(simulator: Simulator, key: str = "name") -> int:
     stored = simulator.network.dump().get(key)
     assert stored is not None
     assert isinstance(stored.value, bytes)
-    return int(stored.value)
+    return int(stored.value.partition(b" ")[0])
 
 
 def _play(seed: int, programs: list[Callable[[Process], Work]], schedule: Schedule) -> Simulator:

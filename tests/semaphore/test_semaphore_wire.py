@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,7 +39,9 @@ async def test_the_plain_ones_conversation_is_redissons(plain: Stage, server: Re
         await owner.do(semaphore.add_permits, 9)
         await owner.do(semaphore.drain_permits)
 
-    assert await commands(server, plain.redis, conversation) == [
+    heard = await commands(server, plain.redis, conversation)
+    # An epoch follows the sum.
+    assert [re.sub(r" \d{9,16}$", "", line) for line in heard] == [
         "set name 5 nx",
         f"set {ALL} 5",
         f"publish {CHANNEL} 5",
@@ -49,9 +52,9 @@ async def test_the_plain_ones_conversation_is_redissons(plain: Stage, server: Re
         "incrby name 3",
         f"publish {CHANNEL} 7",
         "incrby name -9",
-        f"incrby {ALL} -9",  # -2 is not announced: Java's listener fails by it
+        f"set {ALL} -4",  # -2 is not announced: Java's listener fails by it
         "incrby name 9",
-        f"incrby {ALL} 9",
+        f"set {ALL} 5",
         f"publish {CHANNEL} 7",
         "decrby name 7",
     ]

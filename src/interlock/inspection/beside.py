@@ -38,10 +38,13 @@ def read_totals(
     ]
     replies = service.ask(node, [("GET", total) for _, _, total in asked]) if asked else ()
     return {
-        key: (kind, int(reply))
+        key: (kind, int(number))
         for (key, kind, _), reply in zip(asked, replies, strict=True)
         # The user may lack the right, and another program may have put anything there.
-        if isinstance(reply, bytes) and reply.isdigit() and len(reply) <= DIGITS
+        if isinstance(reply, bytes)
+        # The epoch of a semaphore follows its number.
+        and (number := reply.partition(b" ")[0]).isdigit()
+        and len(number) <= DIGITS
     }
 
 
@@ -65,7 +68,7 @@ def read_beside(service: Service, name: str) -> dict[str, str] | None:
     if any(isinstance(reply, ReplyError) and code_of(reply) == "NOPERM" for reply in replies):
         return None
     return {
-        kind: text_of(reply) if isinstance(reply, bytes) else str(reply)
+        kind: text_of(reply).partition(" ")[0] if isinstance(reply, bytes) else str(reply)
         for kind, reply in zip(asked, replies, strict=True)
         if reply and not isinstance(reply, ReplyError)
     }

@@ -191,7 +191,8 @@ class Semaphore:
         that is interrupted is carried through.
 
         If this client has acquired permits, or names their number, and the semaphore is gone, then
-        the server has lost it. It is not made again, and the log tells so.
+        the server has lost it. It is not made again, and the log tells so. Permits that this client
+        took before add nothing to a semaphore that was made anew.
 
         Raises:
             TypeError: *n* is not an int.

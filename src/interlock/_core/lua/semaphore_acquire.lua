@@ -4,7 +4,9 @@
 -- KEYS[2]  request    string, the latch of this call: the permits it took, "0" once it was undone
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
--- KEYS[4]  queue      zset {client: when it came, in ms}; may be left out, with all about it
+-- KEYS[4]  total      string, "<all permits> <epoch>", as far as our clients have set it;
+--                     may be left out, with all that follows
+-- KEYS[5]  queue      zset {client: when it came, in ms}; may be left out, with all about it
 -- ARGV[1]  permits    integer > 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[3]  client     string, "<client id>" or "<client id>:<permits>"; may be left out
@@ -12,18 +14,21 @@
 -- ARGV[5]  others_wait  1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
 --
--- Returns  1 when taken, 2 when taken without a place while others stand in the queue; 0 when too
---          few are free, or the call was undone
+-- Returns  1 when taken, 2 when taken without a place while others stand in the queue, and four
+--          times the epoch of the number, if it is known; 0 when too few are free, or the call was
+--          undone
 -- Source   RSemaphore.tryAcquire, Redisson 4.7.0
 -- Wire     the number; the latches are the caller's own. Claims in the queue, and messages on wake
 --          channels, are ours alone; this code is our own
-local semaphore, request, spent, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local semaphore, request, spent, total, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local permits, ttl, client, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local others_wait, keep = ARGV[5], ARGV[6]
 
+-- include: epoch_of
+
 local taken = redis.call('get', request)
 if taken then
-  return taken == '0' and 0 or 1
+  return taken == '0' and 0 or 1 + 4 * epoch_of()
 end
 local free = tonumber(redis.call('get', semaphore) or 0)
 if not free then
@@ -39,6 +44,7 @@ if not client then
     redis.call('set', request, permits, 'px', ttl)
     -- This call overtook those in the queue. So its client stands there from now on.
     answer = queue and redis.pcall('exists', queue) == 1 and 2 or 1
+    answer = answer + 4 * epoch_of()
   end
   redis.call('del', spent)
   return answer
@@ -85,4 +91,4 @@ else
   end
 end
 redis.call('del', spent)
-return enough and 1 or 0
+return enough and 1 + 4 * epoch_of() or 0

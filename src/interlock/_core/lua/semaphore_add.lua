@@ -7,8 +7,8 @@
 --                     some, "0" if it did nothing
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
--- KEYS[4]  total      string, the number of all permits, as far as our clients have set it; may be
---                     left out
+-- KEYS[4]  total      string, "<all permits> <epoch>", as far as our clients have set it;
+--                     may be left out
 -- ARGV[1]  permits    integer, not 0
 -- ARGV[2]  create     1: create a missing semaphore; 0: do nothing if it is missing
 -- ARGV[3]  ttl        integer > 0, milliseconds that the latch is kept
@@ -20,13 +20,18 @@
 --          Java's listener fails on that; the total is ours alone
 local semaphore, request, spent, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local permits, create, ttl, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local old = false
 
 -- include: give_permits
 
+-- include: new_total
+
+-- include: change_total
+
 if total and not before then
-  redis.call('set', total, permits)
-elseif total and redis.call('exists', total) == 1 then
-  redis.call('incrby', total, permits)
+  begin_epoch(permits)
+elseif total then
+  change_total(permits, true)
 end
 if free >= 0 then
   redis.call(PUBLISH, channel, free)

@@ -7,19 +7,27 @@
 --                     some, "0" if it did nothing
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
--- KEYS[4]  queue      zset {client: when it came, in ms}; may be left out
+-- KEYS[4]  total      string, "<all permits> <epoch>", as far as our clients have set it;
+--                     may be left out, with the queue
+-- KEYS[5]  queue      zset {client: when it came, in ms}; may be left out
 -- ARGV[1]  permits    integer, not 0
 -- ARGV[2]  create     1: create a missing semaphore; 0: do nothing if it is missing
 -- ARGV[3]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[4]  channel    string, where waiters listen
+-- ARGV[5]  epoch      integer, in which all these permits were taken; 0: not known
 --
--- Returns  1 when done, 0 when it is missing and not created
+-- Returns  1 when done, 0 when it is missing and not created, or was made anew since the permits
+--          were taken
 -- Source   RSemaphore.release and releaseIfExists, Redisson 4.7.0
 -- Wire     the number, and its new value on the channel unless it is negative: Java's listener
 --          fails on that. With clients in the queue, the first ones get claims for 250 ms and
 --          messages on their wake channels instead, unless others listen; this code is our own
-local semaphore, request, spent, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local permits, create, ttl, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local semaphore, request, spent, total, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local permits, create, ttl, channel, epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+-- include: epoch_of
+
+local old = total and epoch ~= '0' and string.format('%.0f', epoch_of()) ~= epoch
 
 -- include: give_permits
 

@@ -3,7 +3,7 @@
 -- A call counts once, however often it arrives.
 --
 -- KEYS[1]  semaphore  string, the number of free permits; negative while too many are taken
--- KEYS[2]  total      string, the number of all permits, as far as our clients have set it
+-- KEYS[2]  total      string, "<all permits> <epoch>", as far as our clients have set it
 -- KEYS[3]  request    string, the latch of this call: the answer to it
 -- KEYS[4]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
@@ -23,7 +23,8 @@ if before then
   return tonumber(before)
 end
 local free, known = redis.call('get', semaphore), redis.call('get', total)
-if not tonumber(free or 0) or not tonumber(known or 0) then
+known = known and string.match(known, '^(-?%d+) ?%d*$')
+if not tonumber(free or 0) or (not known and redis.call('exists', total) == 1) then
   return redis.error_reply('WRONGTYPE this is not a number of permits')
 end
 redis.call('del', spent)
@@ -31,13 +32,22 @@ if free and not known then
   redis.call('set', request, 0, 'px', ttl)
   return 0
 end
+
+-- include: new_total
+
+-- include: change_total
+
 local more = tonumber(permits)
 if free then
   -- If more are free than there should be, somebody has released more than was taken.
   more = more - math.max(tonumber(known), tonumber(free))
 end
 local now = redis.call('incrby', semaphore, more)
-redis.call('set', total, permits)
+if free then
+  change_total(permits)
+else
+  begin_epoch(permits)
+end
 redis.call('set', request, 1, 'px', ttl)
 if more > 0 and now > 0 then
   redis.call(PUBLISH, channel, now)

@@ -6,7 +6,7 @@
 -- KEYS[2]  request    string, the latch of this call: the answer to it
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
--- KEYS[4]  total      string, the number of all permits, for later calls; may be left out
+-- KEYS[4]  total      string, "<all permits> <epoch>", for later calls; may be left out
 -- ARGV[1]  permits    integer >= 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[3]  channel    string, where waiters listen
@@ -27,8 +27,11 @@ redis.call('set', request, made, 'px', ttl)
 if made == 0 then
   return 0
 end
+
+-- include: new_total
+
 if total then
-  redis.call('set', total, permits)
+  begin_epoch(permits)
 end
 redis.call(PUBLISH, channel, permits)
 return 1

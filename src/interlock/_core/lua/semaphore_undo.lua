@@ -4,7 +4,7 @@
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  request    string, the latch of that call: the permits it took, "0" once it was undone
--- KEYS[3]  total      string, the number of all permits, if the call changed that; may be left out
+-- KEYS[3]  total      string, "<all permits> <epoch>", if the call changed that; may be left out
 -- ARGV[1]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[2]  channel    string, where waiters listen
 --
@@ -20,8 +20,11 @@ local taken = tonumber(redis.call('get', request) or 0)
 redis.call('del', request)
 if taken ~= 0 and redis.call('exists', semaphore) == 1 then
   local free = redis.call('incrby', semaphore, taken)
-  if total and redis.call('exists', total) == 1 then
-    redis.call('incrby', total, taken)
+
+  -- include: change_total
+
+  if total then
+    change_total(taken, true)
   end
   if free >= 0 then
     redis.call(PUBLISH, channel, free)

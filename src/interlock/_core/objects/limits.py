@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +11,8 @@ if TYPE_CHECKING:
 
 REMEMBERED = 10_000
 """Names that a client remembers, at most."""
+TAKEN = 1_000
+"""Permits of one name that a client remembers to have taken, at most."""
 
 
 class Limits:
@@ -29,7 +33,7 @@ class Limits:
         gone: Callable[[str, int], None] = lambda _name, _permits: None,
         too_many: Callable[[str, str, int, int], None] = lambda _kind, _name, _wanted, _all: None,
     ) -> None:
-        self._taken: set[str] = set()
+        self._taken: dict[str, deque[int]] = {}
         self._known: dict[str, int] = {}
         self._waited: set[str] = set()
         self.differs = differs
@@ -37,16 +41,42 @@ class Limits:
         self.gone = gone
         self.too_many = too_many
 
-    def note_taken(self, key: str) -> None:
-        """Note that this client has taken permits of *key*: so it exists, or is lost."""
-        if key not in self._taken:
+    def note_taken(self, key: str, permits: int, epoch: int) -> None:
+        """Note that this client has taken *permits* of *key* in *epoch*: so it exists, or is lost.
+
+        An epoch of 0 is not known.
+        """
+        taken = self._taken.get(key)
+        if taken is None:
             if len(self._taken) >= REMEMBERED:
                 self._taken.clear()
-            self._taken.add(key)
+            taken = self._taken[key] = deque(maxlen=TAKEN)
+        if permits == 1:
+            taken.append(epoch)
+        else:
+            taken.extend(repeat(epoch, min(permits, TAKEN)))
+
+    def give_back(self, key: str, permits: int) -> tuple[int, int]:
+        """Note that the oldest *permits* of *key* that were taken are given back.
+
+        Return the epoch in which they were taken, and how many of them are of earlier epochs. The
+        epoch is 0 if it is not known, or if so many were not taken.
+        """
+        taken = self._taken.get(key)
+        if not taken:
+            return 0, 0
+        try:
+            epoch, earlier = taken.popleft(), 0
+            for number in range(1, permits):
+                if (later := taken.popleft()) != epoch:
+                    epoch, earlier = later, number
+        except IndexError:  # another thread was faster, or more is given than was taken
+            return 0, 0
+        return epoch, earlier
 
     def note_deleted(self, key: str) -> None:
         """Note that this client has removed *key*: so it is not lost."""
-        self._taken.discard(key)
+        _ = self._taken.pop(key, None)
 
     def was_there(self, key: str) -> bool:
         """Return whether this client has taken permits of *key*, and not removed it since."""

@@ -24,9 +24,13 @@ of: the server has lost it. To create it from the permits that come back would s
 So the client says that it is gone. The next acquire sets the number that the code names.
 
 The server's number does not tell how many permits are taken. So a second key has the sum of free
-and taken ones, as our clients have set it. Only calls that set a number write it, so acquire and
-release cost nothing more. Java neither reads nor writes it. If Java has set the number, the sum is
-not known, and cannot be set.
+and taken ones, as our clients have set it. Only calls that set a number write it. Java neither
+reads nor writes it. If Java has set the number, the sum is not known, and cannot be set.
+
+When our clients make a number, a new epoch begins, which stands beside the sum. An acquire is told
+the epoch. A release names the epoch of the oldest permits that the client has taken and not given
+back. If it is over, the number was lost and made anew since. Then they do not count: else the
+number would be too high for good. What the client gives beyond that counts always.
 
 Rejected: always keeping permits for the first client. One request for too many would stop all.
 
@@ -64,7 +68,10 @@ if TYPE_CHECKING:
     from interlock.errors import InterlockError
 
 OVERTOOK = 2
-"""The reply to an acquire that took permits without a place, while others stood in the queue."""
+"""The reply to an acquire that took permits without a place, while others stood in the queue.
+
+Four times the epoch is added to each reply.
+"""
 MAX_PERMITS = 2**31 - 1
 """The largest number that Java can read: it uses an int."""
 
@@ -100,9 +107,19 @@ class Taking(Opened["bool"]):
     With a *timeout*, it raises AcquireTimeoutError in place of returning False.
     """
 
-    __slots__ = ("call", "deadline", "permits", "request", "result", "semaphore", "timeout")
+    __slots__ = (
+        "call",
+        "deadline",
+        "epoch",
+        "permits",
+        "request",
+        "result",
+        "semaphore",
+        "timeout",
+    )
     semaphore: Semaphore
     permits: int
+    epoch: int
     deadline: float
     timeout: float | None
     request: IdempotentCall
@@ -134,12 +151,12 @@ class Taking(Opened["bool"]):
         request.take(answer, unanswered=call.unknown > 0)
         if not answer:
             return False
-        session = semaphore.session
-        if answer == OVERTOOK and session.clock() < self.deadline:
+        session, self.epoch = semaphore.session, answer >> 2
+        if answer & OVERTOOK and session.clock() < self.deadline:
             semaphore.overtook(self.permits)
         if session.waiters.places:
             semaphore.queue.tell_waiter(self.permits)
-        semaphore.end(request)
+        semaphore.end(request, self.permits, self.epoch)
         self.result = True
         return True
 
@@ -148,7 +165,7 @@ class Taking(Opened["bool"]):
         semaphore, request = self.semaphore, self.request
         taken = yield from undoing(self._wait(failure), self.undo)
         if taken:
-            semaphore.end(request)
+            semaphore.end(request, self.permits, self.epoch)
         elif request.unanswered:
             session = semaphore.session
             until = session.clock() + session.options.outage_timeout
@@ -170,7 +187,7 @@ class Taking(Opened["bool"]):
         yield from semaphore.requests.retract(
             self.request,
             semaphore.undo_script,
-            lambda again: semaphore.release_script(again, permits, create=0),
+            lambda again: semaphore.release_script(again, permits, 0, self.epoch),
             failure,
         )
         silent = session.clock() >= prompt_until
@@ -239,7 +256,8 @@ class Taking(Opened["bool"]):
 
     def _answered(self, taken: int, *, waits: bool) -> float | None:
         """Return what `_ask` returns for the answer *taken*."""
-        if taken == OVERTOOK and waits:
+        self.epoch = taken >> 2
+        if taken & OVERTOOK and waits:
             self.semaphore.overtook(self.permits)
         return None if taken else NEVER
 
@@ -360,7 +378,7 @@ class Semaphore:
         step = Taking()
         step.semaphore, step.permits, step.deadline = self, check_permits(permits), deadline
         step.begun = step.goes_on = step.result = False
-        step.call = step.timeout = None
+        step.call, step.timeout, step.epoch = None, None, 0
         return step
 
     def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Step[bool]:
@@ -377,10 +395,10 @@ class Semaphore:
         """Note that others stand in the queue: from its next acquire on, the client does so too."""
         self.queue.make_place(permits, waits=False)
 
-    def end(self, request: IdempotentCall) -> None:
-        """Note that *request* got its permits."""
+    def end(self, request: IdempotentCall, permits: int, epoch: int) -> None:
+        """Note that *request* got its *permits* in *epoch*."""
         if self._limits is not None:
-            self._limits.note_taken(self.key)
+            self._limits.note_taken(self.key, permits, epoch)
         self.requests.end(request)  # last: an interruption after it undoes nothing
 
     def restore(self, wanted: int, deadline: float, *, waits: bool) -> Op[bool]:
@@ -425,11 +443,9 @@ class Semaphore:
         Source:
             RSemaphore.release.
         """
-        limits = self._limits
+        limits, permits = self._limits, check_permits(permits)
         lost = limits is not None and limits.was_there(self.key)
-        create = 0 if self.named or lost else 1
-        script = self.release_script
-        return self.requests.carried_through(script, check_permits(permits), create)
+        return self._release(permits, create=0 if self.named or lost else 1)
 
     def tell_gone(self, permits: int) -> None:
         """Tell that *permits* came back to a semaphore that the server does not have."""
@@ -514,7 +530,7 @@ class Semaphore:
             request,
             self._drain_script,
             self.undo_script,
-            lambda again: self.release_script(again, cast("int", request.answer), create=0),
+            lambda again: self.release_script(again, cast("int", request.answer), 0, 0),
         )
 
     def try_set_permits(self, permits: int) -> Op[bool]:
@@ -570,11 +586,20 @@ class Semaphore:
             call.replication = Replication(self.session.replicas, what, bool, NEVER)
 
     def _release(self, permits: int, create: int) -> Step[bool]:
-        return self.requests.carried_through(self.release_script, permits, create)
+        limits, epoch = self._limits, 0
+        if limits is not None:
+            epoch, earlier = limits.give_back(self.key, permits)
+            if earlier:
+                self.tell_gone(earlier)
+                permits -= earlier
+        return self.requests.carried_through(self.release_script, permits, create, epoch)
 
-    def release_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
+    def release_script(
+        self, request: IdempotentCall, permits: int, create: int, epoch: int
+    ) -> Eval[bool]:
+        """Return the script that gives back *permits*; those of another *epoch* do not count."""
         return self.requests.script(
-            request, scripts.semaphore_release, (permits, create), self.channel
+            request, scripts.semaphore_release, (permits, create, epoch), self.channel
         )
 
     def _drain_script(self, request: IdempotentCall) -> Eval[int]:

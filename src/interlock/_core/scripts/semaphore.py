@@ -64,10 +64,13 @@ def semaphore_acquire(
     *,
     deadline: float = NEVER,
 ) -> Eval[int]:
-    """Take *permits*; 0 if too few are free, 2 if others wait in the queue, else 1."""
-    keys, spare = with_queue((semaphore, request, spent), publish, channel)
+    """Take *permits*; 0 if too few are free, else 1, or 2 if others wait in the queue.
+
+    Four times the epoch is added, if it is known.
+    """
+    keys, queue = with_queue((semaphore, request, spent, total_of(semaphore)), publish, channel)
     args = (permits, milliseconds(ttl))
-    return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare=spare)
+    return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare=1 + queue)
 
 
 def stand_in_queue(
@@ -101,16 +104,20 @@ def semaphore_release(
     spent: str,
     permits: int,
     create: int,
+    epoch: int,
     ttl: float,
     publish: str,
     channel: str,
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Add *permits*; False if there is no such semaphore and *create* is 0."""
-    keys, spare = with_queue((semaphore, request, spent), publish, channel)
-    args = (permits, create, milliseconds(ttl), channel)
-    return Eval(_SEMAPHORE_RELEASE[publish], keys, args, deadline, spare=spare)
+    """Add *permits*, which were taken in *epoch*; 0 if that is not known.
+
+    False if it is over, or if there is no such semaphore and *create* is 0.
+    """
+    keys, queue = with_queue((semaphore, request, spent, total_of(semaphore)), publish, channel)
+    args = (permits, create, milliseconds(ttl), channel, epoch)
+    return Eval(_SEMAPHORE_RELEASE[publish], keys, args, deadline, spare=1 + queue)
 
 
 def semaphore_drain(

@@ -110,7 +110,7 @@ def log_gone(name: str, permits: int) -> None:
     """Log, at once, that *permits* came back to the semaphore *name*, which the server lost."""
     LOGGER.warning(
         "semaphore %r is gone from the server (deleted, evicted, or the server lost its data): "
-        "%d permits were not given back; set its number again",
+        "%d permits were not given back; set its number again, unless that was done already",
         name,
         permits,
         extra={"event": "semaphore.gone", "lock_name": name, "permits": permits},

@@ -1,5 +1,5 @@
 -- Add permits to the number once, and note in the latch what to take back; `before` and `free` are
--- the numbers before and after.
+-- the numbers before and after. Do nothing if they are `old`: taken of an earlier number.
 local done = redis.call('get', request)
 if done then
   return done == '0' and 0 or 1
@@ -11,7 +11,7 @@ end
 -- When memory is full, the server lets a DEL through, and then all writes that follow. Permits
 -- must come back even then.
 redis.call('del', spent)
-if not before and create == '0' then
+if old or (not before and create == '0') then
   -- A copy must not add permits to a semaphore that is created later.
   redis.call('set', request, 0, 'px', ttl)
   return 0
