@@ -7,6 +7,7 @@ those of `time.monotonic`.
 from __future__ import annotations
 
 import asyncio
+import enum
 import importlib
 import inspect
 import json
@@ -45,6 +46,7 @@ class Peer:
         self._clients: dict[str, Any] = {}
         self._objects: dict[str, Any] = {}
         self._permits: dict[str, Any] = {}
+        self._odd = False
 
     async def perform(self, command: Command) -> Any:
         """Do what *command* says; nothing in here suspends with the face for threads."""
@@ -53,6 +55,7 @@ class Peer:
                 return await settled(self._sleep(command["seconds"]))
             case "connect":
                 client = self._face.connect(command["url"], **command.get("options", {}))
+                self._odd = command.get("odd", False)
                 self._clients[command.get("client", "main")] = client
                 return client.client_id
             case "close":
@@ -75,6 +78,8 @@ class Peer:
 
     def _make(self, of: Command) -> Any:
         client, kind, name = self._clients[of.get("client", "main")], of["kind"], of.get("name")
+        if self._odd and name is not None:
+            name = enum.Enum("Odd", {"NAME": name}, type=str)["NAME"]
         if kind in _JOINT:
             return getattr(client, _JOINT[kind])(*map(self._object, of["members"]))
         if kind in ("read", "write"):

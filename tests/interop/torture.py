@@ -3,11 +3,19 @@
 Three processes use the same objects at random: four threads in Java, four in Python and four
 asyncio tasks. Meanwhile the processes are paused and killed. `intervals` judges what they saw. The
 seed decides what everybody does. The machine decides the order.
+
+The Python processes have more trouble, unless ``--without`` leaves it out:
+
+* ``stalls``: connections stand still, are given up, and come alive after later calls were answered.
+  So commands arrive twice, and late.
+* ``ids``: both processes ask for the same client id.
+* ``names``: each name is a member of a `str` enumeration, which reads otherwise when printed.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import sys
@@ -16,8 +24,10 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.support.again import again
+from tests.support.proxy import FaultProxy, delay
 from tests.support.servers import RedisServer
 
 from .agent import Agent
@@ -25,9 +35,16 @@ from .java import NEW, java_agent
 from .shared import LEASE, OBJECTS, Slot
 from .toil import Toil
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PEER = Path(__file__).with_name("peer.py")
 POLL_CAP = 1.0
 LANES = 4
+TROUBLE = ("stalls", "ids", "names")
+"""What the Python processes suffer beside pauses and kills."""
+STALL = 3.0
+"""Seconds for which a connection stands still, at most: longer than the command time-out of 1 s."""
 
 
 class Torture:
@@ -37,10 +54,14 @@ class Torture:
         seed: decides what everybody does.
         seconds: how long.
         logs: a directory.
+        trouble: what the Python processes suffer.
     """
 
-    def __init__(self, seed: int, seconds: float, logs: Path) -> None:
+    def __init__(
+        self, seed: int, seconds: float, logs: Path, trouble: Sequence[str] = TROUBLE
+    ) -> None:
         self.seed = seed
+        self._suffers = trouble
         self.done: Counter[str] = Counter()
         self._seconds = seconds
         self._logs = logs
@@ -48,7 +69,7 @@ class Torture:
 
     def run(self) -> list[str]:
         """Return what was wrong."""
-        with RedisServer() as server:
+        with RedisServer() as server, FaultProxy(("127.0.0.1", server.port)) as self._proxy:
             self._toil.until = time.monotonic() + self._seconds + 3
             slots = [
                 Slot(language, lambda language=language: self._start(language, server))
@@ -68,8 +89,20 @@ class Torture:
             agent.connect(addresses=[server.url()], lease=LEASE, fair_wait=LEASE)
         else:
             agent = Agent(language, [sys.executable, str(PEER), language], log).__enter__()
-            options = {"lease": LEASE, "poll_cap": POLL_CAP, "fair_wait": LEASE}
-            agent.connect(url=server.url(), options=options)
+            options: dict[str, object] = {
+                "lease": LEASE,
+                "poll_cap": POLL_CAP,
+                "fair_wait": LEASE,
+            }
+            if "ids" in self._suffers:
+                options["client_id"] = "1ab"  # the library makes them different clients
+            odd = "names" in self._suffers
+            if "stalls" not in self._suffers:
+                agent.connect(url=server.url(), options=options, odd=odd)
+            else:
+                agent.connect(
+                    url=self._proxy.url(), options={**options, "command_timeout": 1.0}, odd=odd
+                )
         return agent
 
     def _play(self, slots: list[Slot]) -> None:
@@ -98,7 +131,9 @@ class Torture:
         while (left := self._toil.until - 3 - time.monotonic()) > 0:
             time.sleep(min(left, chance.uniform(1.0, 3.0)))  # trouble in real time
             slot = chance.choice(slots)
-            if chance.random() < 0.5:
+            if "stalls" in self._suffers and chance.random() < 0.4:
+                self._stall(slots[1:], chance)
+            elif chance.random() < 0.5:
                 slot.pause(chance.choice([0.3, 1.0, 0.5 * LEASE, 1.3 * LEASE]))
                 self.done[f"pause of {slot.language}"] += 1
             else:
@@ -106,6 +141,18 @@ class Torture:
                     slot.kill_and_restart()
                 self.done[f"kill of {slot.language}"] += 1
         self._toil.done += self.done
+
+    def _stall(self, slots: list[Slot], chance: random.Random) -> None:
+        """Let some commands of *slots* stand still in the network, each on its connection."""
+        nth, number = chance.randint(2, 30), itertools.count(1)
+        began = time.monotonic()
+        excuses = [(began, began + 4 * STALL)]
+        for slot in slots:
+            slot.pauses += excuses
+        self._proxy.on_request(lambda _: next(number) % nth == 0, delay(chance.uniform(1.2, STALL)))
+        time.sleep(chance.uniform(0.3, 1.5))  # a stall in real time
+        self._proxy.clear_rules()
+        self.done["stalls"] += 1
 
     def _left_over(self, server: RedisServer) -> list[str]:
         """Return what is on the server that should not be there when all leases are over."""
@@ -137,10 +184,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    parser.add_argument("--without", action="append", choices=TROUBLE, default=[])
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory() as logs:
-        torture = Torture(arguments.seed, arguments.seconds, Path(logs))
+        trouble = [name for name in TROUBLE if name not in arguments.without]
+        torture = Torture(arguments.seed, arguments.seconds, Path(logs), trouble)
         faults = torture.run()
         for log in Path(logs).iterdir() if faults else ():
             print(f"--- {log.name}\n{log.read_text()[-4000:]}")
@@ -149,7 +198,8 @@ def main() -> int:
         print(fault)
     print(f"{len(faults)} faults with seed {arguments.seed}")
     if faults:
-        print(again("tests.interop.torture", seed=arguments.seed, seconds=arguments.seconds))
+        given = {"seed": arguments.seed, "seconds": arguments.seconds}
+        print(again("tests.interop.torture", **given, without=arguments.without))
     return bool(faults)
 
 
