@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -215,6 +216,29 @@ async def test_a_late_reply_leaves_nothing_behind(stage: Stage, proxy: FaultProx
     assert time.monotonic() - started < 0.7 + NOISE
     assert await owner.do(lambda: lock.hold) is None
     await until(lambda: not stage.redis.exists("name"), 10, "nothing is left")
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock", "leased_semaphore"])
+async def test_a_lease_that_is_too_short_is_told(
+    stage: Stage, proxy: FaultProxy, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A lease that is over before the answer comes is told once, with what to do about it."""
+    client, owner = stage.client(command_timeout=5), stage.owner()
+    if kind == "leased_semaphore":
+        semaphore = client.leased_semaphore("name", 1)
+        await owner.do(semaphore.permits)
+        act: Any = functools.partial(semaphore.try_acquire, timeout=1, lease=0.2)
+    else:
+        await owner.do(getattr(client, kind)("name").locked)
+        act = functools.partial(getattr(client, kind)("name", lease=0.2).acquire, timeout=1)
+    proxy.on_request(command("EVALSHA"), delay_reply(0.3))
+    for _ in range(2):
+        with contextlib.suppress(ServerUnavailableError):
+            assert not await owner.do(act)
+    (told,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    words = kind.replace("_", " ")
+    assert f"an acquire of {words} 'name' came after its lease of 0.2 s" in told.getMessage()
+    assert "must be longer than the way to the server and back" in told.getMessage()
 
 
 async def test_an_unknown_script_is_told_once(stage: Stage, proxy: FaultProxy) -> None:

@@ -971,6 +971,7 @@ class LockBase(KnownLock):
         if not isinstance(answer, Grant):
             return answer
         # The answer took longer than the lease: somebody else may hold it by now.
+        self._session.note_short_lease(self.kind, self.name, hold.lease)
         call = self.release_script(hold, 0)
         call.deadline = self.answer_by(deadline, self._session.clock())
         _ = yield from self._session.persist(call)

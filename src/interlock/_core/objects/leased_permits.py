@@ -240,6 +240,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
             permit.refuse_grant()
             raise ClosedError("the client was closed, and what it was just acquiring given back")
         # The answer took longer than the lease: somebody else may have the permits by now.
+        semaphore.session.note_short_lease(semaphore.kind, semaphore.name, permit.lease)
         call = semaphore.release_script(permit, 0)
         _ = yield from semaphore.session.persist(call)
         if call.unknown:

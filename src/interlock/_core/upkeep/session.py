@@ -157,11 +157,19 @@ class Session:
         return self.has_queues and self.replicas is None
 
     def note(self, event: str, text: str) -> None:
-        """Log what the server lacks, once for each *event*."""
+        """Log what the server lacks, or what it is asked in vain, once for each *event*."""
         if event not in self._noted:
             self._noted.add(event)
             if self._log is not None:
                 self._log(event, self.where, text)
+
+    def note_short_lease(self, kind: str, name: str, lease: float) -> None:
+        """Log that the answer to an acquire came after the *lease* that it granted."""
+        self.note(
+            "lease.too_short",
+            f"the answer to an acquire of {kind} {name!r} came after its lease of {lease:g} s: it "
+            "is tried again. A lease must be longer than the way to the server and back",
+        )
 
     def _note_refusal(self) -> None:
         """Log that this client stands in no queue."""
