@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.locks import known_lock, lock_base
+from interlock._core.locks import composite, known_lock, lock_base
 from interlock._core.upkeep import session, watchdog
 from interlock._drivers import aio, threads
 from interlock._embedded import EmbeddedServer
@@ -46,6 +46,12 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Give the collector its objects back: plugins look for them."""
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have red locks wait for all of their servers, if these have the processor soon."""
+    monkeypatch.setattr(composite, "LINGER", PATIENCE)
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Op
 
+LINGER = 0.005
+"""Seconds for which servers may still grant a red lock after a quorum has (see `patience`)."""
 SERVERS = 3
 REST = 60.0
 """Seconds: longer than any lease, and what the background may still have to bring."""

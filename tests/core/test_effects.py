@@ -12,7 +12,6 @@ from interlock._core.model.effects import (
     Cleanup,
     Enqueue,
     Eval,
-    Gather,
     Op,
     RunOn,
     Script,
@@ -54,14 +53,6 @@ def test_batch_decodes_every_reply_and_passes_errors_on(play: type[Play]) -> Non
     played = play(_run(Batch((Eval(DOUBLE, ("a",), ()), Eval(DOUBLE, ("b",), ())))))
 
     assert played.answer([error, 4]).result == [error, 8]
-
-
-def test_ask_decodes_every_reply_and_passes_errors_on(play: type[Play], bench: Bench) -> None:
-    """Calls to several clients are sent together, and each has its own result or error."""
-    error = ConnectionError()
-    calls = tuple((bench.session, Eval(DOUBLE, (key,), ())) for key in "ab")
-
-    assert play(_run(Gather(calls))).answer([1, error]).result == [2, error]
 
 
 def test_away_returns_what_the_operation_returned(play: type[Play], bench: Bench) -> None:

@@ -30,7 +30,7 @@ from interlock._core.model.holds import State
 from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.session import GRACE, Session
 from interlock._drivers import wrong_type
-from interlock._drivers.aio_fan_out import ask
+from interlock._drivers.aio_fan_out import ask, gather
 from interlock._drivers.aio_tasks import Cancellations, OwnTasks
 from interlock._drivers.background.backups import backup_of
 from interlock._drivers.background.callbacks import notify_loss
@@ -282,7 +282,7 @@ class AsyncDriver:
         if isinstance(effect, RunOn):
             return await home(effect.session).run(effect.op)
         if isinstance(effect, Gather):
-            return await ask([(home(session), call) for session, call in effect.calls])
+            return await gather(effect, home, self._tasks.keep)
         return await ask([(self, call) for call in effect.evals])
 
     # The methods that `ask` uses, also for operations of other clients.

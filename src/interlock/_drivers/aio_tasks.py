@@ -40,14 +40,19 @@ class OwnTasks:
             self._tasks.discard(task)
             del task, later  # a frame and its error would keep each other alive
 
+    def keep(self, work: Coroutine[object, object, object]) -> asyncio.Task[object]:
+        """Start a task that performs *work*, and keep it until its end; return it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
     def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Awaitable[None]]:
         """Start a task that performs *run*; return a function that waits for its end.
 
         In the task itself that function returns at once.
         """
-        task = asyncio.get_running_loop().create_task(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self.keep(run())
 
         async def ended() -> None:
             if task is not asyncio.current_task():

@@ -2,20 +2,25 @@
 
 The calls to a server without an idle connection are made in a thread of their own. So a server
 that is down delays no other.
+
+If some replies decide, the others need not come. Then each connection that still owes one is set
+aside. The next call behind it drops the reply (`NodePool.set_aside`).
 """
 
 from __future__ import annotations
 
 import math
+import select
 import threading
 from typing import TYPE_CHECKING
 
+from interlock._core.model.effects import LATE
 from interlock._drivers.process import clock
 from interlock._links.topology import LEAST
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from interlock._core.model.effects import Eval
     from interlock._links.connection import Connection
@@ -26,6 +31,8 @@ TICK = 0.01
 
 Changing the time-out of a connection costs a system call.
 """
+LOOK = 0.001
+"""Seconds between two looks whether a thread has ended."""
 
 
 class _Group:
@@ -63,10 +70,14 @@ def _rounded(seconds: float) -> float:
     return ticks * TICK if ticks > 0 else LEAST
 
 
-def ask(questions: Sequence[tuple[Pool, Eval[object], float]]) -> list[object]:
+def ask(
+    questions: Sequence[tuple[Pool, Eval[object], float]],
+    enough: Callable[[int, object], bool] | None = None,
+    linger: float = 0.0,
+) -> list[object]:
     """Run each call on its pool, within the seconds that come with it.
 
-    Return each one's reply or `InterlockError`.
+    Return each one's reply or `InterlockError`; *enough* and *linger* as for `Gather`.
     """
     if len(questions) == 1:
         return [_reply(*questions[0])]
@@ -75,10 +86,11 @@ def ask(questions: Sequence[tuple[Pool, Eval[object], float]]) -> list[object]:
     groups = _grouped(questions, now, replies)
     try:
         for group in groups:
-            _send(group, replies)
-        for group in groups:
-            if group.connection is not None:
-                _receive(group, group.connection, replies)
+            _send(group, replies, behind=enough is not None)
+        if enough is None:
+            _receive_all(groups, replies)
+        elif _Arrivals(groups, replies, enough, linger, now).decided():
+            return replies.copy()  # threads may still put theirs into it
     finally:
         for group in groups:
             if group.connection is not None:
@@ -128,8 +140,90 @@ def _second(
         return error
 
 
-def _send(group: _Group, replies: list[object]) -> None:
-    connection = group.connection = group.pool.idle()
+class _Arrivals:
+    """Receives the replies of *groups* in the order in which they come, until they decide.
+
+    The other arguments are those of `ask`, and the time at which it began.
+    """
+
+    def __init__(
+        self,
+        groups: Collection[_Group],
+        replies: list[object],
+        enough: Callable[[int, object], bool],
+        linger: float,
+        began: float,
+    ) -> None:
+        self._left = [group for group in groups if group.connection or group.thread]
+        self._replies = replies
+        self._enough = enough
+        self._linger = linger
+        self._began = began
+        self._until = math.inf
+
+    def decided(self) -> bool:
+        """Receive; return whether there were enough before the last reply."""
+        while self._left and clock.now() < self._until:
+            for group in self._arrived():
+                self._left.remove(group)
+                if group.connection is not None:
+                    _receive(group, group.connection, self._replies)
+                self._take(group.places)
+        for group in self._left:
+            self._leave(group)
+        return bool(self._left)
+
+    def _take(self, places: Sequence[int]) -> None:
+        """Judge the replies at *places*."""
+        for place in places:
+            if self._enough(place, self._replies[place]) and self._until == math.inf:
+                now = clock.now()
+                self._until = now + max(self._linger, now - self._began)
+
+    def _arrived(self) -> list[_Group]:
+        """Return the groups whose replies are there, or whose time is up; wait for one."""
+        ended = [each for each in self._left if each.thread and not each.thread.is_alive()]
+        if ended:
+            return ended
+        sending = [each for each in self._left if each.connection is not None]
+        now = clock.now()
+        wait = min([self._until, *[each.until for each in sending]]) - now
+        if len(sending) < len(self._left):
+            wait = min(wait, LOOK)
+        found = _readable(sending, max(wait, 0))
+        return found or [each for each in sending if each.until <= now]
+
+    def _leave(self, group: _Group) -> None:
+        """Go on without the replies of *group*; its thread ends by itself."""
+        connection, group.connection, group.thread = group.connection, None, None
+        if connection is not None:
+            group.pool.set_aside(connection)
+        for place in group.places:
+            self._replies[place] = LATE
+
+
+def _readable(groups: Sequence[_Group], seconds: float) -> list[_Group]:
+    """Wait until something can be read for one of *groups*; return those whose replies begin."""
+    by_file = {
+        each.connection.owed.fileno(): each for each in groups if each.connection is not None
+    }
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        for file in by_file:
+            poll.register(file, select.POLLIN)
+        ready = [file for file, _ in poll.poll(math.ceil(seconds * 1000))]
+    else:  # Windows
+        ready = select.select(list(by_file), (), (), seconds)[0]
+    return [each for each in map(by_file.__getitem__, ready) if _caught_up(each)]
+
+
+def _caught_up(group: _Group) -> bool:
+    return group.connection is None or group.connection.owed.caught_up()
+
+
+def _send(group: _Group, replies: list[object], *, behind: bool) -> None:
+    """Send the calls of *group*; *behind*: maybe on a connection that still owes older replies."""
+    connection = group.connection = group.pool.idle() or (group.pool.owing() if behind else None)
     if connection is None:
         thread = threading.Thread(target=_alone, args=(group, replies))
         try:
@@ -143,6 +237,12 @@ def _send(group: _Group, replies: list[object]) -> None:
         connection.begin(group.calls, group.seconds())
     except InterlockError as error:
         _fail(group, connection, replies, error)
+
+
+def _receive_all(groups: Collection[_Group], replies: list[object]) -> None:
+    for group in groups:
+        if group.connection is not None:
+            _receive(group, group.connection, replies)
 
 
 def _receive(group: _Group, connection: Connection, replies: list[object]) -> None:

@@ -436,7 +436,8 @@ class ThreadDriver:
         if type(effect) is RunOn:
             return home(effect.session).run(effect.op)
         if type(effect) is Gather:
-            return ask([home(session).prepared(call) for session, call in effect.calls])
+            prepared = [home(session).prepared(call) for session, call in effect.calls]
+            return ask(prepared, effect.enough, effect.linger)
         if type(effect) is Wait:
             self._wait(effect)
             return None

@@ -22,6 +22,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.exchange import CHUNK, encrypts, methods_for
+from interlock._links.owed import OwedReplies
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
@@ -65,6 +66,7 @@ class Connection:
 
     Attributes:
         replicas, told: as in `Link`.
+        owed: the replies that nobody waits for.
 
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
@@ -88,6 +90,7 @@ class Connection:
         self._timeout = -1.0
         self.replicas = self._pending = self._unfinished = 0
         self._posted: set[str] = set()
+        self.owed = OwedReplies(self._socket, self._reader)
         self.set_timeout(timeout)
 
     def set_timeout(self, seconds: float) -> None:
@@ -217,7 +220,12 @@ class Connection:
     @property
     def owes(self) -> bool:
         """Return whether a reply is still to come, so that nobody else may use the connection."""
-        return self._pending > 0
+        return self._pending + self.owed.count > 0
+
+    def owe(self) -> bool:
+        """Note that `finish` must drop the replies to come; return False if that cannot be."""
+        pending, self._pending = self._pending, 0
+        return self._in_turn is not None and self.owed.add(pending)
 
     def batch(
         self,
@@ -345,6 +353,9 @@ class Connection:
         silent_for = 0.0
         self.set_timeout(timeout if meanwhile is None else min(timeout, TICK))
         try:
+            for _ in range(self.owed.count):
+                _ = self._read()
+            self.owed.count = 0
             while len(replies) < count:
                 try:
                     replies.append(self._read())
@@ -378,9 +389,9 @@ class Connection:
         """
         try:
             self.set_timeout(timeout)
-            while self._pending:
+            for _ in range(self._pending + self.owed.count):
                 self._read()
-                self._pending -= 1
+            self._pending = self.owed.count = 0
         except (OSError, ParserError):
             return False
         return True
@@ -407,6 +418,8 @@ class Connection:
         self._inner.disconnect()
 
     def _read(self) -> object:
+        if self.owed.ahead:
+            return self.owed.ahead.pop()
         reader = self._reader
         reply = reader.gets()
         deadline = 0.0

@@ -47,6 +47,8 @@ class NodePool:
         self._endpoint = endpoint
         self._limit = endpoint.max_connections or MAX_CONNECTIONS
         self._idle: deque[Connection] = deque()
+        # Those that owe replies that nobody waits for.
+        self._owing: deque[Connection] = deque()
         # Weak: a connection that a Ctrl-C drops between two steps is no longer open, and nobody
         # waits for it.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -110,6 +112,25 @@ class NodePool:
             if self._waiting or self._closed:
                 self._given()
 
+    def set_aside(self, connection: Connection) -> None:
+        """Take back a connection whose replies nobody waits for; `owing` returns it later."""
+        if self._closed or not connection.owe():
+            self._end(connection)
+            return
+        self._owing.append(connection)
+        if self._closed:
+            self._drop_idle()
+
+    def owing(self) -> Connection | None:
+        """Return a connection that owes replies, but can be written to; None if there is none.
+
+        `Connection.finish` drops these replies. Give it back as for `idle`.
+        """
+        try:
+            return self._owing.pop()
+        except IndexError:
+            return None
+
     def discard(self, connection: Connection) -> None:
         """Close *connection*, which `idle` returned."""
         self._end(connection)
@@ -127,6 +148,8 @@ class NodePool:
 
     def log_in_anew(self) -> None:
         """Log in anew on the idle connections that have older credentials."""
+        while (connection := self.owing()) is not None:
+            self._end(connection)
         for _ in range(len(self._idle)):
             try:
                 connection = self._idle.popleft()
@@ -251,7 +274,7 @@ class NodePool:
             self._drop_idle()
 
     def _drop_idle(self) -> None:
-        while (connection := self.idle()) is not None:
+        while (connection := self.idle() or self.owing()) is not None:
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:

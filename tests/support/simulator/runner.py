@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from interlock._core.model.effects import (
+    LATE,
     NEVER,
     Batch,
     Cleanup,
@@ -338,16 +339,30 @@ class Runner(Generic[H]):
         hear: Callable[[list[object]], None],
     ) -> None:
         """Send what *effect* asks for; have all replies heard together, with errors among them."""
-        client, turn = self._frames[-1].client, self._turn
+        client, turn, began = self._frames[-1].client, self._turn, self.client.clock()
         groups = addressed(effect, client)
         answers: dict[int, list[object]] = {}
+        decided = False
+
+        def tell_all() -> Idle | None:
+            late = [LATE]  # only a `Gather` of single calls ends before the last reply
+            replies = [reply for n in range(len(groups)) for reply in answers.get(n, late)]
+            if turn != self._turn:
+                return IDLE
+            hear(replies)
+            return None
 
         def answer(number: int, outcome: list[object] | ServerUnavailableError) -> None:
+            nonlocal decided
             size = len(groups[number][1])
             answers[number] = outcome if isinstance(outcome, list) else [outcome] * size
             if len(answers) == len(groups):
-                replies = [reply for n in range(len(groups)) for reply in answers[n]]
-                self.client.after(0, lambda: hear(replies) if turn == self._turn else IDLE)
+                self.client.after(0, tell_all)
+            elif isinstance(effect, Gather) and effect.enough is not None and not decided:
+                decided = effect.enough(number, answers[number][0])
+                if decided:
+                    took = self.client.clock() - began
+                    self.client.after(max(effect.linger, took), tell_all)
 
         unlucky = self.client.random.randrange(len(groups))
         for number, (where, calls) in enumerate(groups):

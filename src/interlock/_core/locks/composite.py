@@ -23,12 +23,14 @@ Source: RedissonMultiLock, Redisson 4.7.0.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import not_acquired, not_held
 from interlock._core.model.effects import (
+    LATE,
     Eval,
     Gather,
     RunOn,
@@ -39,8 +41,9 @@ from interlock._core.model.effects import (
     failing,
     undoing,
 )
-from interlock._core.model.holds import ENDED, ENDING, HELD, State
+from interlock._core.model.holds import ENDED, ENDING, HELD, Hold, State
 from interlock._core.scripts.lock import LockStatus
+from interlock._core.scripts.script import Grant
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
     ConfigError,
@@ -57,13 +60,15 @@ if TYPE_CHECKING:
 
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Client, Effect, Op, R
-    from interlock._core.model.holds import CoreLock, Hold, Owner
+    from interlock._core.model.holds import CoreLock, Owner
     from interlock.errors import AcquireTimeoutError, LossReason
 
     Outcomes: TypeAlias = Sequence[InterlockError | None]
 
 LONGEST_BACKOFF = 0.1
 """The longest pause, in seconds, between two tries of owners that blocked each other."""
+LINGER = 0.01
+"""Seconds for which servers may still grant a lock after enough others have."""
 TRIES = 2
 """How often a script is sent to a server that fails at once.
 
@@ -922,6 +927,11 @@ class _Run:
         self._tries += 1
         return self.session, call
 
+    def give_up(self) -> None:
+        """Fail, because others have decided: what was sent may be executed later."""
+        # Not transient: nobody sends it again.
+        self.step(error=ServerUnavailableError("it answered later than enough others", sent=True))
+
     def failed(self, error: Exception, patience: float | None) -> None:
         """Go on with *error*, which ended the `question`."""
         if patience is not None and self._tries >= TRIES and self._call is not None:
@@ -933,6 +943,7 @@ def lockstep(
     ops: Sequence[tuple[Client, Op[R] | Step[R]]],
     patience: float | None = None,
     interruption: BaseException | None = None,
+    enough: int | None = None,
 ) -> Op[list[R | InterlockError]]:
     """Run *ops*, each for the client of its session.
 
@@ -941,6 +952,8 @@ def lockstep(
         patience: seconds that each script is given in place of its own deadline. Then nobody waits
             for the end of an outage.
         interruption: the exception after which each of *ops* cleans up; each may raise it again.
+        enough: how many acquires decide. If so many have succeeded, the others are given up soon,
+            and clean up.
 
     Returns:
         The outcome of each: its result, or the InterlockError that it raised.
@@ -950,7 +963,7 @@ def lockstep(
     """
     runs = [_Run(session, op, interruption) for session, op in ops]
     try:
-        yield from undoing(_run(runs, patience), _interrupt, runs)
+        yield from undoing(_run(runs, patience, enough), _interrupt, runs)
     except GeneratorExit:
         for run in runs:
             run.abandon()
@@ -958,14 +971,19 @@ def lockstep(
     return [run.result for run in runs]
 
 
-def _run(runs: Sequence[_Run], patience: float | None) -> Op[None]:
+def _run(runs: Sequence[_Run], patience: float | None, enough: int | None) -> Op[None]:
     for run in runs:
         run.begin()
-    yield from _go_on(runs, patience)
+    yield from _go_on(runs, patience, enough)
 
 
-def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
+def _go_on(runs: Sequence[_Run], patience: float | None, enough: int | None = None) -> Op[None]:
     while active := [run for run in runs if run.effect is not None]:
+        if enough is not None and _acquired(runs) >= enough:
+            enough = None
+            for run in active:
+                run.give_up()
+            continue
         others = [run for run in active if type(run.effect) is not Eval]  # `isinstance` is a call
         for run in others:
             yield from RunOn(run.session, run.perform())
@@ -973,12 +991,38 @@ def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
             continue
         # The operations get the bare replies, and decode them.
         questions = tuple([run.question(patience) for run in active])
-        replies: Any = yield Gather(questions)
+        decided = None if enough is None else _Decided(questions, enough - _acquired(runs))
+        replies: Any = yield Gather(questions, decided, LINGER)
         for run, reply in zip(active, replies, strict=True):
-            if isinstance(reply, Exception):
+            if reply is LATE:
+                run.give_up()
+            elif isinstance(reply, Exception):
                 run.failed(reply, patience)
             else:
                 run.answered(reply)
+
+
+def _acquired(runs: Sequence[_Run]) -> int:
+    """Return how many of *runs* have acquired."""
+    return sum(isinstance(run.result, Hold) for run in runs)
+
+
+class _Decided:
+    """Counts grants among the replies to *questions*; *missing* of them decide."""
+
+    __slots__ = ("_missing", "_questions")
+
+    def __init__(self, questions: Sequence[tuple[Client, Eval[object]]], missing: int) -> None:
+        self._questions = questions
+        self._missing = missing
+
+    def __call__(self, place: int, reply: object) -> bool:
+        """Take the *reply* of the call at *place*; return whether there are enough grants."""
+        if not isinstance(reply, Exception):
+            with suppress(Exception):  # its operation tells of a reply that cannot be read
+                answer = self._questions[place][1].script.decode(reply)
+                self._missing -= isinstance(answer, Grant)
+        return self._missing <= 0
 
 
 def _interrupt(runs: Sequence[_Run], error: BaseException) -> Op[None]:

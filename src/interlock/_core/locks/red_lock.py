@@ -5,6 +5,9 @@ last reply is in. Validity counts from before the first command is sent, minus t
 Each server has far less time to answer than the lease. So a server that is down costs no more than
 that time. A failed try gives the lock back everywhere, even if a server did not reply.
 
+Once enough servers have granted it, the others are waited for only a little (`composite.LINGER`).
+A member whose reply comes later is undone like one whose reply was lost.
+
 A waiter queues up on the channel of the first member that it finds taken. Most likely a holder of
 the red lock has that member. This is not certain, so the waiter looks again soon in any case.
 Waiters that fail together must not collide again, and their own releases must not wake them at
@@ -27,7 +30,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.composite import CompositeHold, CompositeLock
+from interlock._core.locks.composite import CompositeHold, CompositeLock, lockstep
 from interlock._core.model.effects import NEVER, RunOn
 from interlock._core.model.holds import Hold, State
 from interlock._core.queue.places import section
@@ -133,7 +136,7 @@ class RedLock(CompositeLock):
         Return None if a quorum is held, else the seconds after which to ask again.
         """
         clock, request = self._session.clock, contest.request
-        outcomes = yield from self._enter(request, self.members)
+        outcomes = yield from self._enter(request, self.members, self.needed)
         held = [outcome for outcome in outcomes if isinstance(outcome, Hold)]
         now = clock()
         if sum(hold.valid(now) for hold in held) >= self.needed:
@@ -151,10 +154,11 @@ class RedLock(CompositeLock):
         return 0.0
 
     def _enter(
-        self, request: AcquireRequest, members: Sequence[LockBase]
+        self, request: AcquireRequest, members: Sequence[LockBase], enough: int | None = None
     ) -> Op[Sequence[Hold | InterlockError | None]]:
-        """Try each of *members* once."""
-        return self._all(lambda member: request.enter(member, PAST), members, request.lease)
+        """Try each of *members* once; *enough* as for `lockstep`."""
+        tries = [(member.session, request.enter(member, PAST)) for member in members]
+        return lockstep(tries, self._patience(request.lease), enough=enough)
 
     def _judge(self, failures: dict[str, InterlockError], contest: _Contest) -> None:
         """Raise QuorumError if too many servers fail for good, or for too long."""

@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
+    Final,
     Generic,
     Protocol,
     Self,
@@ -193,18 +194,35 @@ class Client(Protocol):
         ...
 
 
+class _Late:
+    """Stands in place of a reply that did not come in time."""
+
+    def __repr__(self) -> str:
+        return "LATE"
+
+
+LATE: Final = _Late()
+"""What a `Gather` tells of a call whose reply nobody waited for."""
+
+
 @dataclass(slots=True)
 class Gather(Generic[R_co]):
     """Send each call to the server of its own client, all before any reply is read.
 
-    The outcome of each is its result or its error.
+    The reply to this effect has an undecoded reply or an error for each call. With *enough*, it has
+    `LATE` for each call that others need not wait for. The server may execute such a call later.
+
+    Attributes:
+        calls: the scripts, each with its client.
+        enough: called with the place and the undecoded reply of each call, as it comes. It returns
+            whether the other replies decide nothing any more. It must not raise.
+        linger: seconds that the other replies are waited for then. They have longer if *enough* has
+            taken longer: as long again as it took.
     """
 
     calls: tuple[tuple[Client, Eval[R_co]], ...]
-
-    def __iter__(self) -> Generator[Effect, object, list[R_co | Exception]]:
-        replies = cast("list[object]", (yield self))
-        return [_decoded(call, reply) for (_, call), reply in zip(self.calls, replies, strict=True)]
+    enough: Callable[[int, object], bool] | None = None
+    linger: float = 0.0
 
 
 @dataclass(slots=True)

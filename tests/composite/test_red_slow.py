@@ -1,0 +1,68 @@
+"""A red lock does not wait for its slowest servers once a quorum has granted it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.lock.lock_like import until
+
+from interlock._core.locks import composite
+
+if TYPE_CHECKING:
+    from tests.composite.table import Table
+
+PATIENCE = 40.0
+"""Seconds that a server is given to answer (see the fixture `patience`)."""
+LINGER = 0.01
+"""Seconds for which servers may still grant it after a quorum has."""
+FEW, MANY = 20, 40
+"""Acquires, whose replies a connection may leave unread, and more than that."""
+FIVE = pytest.mark.parametrize("own_servers", [5], indirect=True)
+
+
+@FIVE
+async def test_the_slowest_are_not_waited_for(own: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three of five servers decide. Later grants are given back while it is held."""
+    clients, owner = own.clients(), own.owner()
+    lock = own.red(clients)
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    for server in own.servers[:2]:
+        server.pause()
+    began = time.monotonic()
+    assert await owner.do(lock.acquire, timeout=0)
+    assert time.monotonic() - began < PATIENCE
+    for server in own.servers[:2]:
+        server.resume()
+    await until(lambda: own.stored() == [[], [], *[["name"]] * 3], 20, "three have it")
+    await owner.do(lock.release)
+    await until(lambda: own.stored() == [[]] * 5, 20, "nothing is left")
+    monkeypatch.setattr(composite, "LINGER", PATIENCE)
+    assert await owner.do(lock.acquire, timeout=0)
+    assert own.stored() == [["name"]] * 5
+    await owner.do(lock.release)
+
+
+@FIVE
+async def test_replies_that_nobody_waits_for_need_few_connections(own: Table) -> None:
+    """Later calls are sent behind them, until there are so many that the server seems dead."""
+    clients, owner = own.clients(), own.owner()
+    lock, slow = own.red(clients), own.servers[0]
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    before = slow.execute("CLIENT", "LIST").count(b"id=")
+    slow.pause()
+    for _ in range(FEW):
+        assert await owner.do(lock.acquire, timeout=0)
+        await owner.do(lock.release)
+    slow.resume()
+    # One more gives back, and one may just be closing.
+    assert slow.execute("CLIENT", "LIST").count(b"id=") <= before + 2
+    slow.pause()
+    for _ in range(MANY):
+        assert await owner.do(lock.acquire, timeout=0)
+        await owner.do(lock.release)
+    slow.resume()
+    await until(lambda: own.stored() == [[]] * 5, 30, "nothing is left")
