@@ -3,6 +3,9 @@
 Each worker first lets the object itself make two pairs, through a proxy that takes down their
 commands: the first loads the scripts, the second is recorded. From then on the worker sends the
 recorded bytes and reads the replies. As `bare` it does not reconnect, renew, time out or decide.
+
+A script that finds the latch of its own call does nothing: it was executed before. So the recorded
+acquire removes the latch of the release, as it does in the object's next pair (`in_a_circle`).
 """
 
 from __future__ import annotations
@@ -20,9 +23,13 @@ from benchmarks.peer import AsyncPeer, SyncPeer
 from benchmarks.peers.bare import Connection, Pipe, address_of, pack, unexpected
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 
     from benchmarks.peer import AsyncLock, AsyncSession, Peer, SyncLock, SyncSession
+
+
+LATCH = b"redisson_unlock_latch:"
+"""How the latches of calls begin that take effect once."""
 
 
 def name_of(peer: Peer) -> str:
@@ -47,13 +54,29 @@ class _Step:
     replies: int
 
     @classmethod
-    def recorded(cls, proxy: FaultProxy) -> _Step:
-        """Return what *proxy* has taken down, and begin anew."""
-        sent = [request.args for request in proxy.record if request.args[0] == b"EVALSHA"]
-        proxy.clear_record()
-        if not sent:
-            raise RuntimeError("the object has sent no script")
+    def of(cls, sent: Sequence[Sequence[bytes]]) -> _Step:
+        """Return the step that sends the commands *sent*."""
         return cls(b"".join(pack(*words) for words in sent), len(sent))
+
+
+def _recorded(proxy: FaultProxy) -> list[list[bytes]]:
+    """Return the scripts that *proxy* has taken down, and begin anew."""
+    sent = [request.args for request in proxy.record if request.args[0] == b"EVALSHA"]
+    proxy.clear_record()
+    if not sent:
+        raise RuntimeError("the object has sent no script")
+    return sent
+
+
+def _latches(sent: Sequence[Sequence[bytes]]) -> set[bytes]:
+    return {word for words in sent for word in words if word.startswith(LATCH)}
+
+
+def in_a_circle(acquire: list[list[bytes]], release: list[list[bytes]]) -> list[list[bytes]]:
+    """Return *acquire* so that it removes the latch of *release*, in place of an older one."""
+    old, new = _latches(acquire) - _latches(release), _latches(release) - _latches(acquire)
+    latch_of = dict(zip(old, new, strict=True))
+    return [[latch_of.get(word, word) for word in words] for words in acquire]
 
 
 class _Lock:
@@ -93,12 +116,12 @@ class _Session:
             real.release()
             self.proxy.clear_record()
             real.acquire()
-            acquire = _Step.recorded(self.proxy)
+            acquire = _recorded(self.proxy)
             real.release()
-            release = _Step.recorded(self.proxy)
+            release = _recorded(self.proxy)
             connection = Connection(self.address)
             self.stack.callback(connection.close)
-        return _Lock(connection, acquire, release)
+        return _Lock(connection, _Step.of(in_a_circle(acquire, release)), _Step.of(release))
 
 
 def of_threads(peer: SyncPeer) -> SyncPeer:
@@ -166,9 +189,10 @@ class _AsyncSession:
             await real.release()
             self.proxy.clear_record()
             await real.acquire()
-            acquire = _Step.recorded(self.proxy)
+            acquire = _recorded(self.proxy)
             await real.release()
-            return acquire, _Step.recorded(self.proxy)
+            release = _recorded(self.proxy)
+            return _Step.of(in_a_circle(acquire, release)), _Step.of(release)
 
 
 def of_tasks(peer: AsyncPeer) -> AsyncPeer:

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.audit import AuditError, Auditor
 from benchmarks.compare import Contender
 from benchmarks.measure import Case, Pace
+from benchmarks.peer import SyncPeer
 from benchmarks.peers import MEASURED, OWN_LIMITS, find, interlock, quorum
 from benchmarks.report import Report, as_json
 from benchmarks.turns import Turn
@@ -42,6 +43,19 @@ def test_every_object_takes_two_round_trips_a_pair() -> None:
         assert each * pairs <= trips * pairs + 1e-6
         # Each worker's connection and scripts; a limit's worker has the object make pairs before.
         assert trips * pairs <= 1.01 * each * pairs + 10 * each
+
+
+def test_the_limit_of_a_semaphore_takes_permits() -> None:
+    """Each call of the limit is executed, as if it had a latch of its own."""
+    peer = next(each for each in OWN_LIMITS if each.name == "bare semaphore")
+    assert isinstance(peer, SyncPeer)
+    with RedisServer() as server, peer.open(server.url(), 1) as session:
+        lock = session.lock("name")
+        for _ in range(3):
+            lock.acquire()
+            assert server.execute("GET", "name") == b"0"
+            lock.release()
+            assert server.execute("GET", "name") == b"1"
 
 
 def test_other_objects_exclude() -> None:
