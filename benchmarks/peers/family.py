@@ -224,7 +224,8 @@ def _again(name: str, use: Callable[[interlock.Lock], SyncLock]) -> SyncPeer:
 def _async_again(name: str, use: Callable[[interlock.asyncio.Lock], AsyncLock]) -> AsyncPeer:
     """Return a peer whose workers each hold the lock from their first acquire on.
 
-    A worker's first pair is another task's than the rest. So a word owns the lock.
+    A worker's first pair is another task's than the rest. So a word owns the lock, and the block
+    outlives the task.
     """
 
     @asynccontextmanager
@@ -235,8 +236,7 @@ def _async_again(name: str, use: Callable[[interlock.asyncio.Lock], AsyncLock]) 
                 lock = client.lock(name, owner=name)
 
                 async def prepare() -> None:
-                    await lock.acquire()
-                    stack.push_async_callback(lock.release)
+                    await stack.enter_async_context(lock.trying())
 
                 return _Prepared(use(lock), prepare)
 

@@ -50,6 +50,19 @@ def test_a_release_without_an_answer_goes_on_in_the_background(
         played.answer(None)
 
 
+def test_a_release_that_is_struck_between_two_tries_goes_on(bench: Bench, play: type[Play]) -> None:
+    """Its first try was not sent, because there was no connection; the next one was to come."""
+    played = play(Semaphore(bench.session, "s").release(1))
+    sent = played.effect
+    played.answer(ServerUnavailableError("no connection", sent=False, transient=True))
+    assert isinstance(played.effect, Wait)
+    played.answer(KeyboardInterrupt())
+    assert isinstance(played.effect, Eval)
+    assert played.effect.keys == sent.keys
+    with pytest.raises(KeyboardInterrupt):
+        played.answer(1)
+
+
 @pytest.mark.parametrize("error", [WrongTypeError("x"), ServerUnavailableError("x", sent=False)])
 def test_a_release_that_was_refused_is_not_repeated(
     bench: Bench, play: type[Play], error: Exception

@@ -377,6 +377,20 @@ class TestAbandoned:
         gc.collect()
         return hold
 
+    def test_released_while_it_is_looked_at(self, bench: Bench, rounds: Rounds) -> None:
+        """A hold whose thread releases it and ends, just while we look, was not abandoned."""
+
+        def ended() -> bool:
+            hold.state = State.ENDED
+            return True
+
+        owner = Owner("ends", ended)
+        hold = bench.hold("a", owner=owner)
+        bench.session.watchdog.watch(hold)
+        later(bench)
+
+        assert rounds.run().abandoned == []
+
     def test_are_not_renewed(self, bench: Bench, rounds: Rounds, orphan: Hold) -> None:
         """The hold of a thread that has ended is reported, forgotten, and left to its lease."""
         later(bench)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -244,3 +245,19 @@ def test_clients_that_take_many_names_do_not_remember_them_all() -> None:
     assert tokens.last("kept") == 7
     assert tokens.last("name 0") == 0
     assert tokens.last(f"name {REMEMBERED - 1}") == 1
+
+
+def test_a_token_that_another_thread_drops_is_noted_again() -> None:
+    """Many locks of two threads: one drops the oldest token while the other one notes it."""
+
+    class Shared(OrderedDict[str, int]):
+        def move_to_end(self, key: str, last: bool = True) -> None:
+            if key == "dropped":
+                del self[key]
+            super().move_to_end(key, last)
+
+    tokens = Tokens()
+    tokens._last = Shared(dropped=7, other=1)
+    tokens.note("dropped", 7)
+
+    assert tokens.last("dropped") == 7

@@ -96,6 +96,14 @@ class Room:
             for each in self.server.execute("ZRANGE", QUEUE, 0, -1)
         ]
 
+    def end_claims(self, in_ms: int = -1000) -> None:
+        """Let all claims end at a certain time from now."""
+        seconds, micros = map(int, self.server.execute("TIME"))
+        ends = seconds * 1000 + micros // 1000 + in_ms
+        for each in self.server.execute("ZRANGE", LEASES, 0, -1):
+            if each.startswith(bytes(4)) and not each.startswith(bytes(12)):
+                self.server.execute("ZADD", LEASES, ends, each)
+
     def free(self) -> int:
         """Return how many permits are free."""
         return int(self.server.execute("GET", "name") or 0)
@@ -322,3 +330,44 @@ def test_plain_permits_of_the_name_go_round_too(room: Room) -> None:
     assert room.take("b")
     assert room.waiting() == []
     assert room.free() == 0
+
+
+def look(room: Room) -> int:
+    """Look at the queue, as a client does after a release, or when it has polled in vain."""
+    answer: int = room.run(scripts.leased_semaphore_leave("name", "-", "PUBLISH", CHANNEL))
+    return answer
+
+
+def test_a_look_gives_on_what_nobody_has_taken(room: Room) -> None:
+    """When a claim has ended, its permits go to the next in the queue, and another look follows."""
+    ids = room.take(permits=3)
+    room.wait("a", "b:3")
+    assert room.run(scripts.leased_semaphore_release("name", ids or "", "PUBLISH", CHANNEL)) == 3
+    assert room.woken() == ["a"]
+    assert look(room) == 1, "the claim still stands"
+    assert room.woken() == ["b300:3"]
+    room.end_claims()
+    assert look(room) == 3
+    assert room.woken() == ["b:3"]
+    assert (room.free(), room.held(), room.waiting()) == (0, 3, [])
+
+
+def test_a_look_tells_who_is_to_look_next(room: Room) -> None:
+    """The first look comes at once if the client closes: then the next client looks later."""
+    ids = room.take(permits=3)
+    room.wait("a:3", "b")
+    room.give(ids)
+    assert room.woken() == ["a:3"]
+    room.end_claims(in_ms=200)
+    assert look(room) == 1
+    assert room.woken() == ["b300"]
+
+
+def test_a_look_removes_who_does_not_listen(room: Room) -> None:
+    """Wherever they stand; without permits nobody else is told anything."""
+    _ = room.take(permits=3)
+    assert not room.take("dead")
+    room.wait("a")
+    assert not room.take("dead", 2)
+    assert look(room) == 1
+    assert (room.waiting(), room.woken()) == (["a"], [])

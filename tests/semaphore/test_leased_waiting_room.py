@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -128,16 +129,45 @@ def test_a_frozen_head_keeps_no_permit(
     giver: interlock.LeasedSemaphore,
     enter: Callable[..., Waiting],
 ) -> None:
-    """The permit that a stopped process does not confirm goes to the next one."""
+    """The permit that a stopped process does not confirm goes to the next one, before any poll."""
     held = giver.acquire(3)
     with first_process(redis_client, QUEUE, WAIT, redis_url) as child:
-        second = enter(permits=3, poll_cap=1)
+        second = enter(permits=3)
         child.signal(signal.SIGSTOP)
         held.release()
         permit = second.got.result(PROMPT)
         child.signal(signal.SIGCONT)
         permit.release()
         assert child.hear() == "took"
+
+
+def test_who_releases_and_ends_leaves_the_look_to_the_next(
+    redis_url: str, redis_client: redis.Redis, enter: Callable[..., Waiting]
+) -> None:
+    """A closed client looks no more. It tells the next in the queue to look, before any poll."""
+    with interlock.connect(redis_url, poll_cap=30) as client:
+        semaphore = client.leased_semaphore("name")
+        assert semaphore.try_set_permits(1)
+        held = semaphore.acquire()
+        with first_process(redis_client, QUEUE, WAIT, redis_url) as child:
+            second = enter()
+            child.signal(signal.SIGSTOP)
+            held.release()
+            client.close()
+            assert second.got.result(PROMPT)
+
+
+def test_a_dead_client_leaves_the_queue_before_its_turn(
+    giver: interlock.LeasedSemaphore, redis_client: redis.Redis, enter: Callable[..., Waiting]
+) -> None:
+    """A client that polls also looks. So nobody is shown who waits no longer."""
+    held = giver.acquire(3)
+    waiting = enter(poll_cap=0.5)
+    future = time.time_ns() // 10**5
+    redis_client.zadd(QUEUE, {"dead-1:leased:1": 1, "dead-2:leased:2": future, "dead-3": future})
+    wait_until(lambda: redis_client.zcard(QUEUE) == 1, PROMPT, "only the living are left")
+    held.release()
+    assert waiting.got.result(PROMPT)
 
 
 def test_who_gives_up_leaves_the_queue(

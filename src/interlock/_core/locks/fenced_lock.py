@@ -160,7 +160,10 @@ class Tokens:
         last = self._last
         if last.get(key, 0) < token:
             last[key] = token
-        last.move_to_end(key)
+        try:
+            last.move_to_end(key)
+        except KeyError:  # another thread has just dropped it
+            last[key] = token
         if len(last) > REMEMBERED:
             _ = last.popitem(last=False)
 

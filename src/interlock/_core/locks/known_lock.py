@@ -100,6 +100,11 @@ class KnownLock(ABC):
     # What is known here.
 
     @property
+    def looked_at(self) -> object:
+        """Return what a look asks about if a release told another client that it is next."""
+        return self
+
+    @property
     def sort_key(self) -> tuple[str, str, str]:
         """Return what tells this lock from all others; multi locks take locks in this order."""
         return (self.session.database, self.key, self.kind)

@@ -391,8 +391,8 @@ class Release(Step[None]):
             return False
         if self._depth == 0:
             self._session.holds.released(hold)
-            if answer == GIVEN and isinstance(hold.core, LockBase):
-                self._session.looks.given(hold.core, self._session.clock())
+            if answer == GIVEN:
+                self._session.looks.released(hold.core, self._session.clock())
         return True
 
     def rest(self, failure: BaseException | None) -> Op[None]:
@@ -446,8 +446,8 @@ class Release(Step[None]):
         self._found = found
         if depth == 0:
             session.holds.released(hold)
-            if found == GIVEN and isinstance(hold.core, LockBase):
-                session.looks.given(hold.core, session.clock())
+            if found == GIVEN:
+                session.looks.released(hold.core, session.clock())
             yield from end_late_grants(session, hold)
 
     def over(self) -> bool:

@@ -5,16 +5,19 @@
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- KEYS[3]  queue      zset {client: when it came, in ms}; may be left out
--- ARGV[1]  me         string, "<client id>:leased:<permits>"
+-- ARGV[1]  me         string, "<client id>:leased:<permits>"; "-" only looks: permits whose lease
+--                     or claim has ended go to the next clients, and who does not listen any more
+--                     leaves the queue
 -- ARGV[2]  channel    string, where waiters listen
 --
--- Returns  1
+-- Returns  3 when another client in the queue was told that it is next, else 1
 -- Source   our own
 -- Wire     the number and the zset, if the client had permits that it has not confirmed. Messages
---          as those of a release
+--          as those of a release; "300:leased:<permits>" on a wake channel if a claim was given
+--          just now
 local semaphore, leases, queue = KEYS[1], KEYS[2], KEYS[3]
 local me, channel = ARGV[1], ARGV[2]
-local name = string.match(channel, ':.*')
+local name, looks = string.match(channel, ':.*'), me == '-'
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -22,16 +25,25 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- include: claim_permits
 
-local stood = queue and redis.pcall('zrem', queue, me, '+' .. me)
-local claimed = end_claim(me, tonumber(string.match(me, '%d+$')))
-local free = claimed > 0 and redis.call('incrby', semaphore, claimed)
+-- include: tidy_permits
+
+local stood, back = 0, redis.call('zremrangebyscore', leases, 0, now)
+if not looks then
+  stood = queue and redis.pcall('zrem', queue, me, '+' .. me)
+  back = back + end_claim(me, tonumber(string.match(me, '%d+$')))
+elseif queue then
+  local ends = redis.call('zrange', leases, 0, 0, 'withscores')[2]
+  tidy(ends and tonumber(ends) <= now + CLAIM)
+end
+local free = back > 0 and redis.call('incrby', semaphore, back)
   or tonumber(redis.call('get', semaphore) or 0)
-if not free or free <= 0 or (claimed == 0 and stood == 0) then
+if not free or free <= 0 or (back == 0 and stood == 0 and not looks) then
   return 1
 end
 if queue and redis.pcall('exists', queue) == 1 then
-  share(free)
-else
+  return share(free) and 3 or 1
+end
+if back > 0 or not looks then
   redis.call(PUBLISH, channel, free)
 end
 return 1

@@ -4,16 +4,39 @@
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  queue      zset {client: when it came, in ms}; may be left out
--- ARGV[1]  me         string, "<client id>" or "<client id>:<permits>"
+-- ARGV[1]  me         string, "<client id>" or "<client id>:<permits>"; "-" only looks: who does
+--                     not listen any more leaves the queue, and free permits go to the next clients
 -- ARGV[2]  channel    string, where waiters listen
 --
--- Returns  1
+-- Returns  3 when another client in the queue was told that it is next, else 1
 -- Source   our own
--- Wire     the number on the channel, if permits are free and the client stood in the queue
+-- Wire     the number on the channel, if permits are free and the client stood in the queue.
+--          Messages of a look are those of a release
 local semaphore, queue, me, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local name = string.match(channel, ':.*')
 
-local stood = queue and redis.pcall('zrem', queue, me, '+' .. me)
+-- include: serve
+
+-- include: tidy_permits
+
+local stood = me ~= '-' and queue and redis.pcall('zrem', queue, me, '+' .. me) or 0
 local free = tonumber(redis.call('get', semaphore) or 0)
+if me == '-' and queue then
+  local place = redis.pcall('zrange', queue, 0, 0, 'withscores')[2]
+  tidy(place and tonumber(place) < 0)
+  if free and free > 0 and redis.pcall('exists', queue) == 1 then
+    local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
+    local alone = not heard.err and heard[2] <= heard[4]
+    local _, all, given = false, true, false
+    if alone then
+      _, all, given = serve(free)
+    end
+    if all then
+      redis.call(PUBLISH, channel, free)
+    end
+    return given and 3 or 1
+  end
+end
 if stood ~= 0 and free and free > 0 then
   redis.call(PUBLISH, channel, free)
 end

@@ -191,6 +191,11 @@ class CoreLock(Protocol):
         """Return its client."""
         ...
 
+    @property
+    def looked_at(self) -> object:
+        """Return what to look at if a release tells another client that it is next, or None."""
+        ...
+
     def release_hold(self, hold: Hold) -> Step[None]:
         """Go down by one depth in *hold*."""
         ...

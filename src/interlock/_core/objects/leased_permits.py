@@ -170,7 +170,9 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
             return True
         if session.clock() < deadline:
             queue.make_place(self.permits)
-        taken = yield from wait_in_queue(session, part, deadline, SHARED, self._try)
+        taken = yield from wait_in_queue(
+            session, part, deadline, SHARED, self._try, turn=queue.turn()
+        )
         yield from queue.leave(self.permits, later=taken)
         return taken
 
@@ -279,6 +281,7 @@ class LeasedPermits:
         self.queue = PermitQueue(
             *(session, self.key, self.channel, "leased:", scripts.leased_semaphore_leave)
         )
+        self.looked_at = self.queue
         self._requests = IdempotentCalls(session, self.key)
         self._lifetime: Lifetime | None = None
         if kept is not None:
@@ -288,7 +291,7 @@ class LeasedPermits:
             self.renewal = _renewal_for(kept.seconds)
         self._renewal = self.renewal  # Python 3.11 looks up an attribute of the class anew
         self._acquires: Forms[Grant | float] = {}
-        self._releases: Forms[bool] = {}
+        self._releases: Forms[int] = {}
 
     @property
     def unset(self) -> bool:
@@ -437,7 +440,7 @@ class LeasedPermits:
         note_form(self._releases, common, call, (ids,))
         return call
 
-    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that gives *hold* back; *depth* is not used."""
         del depth
         return self.release_ids(hold.holder)
@@ -446,7 +449,7 @@ class LeasedPermits:
         """Return ids for *permits*, one after the other; nobody else has them."""
         return "".join([new_id(self.session) for _ in range(permits)])
 
-    def release_ids(self, ids: str) -> Eval[bool]:
+    def release_ids(self, ids: str) -> Eval[int]:
         """Return the script that gives the permits *ids* back, no matter who took them."""
         return scripts.leased_semaphore_release(self.key, ids, self.session.publish, self.channel)
 

@@ -160,9 +160,9 @@ class LeasedSemaphore(LeasedPermits):
         if name != self.name:
             raise self._not_held(f"a permit of {name!r}")
 
-    def _take_back_script(self, request: IdempotentCall, permits: int) -> Eval[bool]:
+    def _take_back_script(self, request: IdempotentCall, permits: int) -> Eval[int]:
         # The plain semaphore's script, which does not create a missing semaphore.
-        return self._requests.script(request, semaphore_release, (-permits, 0), self.channel)
+        return self._requests.script(request, semaphore_release, (-permits, 0, 0), self.channel)
 
     def _not_held(self, what: str) -> InterlockError:
         return not_held(self.kind, self.name, what)

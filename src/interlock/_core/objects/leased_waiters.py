@@ -39,6 +39,7 @@ class LeasedWaiters(ABC):
 
     kind: str
     renewal: Renewal = staticmethod(waiting_renew)
+    looked_at = None
 
     def __init__(self, session: Session, name: str, leases: Callable[[str], str]) -> None:
         self.name = check_name(name)

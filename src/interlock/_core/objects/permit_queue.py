@@ -7,10 +7,11 @@ share.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.queue.places import line_of, section
-from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue
+from interlock._core.queue.waiting import NO_TURN, QUEUE_KEPT, Turn, leave_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,10 @@ class PermitQueue:
         kind: how its members begin after the client's id; empty for plain permits.
         leave: makes the script that gives up the place of the named client, and passes on the
             permits that this client was woken for.
+
+    Attributes:
+        key: the semaphore's key.
+        queue: announces its permits.
     """
 
     def __init__(
@@ -38,11 +43,11 @@ class PermitQueue:
         key: str,
         channel: str,
         kind: str,
-        leave: Callable[..., Eval[bool]],
+        leave: Callable[..., Eval[int]],
     ) -> None:
         self._session = session
-        self._key = key
-        self._channel = channel
+        self.key = key
+        self.queue = channel
         self._line = line_of(channel, key)
         self._kind = kind
         self._leave = leave
@@ -63,7 +68,7 @@ class PermitQueue:
     def make_place(self, permits: int, *, waits: bool = True) -> None:
         """Make a place on the server, if clients stand in a queue there."""
         session = self._session
-        if session.queues_for(self._key):
+        if session.queues_for(self.key):
             client = session.client_id
             me = client if permits == 1 and not self._kind else f"{client}:{self._kind}{permits}"
             session.waiters.place_for(self.part(permits), client, me, waits=waits)
@@ -92,7 +97,14 @@ class PermitQueue:
     ) -> Op[None]:
         """Give up an unused place, as `leave_queue` does."""
         part = self.part(permits)
-        yield from leave_queue(self._session, part, self._leave_script, error, later=later)
+        yield from leave_queue(self._session, part, self.leave_script, error, later=later)
 
-    def _leave_script(self, place: Place) -> Eval[bool]:
-        return self._leave(self._key, place.client, self._session.publish, self._channel)
+    def leave_script(self, place: Place) -> Eval[int]:
+        """Return the script that gives up *place*, and passes on the permits of its claim."""
+        return self._leave(self.key, place.client, self._session.publish, self.queue)
+
+    def turn(self) -> Turn:
+        """Return what happens if a waiter asks in vain: the client looks who is still there."""
+        if not self._session.queues_for(self.key):
+            return NO_TURN
+        return Turn(polled=partial(self._session.looks.given, self))

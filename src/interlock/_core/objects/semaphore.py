@@ -205,7 +205,9 @@ class Taking(Opened["bool"]):
                 return True
         if session.clock() < deadline:
             queue.make_place(permits)
-        taken = yield from wait_in_queue(session, part, deadline, SHARED, self._try)
+        taken = yield from wait_in_queue(
+            session, part, deadline, SHARED, self._try, turn=queue.turn()
+        )
         yield from queue.leave(permits, later=taken)
         return taken
 
@@ -296,6 +298,7 @@ class Semaphore:
         self.queue = PermitQueue(session, self.key, self.channel, "", scripts.semaphore_leave)
         self.session = session
         self.requests = IdempotentCalls(session, self.key)
+        self.requests.looked_at = self.queue
         total = names.semaphore_total(self.key)
         self._lifetime = None if kept is None else Lifetime(session, self.key, total, kept)
 
@@ -596,7 +599,7 @@ class Semaphore:
 
     def release_script(
         self, request: IdempotentCall, permits: int, create: int, epoch: int
-    ) -> Eval[bool]:
+    ) -> Eval[int]:
         """Return the script that gives back *permits*; those of another *epoch* do not count."""
         return self.requests.script(
             request, scripts.semaphore_release, (permits, create, epoch), self.channel

@@ -7,13 +7,15 @@ it to the next client in the queue, and another look follows. If this client rel
 before, the look is put off: it is for the newest claim only. If it is closed before, it looks at
 once. Then the script tells the first client in the queue to look in its place.
 
+With permits, the look gives those that nobody has taken to the next clients in the queue.
+
 A look also takes dead clients out of the queue, wherever they stand. So a client that polls in vain
 asks for one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from interlock._core.model.effects import NEVER, Batch
 from interlock._core.queue.places import Place
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.holds import CoreLock
 
 NOBODY: Final = "-"
 """The client of a look: it has no place, and no claim."""
@@ -31,7 +34,7 @@ GIVEN: Final = 3
 
 
 class Given(Protocol):
-    """A lock that was given away."""
+    """A lock that was given away, or the queue for permits."""
 
     key: str
     queue: str
@@ -60,6 +63,11 @@ class GrantLooks:
         if due < self._planned:
             self._planned = due
             self._wake()
+
+    def released(self, core: CoreLock, now: float) -> None:
+        """Note that a release of *core* told another client that it is next."""
+        if core.looked_at is not None:
+            self.given(cast("Given", core.looked_at), now)
 
     def next_due(self) -> float:
         """Return when the next look is due."""

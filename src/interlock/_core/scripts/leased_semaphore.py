@@ -16,6 +16,7 @@ from interlock._core.scripts.script import (
     milliseconds,
     number,
     pair,
+    released,
     with_queue,
 )
 
@@ -29,8 +30,8 @@ def _counts(reply: object) -> tuple[int, int]:
 
 
 _LEASED_SEMAPHORE_ACQUIRE = load_variants("leased_semaphore_acquire", grant_or_left, varies=True)
-_LEASED_SEMAPHORE_RELEASE = load_variants("leased_semaphore_release", done, varies=True)
-_LEASED_SEMAPHORE_LEAVE = load_variants("leased_semaphore_leave", done)
+_LEASED_SEMAPHORE_RELEASE = load_variants("leased_semaphore_release", released, varies=True)
+_LEASED_SEMAPHORE_LEAVE = load_variants("leased_semaphore_leave", released)
 _LEASED_SEMAPHORE_RENEW = load("leased_semaphore_renew", kept)
 _LEASED_SEMAPHORE_UPDATE = load("leased_semaphore_update", done)
 _LEASED_SEMAPHORE_QUERY = load_variants("leased_semaphore_query", _counts)
@@ -66,16 +67,22 @@ def stand_in_queue(call: Eval[Grant | float], me: str, *, others_wait: bool, kee
 
 def leased_semaphore_leave(
     semaphore: str, me: str, publish: str, channel: str, *, deadline: float = NEVER
-) -> Eval[bool]:
-    """Take *me* out of the queue, and pass on what it was woken for."""
+) -> Eval[int]:
+    """Take *me* out of the queue, and pass on what it was given; return whether somebody got it.
+
+    The result is 3 then, as that of a lock's release.
+    """
     keys = (semaphore, permit_leases(semaphore), waiting_queue(channel))
     return Eval(_LEASED_SEMAPHORE_LEAVE[publish], keys, (me, channel), deadline, spare=True)
 
 
 def leased_semaphore_release(
     semaphore: str, ids: str, publish: str, channel: str, *, deadline: float = NEVER
-) -> Eval[bool]:
-    """Give back the permits of *ids*; False when one of them is not held."""
+) -> Eval[int]:
+    """Give back the permits of *ids*.
+
+    Return 0 when one of them is not held, 3 when other clients in the queue got some, else 1.
+    """
     keys, spare = with_queue((semaphore, permit_leases(semaphore)), publish, channel)
     args = (ids, channel)
     return Eval(_LEASED_SEMAPHORE_RELEASE[publish], keys, args, deadline, spare=spare)

@@ -40,8 +40,8 @@ def _numbers(reply: object) -> tuple[int | None, int | None]:
 
 
 _SEMAPHORE_ACQUIRE = load_variants("semaphore_acquire", released, varies=True)
-_SEMAPHORE_LEAVE = load_variants("semaphore_leave", done)
-_SEMAPHORE_RELEASE = load_variants("semaphore_release", done, varies=True)
+_SEMAPHORE_LEAVE = load_variants("semaphore_leave", released)
+_SEMAPHORE_RELEASE = load_variants("semaphore_release", released, varies=True)
 _SEMAPHORE_DRAIN = load("semaphore_drain", number)
 _SEMAPHORE_UNDO = load_variants("semaphore_undo", done)
 _SEMAPHORE_TRY_SET = load_variants("semaphore_try_set", done)
@@ -92,8 +92,8 @@ def stand_in_queue(
 
 def semaphore_leave(
     semaphore: str, me: str, publish: str, channel: str, *, deadline: float = NEVER
-) -> Eval[bool]:
-    """Take *me* out of the queue."""
+) -> Eval[int]:
+    """Take *me* out of the queue; 3 if another client was told that it is next."""
     keys = (semaphore, waiting_queue(channel))
     return Eval(_SEMAPHORE_LEAVE[publish], keys, (me, channel), deadline, spare=True)
 
@@ -110,10 +110,10 @@ def semaphore_release(
     channel: str,
     *,
     deadline: float = NEVER,
-) -> Eval[bool]:
+) -> Eval[int]:
     """Add *permits*, which were taken in *epoch*; 0 if that is not known.
 
-    False if it is over, or if there is no such semaphore and *create* is 0.
+    0 if it is over, or if there is no such semaphore and *create* is 0; 3 if others got them.
     """
     keys, queue = with_queue((semaphore, request, spent, total_of(semaphore)), publish, channel)
     args = (permits, create, milliseconds(ttl), channel, epoch)

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Step, Undoable, failing, undoing
 from interlock._core.model.form import note_form
+from interlock._core.queue.grant_looks import GIVEN
 from interlock._core.scripts.forced import remember
 from interlock._core.scripts.script import milliseconds
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import A, Eval, Op, R
     from interlock._core.model.form import Forms
+    from interlock._core.queue.grant_looks import Given
     from interlock._core.upkeep.session import Session
 
     Make: TypeAlias = Callable[["IdempotentCall"], Eval[R]]
@@ -135,7 +137,7 @@ class IdempotentCall:
         self.old_latch = old_latch
         self.unanswered = self.done = self.ended = False
         self.answer: object = None
-        self.opposite: Eval[bool] | None = None
+        self.opposite: Eval[int] | None = None
 
     def take(self, answer: object, *, unanswered: bool = False) -> None:
         """Note the *answer* to it, and whether another copy is still *unanswered*."""
@@ -156,6 +158,10 @@ class IdempotentCalls:
         session: the client's state.
         key: the object's key.
         latch: returns the latch of a call, for *key* and the id of the call, with which it ends.
+
+    Attributes:
+        looked_at: what to look at after a call that told another client that it is next; None if
+            calls through this object do not do that.
     """
 
     def __init__(
@@ -169,6 +175,7 @@ class IdempotentCalls:
         self._usual_ttl = self.ttl()
         self._forms: Forms[Any] = {}
         self._old_latches: deque[str] = deque(maxlen=MAX_OLD_LATCHES)
+        self.looked_at: Given | None = None
 
     def begin(self, deadline: float = NEVER) -> IdempotentCall:
         """Return a new call that may be sent until *deadline*."""
@@ -262,7 +269,7 @@ class IdempotentCalls:
             self._old_latches.append(request.key)
 
     def carried_through(
-        self, make: Callable[[IdempotentCall, Unpack[A]], Eval[bool]], *args: *A
+        self, make: Callable[[IdempotentCall, Unpack[A]], Eval[int]], *args: *A
     ) -> CarriedThrough:
         """Return the step that sends the script that *make* makes of a request and *args*.
 
@@ -283,7 +290,7 @@ class IdempotentCalls:
             request.unanswered = before or error.sent
 
     def undone(
-        self, request: IdempotentCall, make: Make[R], undo: Make[bool], opposite: Make[bool]
+        self, request: IdempotentCall, make: Make[R], undo: Make[int], opposite: Make[int]
     ) -> Step[R]:
         """Return the step that sends the script of *make*; if interrupted, `retract` undoes it."""
         op = undoing(self._send_and_end(request, make), self.retract, request, undo, opposite)
@@ -295,7 +302,7 @@ class IdempotentCalls:
         return answer
 
     def retract(
-        self, request: IdempotentCall, undo: Make[bool], opposite: Make[bool], error: BaseException
+        self, request: IdempotentCall, undo: Make[int], opposite: Make[int], error: BaseException
     ) -> Op[None]:
         """Undo *request*, which ended with *error*, if it has done something or still may.
 
@@ -316,15 +323,17 @@ class IdempotentCalls:
         yield from self._clean_up(call or undo(request), error)
         request.unanswered = request.done = False
 
-    def go_on(self, request: IdempotentCall, call: Eval[bool], error: BaseException) -> Op[None]:
+    def go_on(self, request: IdempotentCall, call: Eval[int], error: BaseException) -> Op[None]:
         """Send *call* again if *request*, which ended with *error*, may not have been executed.
 
-        The background sends it if the server does not answer.
+        After a Ctrl-C it is sent in any case: it may have come between two tries, the first of
+        which was not sent. The background sends it if the server does not answer.
         """
-        if request.unanswered or getattr(error, "transient", False):
+        struck = not isinstance(error, InterlockError)
+        if request.unanswered or struck or getattr(error, "transient", False):
             yield from self._clean_up(call, error)
 
-    def _clean_up(self, call: Eval[bool], error: BaseException) -> Op[None]:
+    def _clean_up(self, call: Eval[int], error: BaseException) -> Op[None]:
         until = self.session.clock() + self.session.options.outage_timeout
         yield from self.session.clean_up_after(error, call, until)
 
@@ -337,13 +346,13 @@ class CarriedThrough(Step[bool]):
 
     __slots__ = ("args", "call", "ended", "make", "request", "requests", "result")
     requests: IdempotentCalls
-    make: Callable[..., Eval[bool]]
+    make: Callable[..., Eval[int]]
     args: tuple[object, ...]
     request: IdempotentCall | None
-    call: Eval[bool] | None
+    call: Eval[int] | None
     ended: bool
 
-    def begin(self) -> Eval[bool]:
+    def begin(self) -> Eval[int]:
         """Return the script to send."""
         request = self.request = self.requests.begin()
         make = self.make  # bound first: else Python 3.11 looks for a method
@@ -351,13 +360,13 @@ class CarriedThrough(Step[bool]):
         request.unanswered = True
         return call
 
-    def done(self, answer: bool) -> bool:
+    def done(self, answer: int) -> bool:
         """Take the answer; return True."""
         request = self.request
         assert request is not None
         request.unanswered = False
         self.requests.end(request)
-        self.ended, self.result = True, answer
+        self._take(answer)
         return True
 
     def rest(self, failure: BaseException | None) -> Op[bool]:
@@ -377,17 +386,23 @@ class CarriedThrough(Step[bool]):
         """Return whether it was answered, or left to the background."""
         return self.ended
 
-    def _go_on(self, request: IdempotentCall, call: Eval[bool], failure: BaseException) -> Op[bool]:
+    def _go_on(self, request: IdempotentCall, call: Eval[int], failure: BaseException) -> Op[bool]:
         answer = yield from undoing(self._again(request, call, failure), self._leave, request, call)
-        self.ended, self.result = True, answer
+        self._take(answer)
         self.requests.end(request)
-        return answer
+        return self.result
 
-    def _leave(self, request: IdempotentCall, call: Eval[bool], error: BaseException) -> Op[None]:
+    def _take(self, answer: int) -> None:
+        self.ended, self.result = True, answer > 0
+        if answer == GIVEN and (given := self.requests.looked_at) is not None:
+            session = self.requests.session
+            session.looks.given(given, session.clock())
+
+    def _leave(self, request: IdempotentCall, call: Eval[int], error: BaseException) -> Op[None]:
         yield from self.requests.go_on(request, call, error)
         self.ended = True
 
-    def _again(self, request: IdempotentCall, call: Eval[bool], failure: BaseException) -> Op[bool]:
+    def _again(self, request: IdempotentCall, call: Eval[int], failure: BaseException) -> Op[int]:
         self.requests.failed(request, failure)
         if not isinstance(failure, ServerUnavailableError):
             raise failure

@@ -251,8 +251,9 @@ class Watchdog:
                     self._holds.end(hold)
             elif hold.state is State.HELD and (hold.renewal is not None or hold.asked_by):
                 if hold.renewal is not None and (deserted or hold.abandoned()):
-                    self._abandon(hold)
-                    result.abandoned.append(hold)
+                    if hold.state is State.HELD:  # its user may have released it, and ended, since
+                        self._abandon(hold)
+                        result.abandoned.append(hold)
                 elif hold.renew_at <= now:
                     due.append(hold)
         return due

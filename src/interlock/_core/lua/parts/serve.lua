@@ -11,11 +11,11 @@
 -- the client whose turn it is. The next client behind it is told when to look again.
 --
 -- The function tells whether *caller* may take its permits, whether all clients must be told, and
--- whether some were woken. All must be told if a command was refused, or if none of the first 128
--- can be served.
+-- whether some were woken to take theirs. All must be told if a command was refused, or if none of
+-- the first 128 can be served.
 local function serve(free, caller, give)
   local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
-  local whole = false
+  local whole, given = false, false
   if time.err then
     return false, true, false
   end
@@ -103,11 +103,12 @@ local function serve(free, caller, give)
   for _, each in ipairs(woken) do
     local client, wants = string.match(each[1], '^([^:]*)(.*)$')
     local wake = 'interlock_semaphore_wake' .. name .. ':' .. client
+    given = given or each[2] == 0
     if type(redis.pcall(PUBLISH, wake, each[2] .. wants)) ~= 'number' then
       refused = true
     elseif each[2] == 0 and not (give and give(each[1])) then
       redis.pcall('zadd', queue, now + CLAIM - 1e15, '+' .. each[1])
     end
   end
-  return mine, refused or all, #woken > 0
+  return mine, refused or all, given
 end

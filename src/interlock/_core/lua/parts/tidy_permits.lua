@@ -1,0 +1,19 @@
+-- tidy_permits: remove from *queue* who does not listen any more, with claims.
+--
+-- If *given*, permits were given away just now: the first client that listens is told to look when
+-- that claim is over.
+local function tidy(given)
+  local members, wakes = redis.pcall('zrange', queue, '0', '127'), {}
+  for i, member in ipairs(members) do
+    wakes[i] = 'interlock_semaphore_wake' .. name .. ':' .. string.match(member, '^+?([^:]*)')
+  end
+  local heard = redis.pcall('pubsub', NUMSUB, unpack(wakes))
+  for i, member in ipairs(heard.err and {} or members) do
+    if heard[2 * i] == 0 then
+      redis.pcall('zrem', queue, member)
+    elseif given and string.sub(member, 1, 1) ~= '+' then
+      given = false
+      redis.pcall(PUBLISH, wakes[i], LOOK_AFTER .. (string.match(member, ':.*') or ''))
+    end
+  end
+end

@@ -1,0 +1,324 @@
+"""Threads that share all they can: `python -m tests.crowds [GAME...] [--seconds S] [--url URL]`.
+
+Eight threads use one object, several objects and several clients, of every kind, while another one
+looks at all of them. The interpreter changes threads as often as it can, or has no lock (GIL) at
+all. Each game is played once, or again and again for some seconds. The last line tells whether the
+GIL is on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import interlock
+import interlock.observe
+from tests.support.server import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+INTERVAL = 1e-6
+"""Seconds after which the interpreter changes threads."""
+LIMIT = 1000.0
+"""Seconds, for a Python that ThreadSanitizer slows down."""
+THREADS = 8
+TURNS = 10
+"""Of each thread, in one game."""
+
+
+def gil() -> bool:
+    """Tell whether the interpreter has its lock."""
+    return getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+class Place:
+    """Plain counters of who is inside: two who change them at once lose a turn."""
+
+    def __init__(self) -> None:
+        self.turns = self.inside = self.most = 0
+
+    def visit(self) -> None:
+        """Come in, and go out."""
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        self.turns += 1
+        self.inside -= 1
+
+
+class Room:
+    """Guarded counters of what is inside, where more than one may be.
+
+    Args:
+        most: how many may be inside at once, of each kind.
+    """
+
+    def __init__(self, **most: int) -> None:
+        self._most = most
+        self._mutex = threading.Lock()
+        self._inside = Counter[str]()
+        self.turns = 0
+
+    @contextmanager
+    def visit(self, kind: str, *others: str) -> Generator[None]:
+        """Be inside as *kind*, while nobody of *others* is."""
+        with self._mutex:
+            self._inside[kind] += 1
+            self.turns += 1
+            assert self._inside[kind] <= self._most.get(kind, THREADS), self._inside
+            assert not any(self._inside[other] for other in others), self._inside
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._inside[kind] -= 1
+
+
+def crowd(work: Callable[[int], object], count: int = THREADS) -> None:
+    """Call *work* in *count* threads, each with its number."""
+    with ThreadPoolExecutor(count) as pool:
+        for future in [pool.submit(work, number) for number in range(count)]:
+            future.result(LIMIT)
+
+
+def turns(locks: Sequence[interlock.Lock | interlock.MultiLock]) -> None:
+    """Each thread takes turns with its lock of *locks*, which exclude each other."""
+    place = Place()
+
+    def work(number: int) -> None:
+        for _ in range(TURNS):
+            with locks[number]:
+                place.visit()
+
+    crowd(work)
+    assert (place.turns, place.most) == (THREADS * TURNS, 1), vars(place)
+
+
+@contextmanager
+def clients(url: str, count: int, **options: Any) -> Generator[list[interlock.Client]]:
+    """Give *count* clients of *url*."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(interlock.connect(url, **options)) for _ in range(count)]
+
+
+def of_kinds(client: interlock.Client) -> dict[str, interlock.Lock | interlock.MultiLock]:
+    """Return a lock of each kind that one at a time may have."""
+    return {
+        "lock": client.lock("lock"),
+        "fair": client.fair_lock("fair"),
+        "fenced": client.fenced_lock("fenced"),
+        "spin": client.spin_lock("spin"),
+        "write": client.read_write_lock("written").write,
+        "group": client.group_lock("group", ["a", "b"]),
+        "multi": client.multi_lock(client.lock("first"), client.lock("second")),
+        "permit": client.semaphore("one", 1),  # type: ignore[dict-item]
+    }
+
+
+def one_object(url: str) -> None:
+    """Eight threads use one lock object of each kind."""
+    with clients(url, 1) as [client]:
+        for lock in of_kinds(client).values():
+            turns([lock] * THREADS)
+
+
+def objects(url: str) -> None:
+    """Each thread has a lock object of its own, of one client."""
+    with clients(url, 1) as [client]:
+        each = [of_kinds(client) for _ in range(THREADS)]
+        for kind in each[0]:
+            turns([locks[kind] for locks in each])
+
+
+def several(url: str) -> None:
+    """Each thread has a client of its own."""
+    with clients(url, THREADS) as all_:
+        each = [of_kinds(client) for client in all_]
+        for kind in each[0]:
+            turns([locks[kind] for locks in each])
+
+
+def readers(url: str) -> None:
+    """Readers are inside together, and a writer alone."""
+    room = Room(write=1)
+    with clients(url, 2) as pair:
+
+        def work(number: int) -> None:
+            chance, both = random.Random(number), pair[number % 2].read_write_lock("both")
+            for _ in range(TURNS):
+                if chance.random() < 0.3:
+                    with both.write, room.visit("write", "read"):
+                        pass
+                else:
+                    with both.read, room.visit("read", "write"):
+                        pass
+
+        crowd(work)
+    assert room.turns == THREADS * TURNS
+
+
+def permits(url: str) -> None:
+    """At most as many are inside as there are permits."""
+    room = Room(plain=3, leased=3)
+    with clients(url, 2) as pair:
+
+        def work(number: int) -> None:
+            client = pair[number % 2]
+            plain, leased = client.semaphore("plain", 3), client.leased_semaphore("leased", 3)
+            for _ in range(TURNS):
+                with plain, room.visit("plain"):
+                    pass
+                with leased.acquire(), room.visit("leased"):
+                    pass
+
+        crowd(work)
+    assert room.turns == 2 * THREADS * TURNS
+
+
+def signals(url: str) -> None:
+    """Conditions, barriers, latches and events let all of them through."""
+    items: list[int] = []
+    with clients(url, 2) as pair:
+
+        def work(number: int) -> None:
+            client = pair[number % 2]
+            condition = client.condition("changed")
+            barrier = client.barrier("all", THREADS)
+            for turn in range(TURNS):
+                if number % 2:
+                    with condition:
+                        condition.wait_for(lambda: items)
+                        items.pop()
+                else:
+                    with condition:
+                        items.append(turn)
+                        condition.notify()
+            barrier.wait()
+            latch = client.count_down_latch("down", THREADS)
+            latch.count_down()
+            assert latch.wait()
+            if number == 0:
+                client.event("over").set()
+            assert client.event("over").wait()
+
+        crowd(work)
+        assert not items
+        pair[0].event("over").clear()
+
+
+def looked_at(url: str) -> None:
+    """Others look at all that a client has, while threads use it."""
+    over, seen = threading.Event(), Counter[str]()
+
+    class Observer(interlock.observe.Observer):
+        def acquired(self, event: interlock.observe.Acquired) -> None:
+            seen[event.name] += 1
+
+    with clients(url, 1) as [client]:
+        stop = client.observe(Observer())
+
+        def look() -> None:
+            while not over.is_set():
+                held = [(hold.valid, hold.remaining, repr(hold)) for hold in client.holds()]
+                assert len(held) <= THREADS + 1, held
+                assert len(list(client.locks("looked*"))) <= THREADS
+                repr(client)
+
+        def work(number: int) -> None:
+            for turn in range(TURNS):
+                name = f"looked {number} {turn}"
+                lock = client.lock(name, owner=f"somebody {turn % 3}")
+                with lock, lock:
+                    assert lock.hold_count() == 2
+                with client.try_lock("looked", timeout=0.01) as hold:
+                    assert not hold or hold.valid
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        try:
+            crowd(work)
+        finally:
+            over.set()
+            looking.join(LIMIT)
+        stop()
+
+
+KNOWN = (
+    interlock.ClosedError,
+    interlock.NotHeldError,
+    interlock.HoldLostError,
+    interlock.ServerUnavailableError,
+    TimeoutError,
+)
+
+
+def closing(url: str) -> None:
+    """A client closes, twice at once, while seven threads do all they can with it."""
+
+    def use(client: interlock.Client, number: int, over: threading.Event) -> None:
+        chance = random.Random(number)
+        while not over.is_set():
+            try:
+                lock = client.lock(f"name{chance.randint(0, 2)}")
+                if lock.acquire(timeout=chance.choice((0, 0.01, 1))):
+                    hold = lock.hold  # None if the client is closed by now
+                    check = lock.locked if hold is None else hold.ensure
+                    chance.choice((lock.locked, lock.owned, check))()
+                    lock.release()
+                client.semaphore("permits").try_set_permits(2)
+            except KNOWN:
+                continue
+
+    def end(number: int) -> None:
+        client, over = interlock.connect(url), threading.Event()
+        threads = [
+            threading.Thread(target=use, args=(client, each, over)) for each in range(THREADS - 1)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(random.Random(number).uniform(0, 0.1))  # the moments of a close
+        crowd(lambda _: client.close(), 2)
+        over.set()
+        for thread in threads:
+            thread.join(LIMIT)
+            assert not thread.is_alive()
+
+    for number in range(TURNS):
+        end(number)
+
+
+GAMES = {
+    game.__name__: game
+    for game in (one_object, objects, several, readers, permits, signals, looked_at, closing)
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Play what *words* say; an error ends the program."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crowds", description=__doc__)
+    parser.add_argument("games", nargs="*", metavar="GAME", help=", ".join(GAMES))
+    parser.add_argument("--seconds", type=float, default=0.0, help="of each game")
+    parser.add_argument("--url", help="of a server; without it, one is started")
+    given = parser.parse_args(words)
+    sys.setswitchinterval(INTERVAL)
+    with ExitStack() as stack:
+        url = given.url or stack.enter_context(RedisServer()).url()
+        for name in given.games or GAMES:
+            began, times = time.monotonic(), 0
+            while times == 0 or time.monotonic() < began + given.seconds:
+                GAMES[name](url)
+                times += 1
+            print(f"{name}: played {times} times", file=sys.stderr, flush=True)
+    print(f"GIL: {gil()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
