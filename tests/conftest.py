@@ -34,17 +34,24 @@ PATIENCE = 2.0
 _QUIET_TIMEOUT = 10.0
 
 
+def pytest_collectstart() -> None:
+    """Collect no garbage while the tests are collected: thousands of objects stay."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Leave the thousands of collected tests out of every collection of garbage.
 
     A full collection holds the interpreter lock. With them it lasts longer than some leases.
     """
+    gc.enable()
     _ = gc.collect()
     gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
     """Give the collector its objects back: plugins look for them."""
+    gc.enable()
     gc.unfreeze()
 
 

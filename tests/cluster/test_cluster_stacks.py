@@ -24,7 +24,7 @@ def test_a_holder_in_a_cluster_tells_its_stack(
 ) -> None:
     """A client that hears messages of one node answers an operator who asks at another one."""
     url = cluster.url()
-    with connect(url, lease=1.5, pubsub=pubsub) as client, connect(url) as other:
+    with connect(url, lease=3, pubsub=pubsub) as client, connect(url) as other:
         with other.lock("busy"):
             assert not client.lock("busy").acquire(timeout=0.5)
         with client.lock("orders"), Reader(open_url(url), Options()) as reader:

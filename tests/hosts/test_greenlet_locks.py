@@ -80,7 +80,8 @@ hold = client.try_lock("lost")
 hold.on_lost(lambda: told.append(hold.name))
 other.lock("lost").force_release()
 assert hold.lost.wait(30)
-time.sleep(0.05)  # the thread that tells
+while not told:
+    time.sleep(0.01)  # the thread that tells
 assert told == ["lost"], told
 
 # Closing wakes who waits, releases what is held, and leaves nothing behind.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("patient")
 """Short tries come by the hundred here: a machine that stalls for a moment is no silent server."""
 
-LEASE = 1.8
+LEASE = 3.0
 """Seconds: short, and yet a renewed hold outlives a machine that stalls for a second."""
 
 

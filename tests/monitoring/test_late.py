@@ -183,7 +183,7 @@ def test_losses_are_losses_and_releases_are_releases(
     try:
         # Nobody sees the acquire of a lock that is held at the first reading.
         wait_until(lambda: bool(watch.snapshot.at), GIVE_UP, "the first reading is done")
-        with interlock.connect(redis_url, lease=1.5) as holder:
+        with interlock.connect(redis_url, lease=3) as holder:
             for name in ("kept", "taken"):
                 assert holder.lock(name).acquire()
             wait_until(lambda: seen("taken", "acquired"), GIVE_UP, "it is seen")

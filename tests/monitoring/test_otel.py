@@ -203,7 +203,7 @@ def test_spans_join_the_trace_of_their_caller(client: Client, telemetry: Telemet
 
 def test_a_card_tells_the_trace_of_a_hold(redis_url: str, telemetry: Telemetry) -> None:
     """An operator reads the trace of a lasting hold in its card; a later hold has its own."""
-    with interlock.connect(redis_url, lease=1.5) as client:
+    with interlock.connect(redis_url, lease=3) as client:
         client.observe(telemetry.observer)
 
         def told() -> str:

@@ -168,7 +168,7 @@ def test_abandoned_holds_are_told(client: Client, recorder: Recorder) -> None:
 
 def test_an_outage_is_told_once(redis_url: str, proxy: FaultProxy, recorder: Recorder) -> None:
     """Renewal that fails is told once for an outage, with the validity left, and then its end."""
-    with interlock.connect(proxy.url(), lease=3, command_timeout=0.2) as client:
+    with interlock.connect(proxy.url(), lease=6, command_timeout=0.2) as client:
         client.observe(recorder)
         with client.lock("orders"):
             proxy.stop_accepting()
@@ -180,7 +180,7 @@ def test_an_outage_is_told_once(redis_url: str, proxy: FaultProxy, recorder: Rec
             wait_until(lambda: bool(recorder.of(observe.Recovered)), 5, "it recovers")
     (failed,) = recorder.of(observe.RenewalFailed)
     assert isinstance(failed, observe.RenewalFailed)
-    assert 0 < failed.validity < 3
+    assert 0 < failed.validity < 6
     assert failed.error == "ServerUnavailableError"
     assert failed.count == 1
 

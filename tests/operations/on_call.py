@@ -26,7 +26,7 @@ def operate(url: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*words, "--url", url]) == 0
         return capsys.readouterr().out
 
-    with connect(url, lease=1.5) as client:
+    with connect(url, lease=3) as client:
         holds = [client.try_lock(name) for name in NAMES]
         told = threading.Event()
         holds[0].on_lost(told.set)

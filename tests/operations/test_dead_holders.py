@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HOLDER = """
 import sys, interlock
-client = interlock.connect(sys.argv[1], lease=1.5)
+client = interlock.connect(sys.argv[1], lease=3)
 client.lock("stuck", lease=500).acquire()
 print("held", flush=True)
 sys.stdin.read()
@@ -132,7 +132,7 @@ def test_without_the_right_to_see_connections_only_long_silence_is_death(
 
 def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis) -> None:
     """A hold was released, broken for a reason, or lost with its key."""
-    with connect(redis_url, lease=1.5) as client:
+    with connect(redis_url, lease=3) as client:
         for name in ("kept", "broken", "taken"):
             assert client.lock(name).acquire()
             wait_until(partial(card_tells, redis_url, name), GIVE_UP, "a card tells")
@@ -174,7 +174,7 @@ def test_show_tells_of_several_locks_and_of_a_missing_one(
 
 def test_who_has_no_connection_is_not_called_alive(redis_url: str) -> None:
     """Why tells at once that a killed holder has no connection, before its card is late."""
-    command = [sys.executable, "-c", HOLDER.replace("lease=1.5", "lease=90"), redis_url]
+    command = [sys.executable, "-c", HOLDER.replace("lease=3", "lease=90"), redis_url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

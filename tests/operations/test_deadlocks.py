@@ -117,7 +117,7 @@ def test_a_search_without_rights_is_no_answer(
     narrow: Callable[..., str],
 ) -> None:
     """A user without the right to read cards is told so, by the command and in Python."""
-    with connect(redis_url, lease=1.5) as holding, holding.lock("a"):
+    with connect(redis_url, lease=3) as holding, holding.lock("a"):
         card = CARD.format(holding.client_id)
         wait_until(lambda: redis_client.exists(card), GIVE_UP, "the card is written")
         url = narrow("~a")
@@ -257,7 +257,7 @@ def test_no_thread_for_the_search_costs_no_renewal(
             raise RuntimeError("can't start new thread")
         start(thread)
 
-    with connect(redis_url) as other, connect(redis_url, lease=1.5) as client:
+    with connect(redis_url) as other, connect(redis_url, lease=3) as client:
         monkeypatch.setattr(threading.Thread, "start", refuse)
         with other.lock("busy"), client.lock("precious") as hold:
 

@@ -222,7 +222,7 @@ def test_awaited_latches_and_elections_are_listed(
     client: Client, redis_url: str, command: Callable[..., CompletedProcess[str]]
 ) -> None:
     """A latch that a client waits for is told from a semaphore, and an election by its name."""
-    with connect(redis_url, lease=1.5) as other:
+    with connect(redis_url, lease=3) as other:
         assert client.count_down_latch("latch").try_set_count(1)
         assert client.semaphore("idle").try_set_permits(3)
         assert client.count_down_latch("number").try_set_count(2)
@@ -281,7 +281,7 @@ def test_who_waits_for_permits_is_told_by_the_queue(
         wait_until(stands, 20, "the client stands in the queue")
         return thread
 
-    with connect(redis_url, lease=1.5) as first, connect(redis_url) as second:
+    with connect(redis_url, lease=3) as first, connect(redis_url) as second:
         with leased.acquire(), first.lock("own"):
             waits = [wait(first, "slots", 1), wait(second, "slots", 2), wait(second, "slots", 2)]
             waits.append(wait(second, "leased", 1))

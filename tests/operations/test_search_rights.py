@@ -33,7 +33,7 @@ def test_the_search_needs_no_more_rights(
     monkeypatch.setattr(deadlocks, "FIRST_SEARCH_PAUSE", 0.3)
     words = Requirements((kind, "cards"), "locks:*").acl_line().split()
     fresh_server.execute("ACL", "SETUSER", *words[1:])
-    client = connect(fresh_server.url(username="app", password="secret"), lease=1.5)
+    client = connect(fresh_server.url(username="app", password="secret"), lease=3)
     ready = threading.Barrier(2)
 
     def told() -> bool:
@@ -79,7 +79,7 @@ def test_what_may_not_be_read_is_asked_for_once(
     words = Requirements(("lock", "cards"), "locks:*").acl_line().split()
     fresh_server.execute("ACL", "SETUSER", *words[1:])
     url = fresh_server.url(username="app", password="secret")
-    with connect(fresh_server.url()) as other, connect(url, lease=1.5) as client:
+    with connect(fresh_server.url()) as other, connect(url, lease=3) as client:
         own = [word for word in words if word.startswith("~") and "interlock_client:" not in word]
         card = CARD.format(client.client_id)
         fresh_server.execute("ACL", "SETUSER", words[1], "resetkeys", *own, f"~{card}")

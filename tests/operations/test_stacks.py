@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from interlock import Client
 
-LEASE = 1.5
+LEASE = 3.0
 OTHER = "00000000-0000-0000-0000-00000000cafe:1"
 NONE = "  none: "
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_a_holder_behind_sentinel_tells_its_stack(bed: SentinelServers) -> None:
     """An operator who finds the primary by Sentinel gets the stack of a holder."""
     url = bed.url()
-    with connect(url, lease=1.5) as client, connect(url) as other:
+    with connect(url, lease=3) as client, connect(url) as other:
         with other.lock("busy"):
             assert not client.lock("busy").acquire(timeout=0.5)
         with client.lock("orders"), Reader(open_url(url), Options()) as reader:
