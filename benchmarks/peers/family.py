@@ -143,32 +143,37 @@ def _async_multi(client: interlock.asyncio.Client, name: str, parts: tuple[str, 
     return interlock.asyncio.MultiLock(*[client.lock(name + part) for part in parts])
 
 
+def _calls(commands: int | None) -> dict[str, int]:
+    """Return what the server must count for each pair of *commands*; None for an open number."""
+    return {} if commands is None else {"evalsha": commands}
+
+
 def _sync(
     name: str,
     make: Callable[[interlock.Client, str], SyncLock],
     leaves: tuple[str, ...] = (),
-    commands: int = 2,
+    commands: int | None = 2,
 ) -> SyncPeer:
     @contextmanager
     def session(url: str, _workers: int) -> Generator[_Session]:
         with interlock.connect(url) as client:
             yield _Session(client, make)
 
-    return SyncPeer(name, _PACKAGES, {"evalsha": commands}, leaves=leaves, open=session)
+    return SyncPeer(name, _PACKAGES, _calls(commands), leaves=leaves, open=session)
 
 
 def _async(
     name: str,
     make: Callable[[interlock.asyncio.Client, str], AsyncLock],
     leaves: tuple[str, ...] = (),
-    commands: int = 2,
+    commands: int | None = 2,
 ) -> AsyncPeer:
     @asynccontextmanager
     async def session(url: str, _workers: int) -> AsyncGenerator[_AsyncSession]:
         async with interlock.asyncio.connect(url) as client:
             yield _AsyncSession(client, make)
 
-    return AsyncPeer(name, _PACKAGES, {"evalsha": commands}, leaves=leaves, open=session)
+    return AsyncPeer(name, _PACKAGES, _calls(commands), leaves=leaves, open=session)
 
 
 FAIR = _sync("fair lock", lambda client, name: client.fair_lock(name))
@@ -253,7 +258,14 @@ AGAIN: tuple[Peer, ...] = (
 )
 """What is done with a lock that is held already."""
 
-SHARED = _sync("read lock on one name", lambda client, _: client.read_write_lock("shared").read)
+# A reader that leaves others behind is told their entries first, so its pair has two or three.
+SHARED = _sync(
+    "read lock on one name",
+    lambda client, _: client.read_write_lock("shared").read,
+    commands=None,
+)
 SHARED_ASYNC = _async(
-    "read lock on one name", lambda client, _: client.read_write_lock("shared").read
+    "read lock on one name",
+    lambda client, _: client.read_write_lock("shared").read,
+    commands=None,
 )

@@ -7,6 +7,7 @@ of the run is sent again, after each later call.
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ HELPS = (
     *(b"interlock_election_candidates:", b"redisson_unlock_latch", b"redisson_lock_token"),
 )
 """Beginnings of keys of which nobody holds anything."""
+ENTRY = re.compile(rb"\{(?P<lock>.*)\}:(?P<reader>.*):rwlock_timeout:\d+")
 MARGIN = 300
 """Milliseconds by which a lease may be shorter: the time between two commands."""
 
@@ -47,10 +49,16 @@ def _end(server: redis.Redis, key: bytes) -> int:
 
 
 def _state(server: redis.Redis) -> State:
-    """Return the members and the end of each object; keys that only help are left out."""
+    """Return the members and the end of each object; keys that only help are left out.
+
+    So is the entry of a reader that reads no more: a forced release leaves it until it expires.
+    """
     found: State = {}
     for key in server.scan_iter():
         if key.startswith(HELPS):
+            continue
+        entry = ENTRY.fullmatch(key)
+        if entry and not server.hexists(entry["lock"], entry["reader"]):
             continue
         kind, left = server.type(key), _end(server, key)
         if kind == b"hash":
@@ -128,7 +136,7 @@ class Run:
             _ = self.server.execute_command(*copy)
         except redis.ResponseError as error:
             # It asks for a call that declares the keys of other readers, and does nothing.
-            if not str(error).startswith("ENTRIES "):
+            if not str(error).startswith("ENTRIES"):
                 raise
         undone = _undone(before, _state(self.server))
         assert not undone, f"a late copy of {copy[:3] + copy[3:]} has undone: {undone}"

@@ -19,6 +19,24 @@ if TYPE_CHECKING:
 CROWD = 32
 
 
+async def test_readers_that_leave_together_do_not_all_look(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """Few of a crowd look at the entries of all others, which takes a second command."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        locks = [client.read_write_lock("name", owner=f"{n}").read for n in range(4 * CROWD)]
+        await asyncio.gather(*[lock.acquire() for lock in locks])
+        with redis_client.pipeline() as together:
+            for key in redis_client.keys("*name*"):
+                together.pexpire(key, 30_000)
+            together.config_resetstat()
+            together.execute()
+        await asyncio.gather(*[lock.release() for lock in locks])
+    runs = redis_client.info("commandstats")["cmdstat_hlen"]["calls"]
+    assert len(locks) <= runs < 1.5 * len(locks)
+    assert redis_client.keys("*name*") == []
+
+
 def test_all_threads_read_at_once(redis_url: str, redis_client: redis.Redis) -> None:
     """In each round, 32 threads of four clients are inside at once, and no writer is."""
     clients = [interlock.connect(redis_url) for _ in range(4)]

@@ -128,7 +128,7 @@ async def test_the_dead_are_removed(rw: Stage, wire: Wire) -> None:
         reader = rw.owner()
         await reader.do(lock.read.acquire, lease=5)
         await reader.do(lock.read.release)
-        assert len(wire.hash()) <= 1 + 16 + 1
+        assert len(wire.hash()) <= 1 + 17 + 2
     assert wire.hash()[holder] == "1"
     await _alive(wire, 1)
     reader = rw.owner()

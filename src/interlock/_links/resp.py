@@ -27,8 +27,6 @@ LONGEST_REPLY = 1 << 26
 """Bytes. No answer to a lock's command comes near it."""
 DEEPEST = 16
 """Lists in lists."""
-ASKED = 3
-"""How often a server may ask for more keys of one call: readers may come between two sendings."""
 LONGEST = 1 << 30
 """Bytes of a text, or replies in a list."""
 HEAD = 24
@@ -240,7 +238,7 @@ class Attempt:
     def __init__(self, call: Eval[object], *, text: bool = False) -> None:
         self._call, self._sent = call, foreseen(call)
         self._text = text
-        self._asked = 0
+        self._asked = False
         self._told: Told | None = None
 
     def again(self, reply: object) -> bytes | None:
@@ -261,9 +259,9 @@ class Attempt:
             return None if self._told is None else self._next_message()
         if error.startswith("NOSCRIPT") and not self._text:
             self._text = True
-        elif call.asks and self._asked <= ASKED and error.startswith(ENTRIES):
-            self._asked += 1
-            self._sent = declaring(call, error) if self._asked <= ASKED else settled(call)
+        elif call.asks and not self._asked and error.startswith(ENTRIES):
+            self._asked = True
+            self._sent = declaring(call, error)
         elif (call.spare or self._sent is not call) and (refused := _SPARE_REFUSED.match(error)):
             if self._sent is not call:
                 self._call = replace(settled(call), asks=0)

@@ -2,9 +2,8 @@
 --
 -- Each entry of a reader is a key whose TTL is the entry's lease. A reader without entries has
 -- died. The TTL of the lock is that of the longest entry. While the lock is held for writing, the
--- TTL is at least the writer's lease. A reader that joins others removes the dead ones if the
--- number of all becomes a multiple of sixteen. So the dead cannot pile up, and most readers pay
--- nothing.
+-- TTL is at least the writer's lease. One reader of seventeen that join others removes the dead
+-- ones. So the dead do not pile up, and most readers pay nothing.
 --
 -- A depth above 1 is a re-entry: it does not take the lock again if it was lost meanwhile.
 --
@@ -35,13 +34,14 @@ local lock, entry, queue, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
 local lease, holder, depth = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local writer, told = ARGV[4], ARGV[5]
 local client, others_wait, keep, channel = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local NOW_AND_THEN = 16
 
 -- include: stand_in_queue
 
 -- include: readers
 
 -- include: longest_of_others
+
+-- include: chosen
 
 local mode, held, written = unpack(redis.call('hmget', lock, 'mode', holder, writer))
 local left = redis.call('pttl', lock)
@@ -68,7 +68,7 @@ if not held and (depth > 1 or not open) then
   return left
 end
 local longest
-if mode == 'read' and not held and redis.call('hlen', lock) % NOW_AND_THEN == 0 then
+if mode == 'read' and not held and chosen(redis.call('hlen', lock)) then
   longest = longest_of_others()
   if type(longest) == 'table' then
     return longest

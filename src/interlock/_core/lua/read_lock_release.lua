@@ -6,8 +6,8 @@
 -- lacks the right to a command, the script fails before it frees the lock.
 --
 -- If the reader that leaves had the longest lease, the TTL becomes the longest of the others', and
--- readers found dead are removed. With more than sixteen readers, this happens only if their number
--- is a multiple of sixteen. While the owner also writes, the TTL is left alone.
+-- readers found dead are removed. With more than sixteen readers, one release of seventeen does
+-- this. While the owner also writes, the TTL is left alone.
 --
 -- The last reader gives the lock to the first client in the queue; see write_lock_release.
 --
@@ -31,12 +31,13 @@
 local lock, entry, queue, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
 local holder, depth, told = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local channel, count = ARGV[4], tonumber(ARGV[5])
-local NOW_AND_THEN = 16
 local TICKS = 10 -- milliseconds by which two TTLs may differ that should be equal
 
 -- include: readers
 
 -- include: longest_of_others
+
+-- include: chosen
 
 local entries = {}
 for i = 1, count do
@@ -68,7 +69,7 @@ if depth > 0 then
 end
 local readers = redis.call('hlen', lock) - 1
 local alone = readers == 1
-if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AND_THEN == 0) then
+if mode == 'read' and not alone and (readers <= MANY or chosen(readers)) then
   local mine = -2
   for _, each in ipairs(entries) do
     entry = each

@@ -3,7 +3,8 @@
 A script may touch only the keys that it was given. Each entry of a reader is a key, and other
 readers may be anybody's. So a script that must look at their entries changes nothing at first. It
 answers with the error ``ENTRIES``, which names the readers and their depths. Then the same call is
-sent with their entries as its last keys. If readers have come meanwhile, it is asked again.
+sent with their entries as its last keys. It is not asked again: a reader that has come meanwhile
+counts as alive, for as long as the lock.
 
 An uncontended call, or one that finds only its own readers, is never asked.
 """
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-ENTRIES = "ENTRIES "
+ENTRIES = "ENTRIES"
 """How the error begins."""
 _READER = re.compile(r"(?<= )([^ ]+) ([1-9][0-9]{0,2}|1000)(?= |$)")
 _ASSUME = "-"
@@ -30,25 +31,27 @@ _ASSUME = "-"
 
 def declaring(call: Eval[R], error: str) -> Eval[R]:
     """Return *call* with the entries that the server asks for by *error*."""
-    told, prefix = str(len(call.keys)), names.read_entries(call.keys[0])
-    keys = list(call.keys)
-    found = _READER.findall(error)
-    if error != " ".join([ENTRIES.strip(), *(f"{reader} {depth}" for reader, depth in found)]):
-        told = _ASSUME + told
-    for reader, depth in found:
-        told += f";{reader} {depth}"
-        keys += [names.read_entry(prefix, reader, n + 1) for n in range(int(depth))]
-    return _with(call, tuple(keys), told)
+    return _with_entries(call, error, _ASSUME)
 
 
 def foreseen(call: Eval[R]) -> Eval[R]:
     """Return *call* with the entries that it will be asked for, as far as they are known."""
-    return declaring(call, ENTRIES + call.readers) if call.readers else call
+    return _with_entries(call, f" {call.readers}", "") if call.readers else call
 
 
 def settled(call: Eval[R]) -> Eval[R]:
     """Return *call* so that it is not asked: other readers count as alive, as long as the lock."""
     return _with(call, call.keys, _ASSUME) if call.asks else call
+
+
+def _with_entries(call: Eval[R], readers: str, mark: str) -> Eval[R]:
+    """Return *call* with the entries of *readers*; *mark* goes before what it tells of them."""
+    told, prefix = f"{mark}{len(call.keys)}", names.read_entries(call.keys[0])
+    keys = list(call.keys)
+    for reader, depth in _READER.findall(readers):
+        told += f";{reader} {depth}"
+        keys += [names.read_entry(prefix, reader, n + 1) for n in range(int(depth))]
+    return _with(call, tuple(keys), told)
 
 
 def _with(call: Eval[R], keys: tuple[str, ...], told: str) -> Eval[R]:

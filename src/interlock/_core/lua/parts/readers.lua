@@ -3,8 +3,9 @@
 -- Only the server knows the readers, and a script may touch only keys that it was given. So a call
 -- that must look at entries of others is refused at first, before it changes anything. The error
 -- ENTRIES names the readers and their depths. The client sends the call again. Then the entries are
--- the last keys, and *told* is "<number of the other keys>;<reader> <depth>;<reader> <depth>...".
--- If *told* begins with "-", a reader that was not told counts as alive until the lock ends.
+-- the last keys, and *told* is "-<number of the other keys>;<reader> <depth>;<reader> <depth>...".
+-- After the "-", a reader that was not told counts as alive until the lock ends. Without it, these
+-- are readers that the client knew by itself.
 local own, entries_of, unknown = #keys, {}, {}
 if told ~= '' then
   own = tonumber(string.match(told, '%d+')) or own
@@ -38,7 +39,7 @@ local function asks()
   if #unknown == 0 or string.sub(told, 1, 1) == '-' then
     return nil
   end
-  local names, sum, all = {}, 0, true
+  local names, sum = {'ENTRIES'}, 0
   for reader, theirs in pairs(entries_of) do
     unknown[#unknown + 1] = {reader, #theirs}
   end
@@ -47,9 +48,7 @@ local function asks()
     if sum + each[2] <= 1000 and string.find(each[1], '^[%w:.-]+$') then
       names[#names + 1] = string.format('%s %d', each[1], each[2])
       sum = sum + each[2]
-    else
-      all = false
     end
   end
-  return {err = 'ENTRIES ' .. (all and '' or '- ') .. table.concat(names, ' ')}
+  return {err = table.concat(names, ' ')}
 end
