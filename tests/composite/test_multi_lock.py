@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import queued, until
 
+import interlock
 from interlock._core.locks import multi_lock
+from interlock._links.pool import NodePool
 from interlock.errors import (
     AcquireTimeoutError,
     HoldLostError,
@@ -17,7 +21,10 @@ from interlock.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.composite.table import Table
+    from tests.support.servers import RedisServer
 
 
 async def test_all_are_held_and_given_back(table: Table) -> None:
@@ -255,3 +262,24 @@ async def test_a_key_that_is_something_else(table: Table) -> None:
     with pytest.raises(WrongTypeError):
         await table.owner().do(lock.acquire)
     assert table.stored()[0] == ["b"]
+
+
+def test_its_threads_hold_up_no_exit(
+    servers: Sequence[RedisServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process ends though a Ctrl-C in `Thread.start` has left a thread waiting for ever."""
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def note(thread: threading.Thread) -> None:
+        started.append(thread)
+        start(thread)
+
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(interlock.connect(each.url())) for each in servers[:2]]
+        monkeypatch.setattr(threading.Thread, "start", note)
+        monkeypatch.setattr(NodePool, "idle", lambda _: None)
+        with clients[0].multi_lock(*(client.lock("name") for client in clients)):
+            pass
+    assert any("_alone" in each.name for each in started), "without an idle connection"
+    assert [each.name for each in started if not each.daemon] == []

@@ -297,3 +297,21 @@ async def test_the_text_of_an_unknown_script_is_lost(stage: Stage, proxy: FaultP
         await owner.do(step)
         assert len(proxy.fired) == 1
         assert stage.redis.hvals("name") == ([str(depth).encode()] if depth else [])
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock", "leased_semaphore"])
+async def test_a_lease_that_ran_out_is_no_forced_release(stage: Stage, kind: str) -> None:
+    """The reason for the end of a lease is that it expired, for permits and fair locks too."""
+    client, owner = stage.client(), stage.owner()
+    if kind == "leased_semaphore":
+        semaphore = client.leased_semaphore("name", 1)
+        hold = await owner.do(semaphore.acquire, lease=1.0)
+        release = hold.release
+    else:
+        lock = getattr(client, kind)("name", lease=1.0)
+        await owner.do(lock.acquire)
+        hold, release = await owner.do(lambda: lock.hold), lock.release
+    await until(lambda: not hold.valid, 10, "its lease is over")
+    with pytest.raises(HoldLostError) as raised:
+        await owner.do(release)
+    assert raised.value.reason == "expired"

@@ -225,7 +225,8 @@ def _send(group: _Group, replies: list[object], *, behind: bool) -> None:
     """Send the calls of *group*; *behind*: maybe on a connection that still owes older replies."""
     connection = group.connection = group.pool.idle() or (group.pool.owing() if behind else None)
     if connection is None:
-        thread = threading.Thread(target=_alone, args=(group, replies))
+        # A Ctrl-C in `start` may leave it waiting for ever: the process ends all the same.
+        thread = threading.Thread(target=_alone, args=(group, replies), daemon=True)
         try:
             thread.start()
         except RuntimeError:  # too many threads: the other servers have to wait
