@@ -58,13 +58,15 @@ class Login:
 
     Args:
         provider: an object with `get_credentials`, or a function that returns the same.
+        clock: returns the seconds of the time in which answers end.
 
     Attributes:
         limit: seconds after which a provider that does not answer hangs.
         version: grows with each other answer; 0 before the first.
     """
 
-    def __init__(self, provider: Any) -> None:
+    def __init__(self, provider: Any, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         given = isinstance(provider, CredentialProvider)
         self._provider: Callable[[], object] = provider.get_credentials if given else provider
         self.limit = LIMIT
@@ -184,7 +186,7 @@ class Login:
             _ = self._asked.pop(process, None)
             asked.set_exception(_failed(error, transient=self.version > 0))
             return
-        self._until = time.monotonic() + seconds * EARLY
+        self._until = self._clock() + seconds * EARLY
         if answer != self._answer:
             self._answer = answer
             self.version += 1
@@ -193,12 +195,16 @@ class Login:
         _ = self._asked.pop(process, None)
         asked.set_result((answer, self.version))
 
+    def rests_for(self, pause: float) -> float:
+        """Return the seconds until the next `turn`: at most *pause*."""
+        return min(pause, max(self._until - self._clock(), TICK))
+
     def rest(self, pause: float) -> bool:
         """Wait for *pause* seconds, the next `turn`, a change or a leave.
 
         Return whether a follower is left. If none is, the thread that keeps this may end.
         """
-        _ = self._bell.wait(min(pause, max(self._until - time.monotonic(), TICK)))
+        _ = self._bell.wait(self.rests_for(pause))
         self._bell.clear()
         if len(self._followers):
             return True
@@ -220,13 +226,13 @@ class Login:
             the provider gave no answer: empty if it did, None if it was not asked.
         """
         failure = None
-        if time.monotonic() >= self._until:
+        if self._clock() >= self._until:
             try:
                 failure = ""
                 _ = self.get_credentials()
             except ServerUnavailableError as error:
                 failure = str(error)
-                self._until = time.monotonic() + 1.0
+                self._until = self._clock() + 1.0
         pause = TICK if told != self.version else min(pause * 2, LOOK)
         told = self.version
         for follower in self._all():

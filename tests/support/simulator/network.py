@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval
     from interlock.testing.redis_model import Stored
+    from tests.support.simulator.logins import Account
     from tests.support.simulator.schedule import Fault
     from tests.support.simulator.timeline import Timeline
 
@@ -121,6 +122,12 @@ class Exchange:
             return self._fail("connection reset", sent=True)
         return IDLE if self._network.unreachable else self._finish(replies)
 
+    def refuse(self, code: str) -> Idle | None:
+        """Answer that the server let nobody in, for the reason *code*."""
+        if self._answered:
+            return IDLE
+        return self._finish(ServerUnavailableError(code, code=code, sent=False, transient=True))
+
     def _fail(self, why: str, *, sent: bool) -> Idle | None:
         if self._answered:
             return IDLE
@@ -182,6 +189,7 @@ class Network:
             stands still.
         travelling: what has been sent and not arrived.
         tickets: the holder ids of holds that were given away.
+        account: its only user, if clients must log in.
         viewed_at: when `view` last found a change.
     """
 
@@ -204,6 +212,7 @@ class Network:
         self.replicas: list[float] = []
         self.travelling: dict[Exchange, None] = {}
         self.tickets = set[str]()
+        self.account: Account | None = None
         self._subscribed: dict[str, dict[Subscriber, None]] = {}
         self.viewed_at = 0.0
         self._viewed: dict[bytes, Stored] | None = None

@@ -24,6 +24,9 @@ class Subscriber:
     Args:
         network: the way to the server.
         at: runs an action of this client at a time.
+
+    Attributes:
+        admit: returns whether the server lets this client in.
     """
 
     waiters: Waiters
@@ -31,6 +34,7 @@ class Subscriber:
     def __init__(self, network: Network, at: Callable[[float, Callable[[], None]], None]) -> None:
         self._network = network
         self._at = at
+        self.admit: Callable[[], bool] = lambda: True
         self._wanted: dict[str, None] = {}
         self._connected = self._connecting = self._closed = False
         self._deaf_until = 0.0
@@ -67,8 +71,8 @@ class Subscriber:
                 self._at(later, receive)
         self._at(self._received_at, receive)
 
-    def cut(self, deaf_for: float = 0.0) -> None:
-        """Lose the connection; a new one can be made after *deaf_for* seconds."""
+    def cut(self, deaf_for: float = 0.0, pause: float = RECONNECT_PAUSE) -> None:
+        """Lose the connection; a new one is made *pause* after that, or *deaf_for* from now."""
         timeline = self._network.timeline
         self._network.forget(self)
         self._epoch += 1
@@ -78,7 +82,7 @@ class Subscriber:
         def notice() -> None:
             if epoch == self._epoch:
                 self._connected = self.waiters.hearing = False
-                self._connect(RECONNECT_PAUSE)
+                self._connect(pause)
 
         self._at(timeline.now + self._network.latency(), notice)
 
@@ -103,7 +107,8 @@ class Subscriber:
         if self._closed or self._connected or not self._wanted:
             return
         timeline = self._network.timeline
-        if self._network.unreachable or timeline.now < self._deaf_until:
+        deaf = self._network.unreachable or timeline.now < self._deaf_until
+        if deaf or not self.admit():
             self._connect(RECONNECT_PAUSE)
             return
         self._epoch += 1
