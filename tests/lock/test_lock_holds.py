@@ -45,7 +45,7 @@ async def test_a_hold_tells_what_is_held(stage: Stage) -> None:
     assert hold
     assert hold.valid
     assert (hold.name, hold.depth, hold.token) == ("name", 1, stage.kind.token)
-    assert 29 < hold.remaining <= 30
+    assert 15 < hold.remaining <= 30
     assert not hold.lost.is_set()
     hold.ensure()
     with pytest.raises(TypeError, match="cannot be pickled"):

@@ -32,7 +32,7 @@ async def test_the_owner_knows_that_it_holds(stage: Stage) -> None:
     assert await owner.do(lock.locked)
     assert await owner.do(lock.owned)
     assert await owner.do(lock.hold_count) == 1
-    assert 29 < await owner.do(lock.remaining) <= 30
+    assert 15 < await owner.do(lock.remaining) <= 30
     await owner.do(lock.release)
     assert not await owner.do(lock.locked)
     assert not await owner.do(lock.owned)
