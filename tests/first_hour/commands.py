@@ -49,11 +49,12 @@ COMMANDS: list[Mistake] = [
         code=69,
     ),
     command("a wrong URL", "run --url localhost job -- true", "redis://", code=64),
-    command(
+    Mistake(
         "doctor without a server",
-        "doctor --url redis://127.0.0.1:1",
-        "cannot connect to 127.0.0.1:1",
-        code=69,
+        ("doctor", "--url", "redis://127.0.0.1:1"),
+        ("cannot connect to 127.0.0.1:1",),
+        69,
+        never=("ACL", "acl"),
     ),
     Mistake(
         "a line for the shell", ("run", "job", "--", "echo a; echo b"), ("goes behind -c",), 127

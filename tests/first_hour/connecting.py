@@ -184,6 +184,45 @@ CONNECTING: list[Mistake] = [
         "connect(url)",
     ),
     program(
+        "no URL",
+        """
+        import os
+        for name in ("INTERLOCK_URL", "REDIS_URL"):
+            os.environ.pop(name, None)
+        import interlock
+        interlock.connect().close()
+        """,
+        "EmbeddedWarning",
+        "these locks reach only this user's processes",
+        "set INTERLOCK_URL",
+        code=0,
+    ),
+    program(
+        "missing rights",
+        """
+        import interlock, os, redis
+        url = os.environ["INTERLOCK_URL"]
+        server = redis.Redis.from_url(url)
+        server.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+ping", "+hello")
+        try:
+            with interlock.connect(url.replace("redis://", "redis://poor:pw@")) as client:
+                client.lock("x").acquire()
+        finally:
+            server.execute_command("ACL", "DELUSER", "poor")
+        """,
+        "does not permit this user",
+        "`interlock doctor` prints the rights",
+    ),
+    program(
+        "the imitated server without its extra",
+        """
+        import sys
+        sys.modules["lupa"] = None
+        from interlock.testing.fake import FakeServer
+        """,
+        "pip install 'interlock[testing]'",
+    ),
+    program(
         "fakeredis",
         """
         import interlock, redis

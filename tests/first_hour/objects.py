@@ -11,6 +11,15 @@ OBJECTS: list[Mistake] = [
         "TypeError",
         "permits=",
     ),
+    sync(
+        "permits by position",
+        """
+        with client.semaphore("x", 5):
+            print(client.semaphore("x").available_permits())
+        """,
+        "4",
+        code=0,
+    ),
     sync("permits of Redisson", 'client.semaphore("x", count=5)', "permits="),
     sync(
         "a semaphore that nobody set up",

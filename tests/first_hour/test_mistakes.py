@@ -31,4 +31,6 @@ def test_a_mistake_is_told(mistake: Mistake, redis_url: str, tmp_path: Path) -> 
     assert code == mistake.code, text
     for part in mistake.says:
         assert part in text
+    for part in mistake.never:
+        assert part not in text
     assert lines_of_ours(text) <= LONGEST, text

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.needs("chromium")
 ROOT = Path(__file__).parents[2]
+SHOW_TABS = """() => document.querySelectorAll('.tabbed-block')
+    .forEach(block => { block.style.display = 'block'; })"""
 CUT = """() => [...document.querySelectorAll('.md-typeset pre > code')]
     .filter(code => code.offsetParent && code.scrollWidth > code.clientWidth + 1)
     .map(code => code.innerText)"""
