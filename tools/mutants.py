@@ -28,7 +28,7 @@ TARGETS = {
     "locks/lock_base.py": (
         "accept", "go_on", "_after_first_try", "_try", "_not_held", "is_live", "begin", "done",
         "rest", "over", "finish", "_go_on", "_undo", "extend", "undo_acquire", "end_late_grants",
-        "cleanup_limits", "_finish_later", "_end_lost", "_end_gone", "release",
+        "bring_down", "_finish_later", "_end_lost", "_end_gone", "release",
     ),
     "locks/known_lock.py": ("mine",),
     "model/holds.py": (

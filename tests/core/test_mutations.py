@@ -466,7 +466,7 @@ MUTATIONS = [
     Mutation(
         "acquire-is-not-undone",
         "locks.lock_base:undo_acquire",
-        Call("clean_up_after", "()"),
+        Call("bring_down", "()"),
         interrupted_acquire,
     ),
     Mutation(

@@ -31,7 +31,7 @@ def shortening(session: Session, hold: Hold, call: Eval[bool], recall: Eval[bool
 
 def _doubt(session: Session, hold: Hold, recall: Eval[bool], error: BaseException) -> Op[None]:
     told = doubting(session, hold, recall)
-    yield from session.clean_up_after(error, told, session.clock() + hold.lease)
+    yield from session.clean_up(told, session.clock() + hold.lease, error=error)
 
 
 def doubting(session: Session, hold: Hold, recall: Eval[R]) -> Eval[R]:

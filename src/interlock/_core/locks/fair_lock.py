@@ -28,7 +28,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from interlock._core.locks.lock import Lock
-from interlock._core.locks.lock_base import cleanup_limits, renumber_owner, require_replicas
+from interlock._core.locks.lock_base import bring_down, require_replicas
 from interlock._core.model import names
 from interlock._core.model.effects import undoing
 from interlock._core.queue.waiting import wait_in_queue
@@ -107,10 +107,7 @@ class FairLock(Lock):
     def _leave(self, hold: Hold, error: BaseException | None) -> Op[None]:
         """Give up the place in the queue, and the grant that an unanswered try may have got."""
         session = self.session
-        renumber_owner(hold)
-        call = self.release_script(hold, 0)
-        now = session.clock()
-        until, late = cleanup_limits(hold, now + max(hold.lease, session.options.fair_wait), now)
-        yield from session.clean_up_after(error, call, until, late)
+        until = session.clock() + max(hold.lease, session.options.fair_wait)
+        yield from bring_down(session, hold, 0, until, error)
         # Only now: a client that closes meanwhile, or another interruption, must find the hold.
         hold.gave_back()

@@ -157,7 +157,7 @@ class Acquire(Step["Hold | None"]):
             again.entered = again.granted = True
             return again.rest(failure)
         outcome = self.outcome if failure is None else failure
-        return self.lock.go_on(hold, self.owner, self.deadline, self.sent_at, outcome)
+        return self.lock.go_on(hold, self.deadline, self.sent_at, outcome)
 
     def over(self) -> bool:
         """Return whether no hold is reserved, and no wait is noted."""
@@ -316,15 +316,11 @@ class Reenter(Step[Hold]):
             self._left = (hold.begin_release() or (0, False))[0]
         depth = self._left
         unsent = not self.granted and isinstance(error, InterlockError) and not error.sent
-        if depth and unsent:
-            self.entered = False
-            return
-        session, call = self._lock.session, self._lock.release_script(hold, depth)
-        if depth == 0:
-            renumber_owner(hold)
-        yield from session.clean_up_after(error, call, hold.valid_until)
-        if depth == 0:
-            session.holds.released(hold)
+        if not (depth and unsent):
+            session = self._lock.session
+            yield from bring_down(session, hold, depth, hold.valid_until, error)
+            if depth == 0:
+                session.holds.released(hold)
         self.entered = False
 
 
@@ -442,7 +438,6 @@ class Release(Step[None]):
             renumber_owner(hold)  # an earlier try may still be under way
         if gone:
             yield from _end_gone(session, hold)
-            raise lost(hold)
         self._found = found
         if depth == 0:
             session.holds.released(hold)
@@ -569,7 +564,6 @@ class Extend(Step[None]):
         if self.answer[0]:
             yield from _end_lost(session, hold)
         yield from _end_gone(session, hold)
-        raise lost(hold)
 
 
 class Refused(Step[None]):
@@ -830,7 +824,6 @@ class LockBase(KnownLock):
     def go_on(
         self,
         hold: Hold,
-        owner: Owner,
         deadline: float,
         sent_at: float,
         outcome: Grant | float | BaseException | None,
@@ -842,7 +835,6 @@ class LockBase(KnownLock):
 
         Args:
             hold: the hold that is acquired, PENDING.
-            owner: who acquires it.
             deadline: as in `acquire`.
             sent_at: when the first try was sent.
             outcome: its answer, or how it failed; None if there was no try.
@@ -871,24 +863,24 @@ class LockBase(KnownLock):
                     # `Acquire.rest` goes down by one. Others of the same owner keep the hold.
                     yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
                 else:
-                    yield from self._undo(hold, owner, error)
+                    yield from self._undo(hold, error)
                 raise
             if taken:
                 return hold
-            yield from self._undo(hold, owner, None)
+            yield from self._undo(hold)
             return None
         finally:
             self._session.events.end_wait(hold, ended_by)
             ended_by = None  # the error refers to this frame
             self.unreserve(hold)
 
-    def _undo(self, hold: Hold, owner: Owner, error: BaseException | None) -> Op[None]:
+    def _undo(self, hold: Hold, error: BaseException | None = None) -> Op[None]:
         """Undo as `undo_acquire` does, and give up the place in the server's queue."""
         session = self._session
         prompt_until = session.clock() + GRACE / 2
         if hold.placed:
-            owner.renumber()  # giving up the place releases what its claim has made of it
-        yield from undo_acquire(session, hold, owner, error)
+            renumber_owner(hold)  # giving up the place releases what its claim has made of it
+        yield from undo_acquire(session, hold, error)
         silent = session.clock() >= prompt_until
         yield from leave_queue(
             session, self.queue, self.leave_script, error, later=silent, hold=hold
@@ -1007,32 +999,57 @@ def is_grant(answer: object) -> bool:
 # What is left to do when a hold or an operation ends.
 
 
-def undo_acquire(
-    session: Session, hold: Hold, owner: Owner | None, error: BaseException | None
-) -> Op[None]:
-    """Undo an acquire that ended with *error*, or in vain (None).
+def undo_acquire(session: Session, hold: Hold, error: BaseException | None = None) -> Op[None]:
+    """Undo the acquire of *hold*, which ended with *error*, or in vain (None).
 
     After that, neither a pending offer of the lock nor an unanswered try can make *hold* held.
+    """
+    granted, late = hold.depth > 0, hold.late_grants()
+    if not (late or granted):
+        session.holds.end(hold)
+        return
+    # The release must also find the grant that we know of, or the one that the queue may give.
+    known, until = granted or hold.placed, session.clock() + hold.lease
+    release = bring_down(session, hold, 0, until, error, late=late, known=known)
+    session.holds.end(hold)
+    yield from release
+    # Only now: if a Ctrl-C comes during the clean-up, this runs once more.
+    hold.gave_back()
+
+
+def bring_down(
+    session: Session,
+    hold: Hold,
+    depth: int,
+    until: float,
+    error: BaseException | None = None,
+    *,
+    late: int | None = None,
+    known: bool = True,
+    later: bool = False,
+) -> Op[None]:
+    """Let the server take *hold* down to *depth*, promptly or in the background.
+
+    At 0 that ends the late grants, too, and the owner draws a new number at once: what is sent may
+    arrive late. Only then remove the hold from the table.
 
     Args:
         session: the client's state.
-        hold: the hold that was to be acquired.
-        owner: its owner, who draws a new number; None if each hold has an id of its own.
-        error: how it ended.
+        hold: the hold.
+        depth: what the table says.
+        until: when the lease has ended the hold.
+        error: what ended the operation, as for `Session.clean_up`.
+        late: how many late grants there are; None for the tries without a reply.
+        known: whether the server has the hold, so that the release must find that, too.
+        later: as for `Session.clean_up`.
     """
-    granted, late = hold.depth > 0, hold.late_grants()
+    late = 0 if depth else hold.unanswered if late is None else late
+    if depth == 0:
+        renumber_owner(hold)
     if late:
-        # The release must also find the grant that we know of, or the one that the queue may give.
-        late += granted or hold.placed
-    if owner is not None and (late or granted):
-        owner.renumber()  # what we send now may arrive late
-    session.holds.end(hold)
-    if not (late or granted):
-        return
-    call, until = hold.core.release_script(hold, 0), session.clock() + hold.lease
-    yield from session.clean_up_after(error, call, until, late)
-    # Only now: if a Ctrl-C comes during the clean-up, this runs once more.
-    hold.gave_back()
+        until, late = max(until, session.clock() + hold.lease), late + known
+    call = hold.core.release_script(hold, depth)
+    return session.clean_up(call, until, late, error, later=later)
 
 
 def end_late_grants(session: Session, hold: Hold) -> Op[None]:
@@ -1041,8 +1058,7 @@ def end_late_grants(session: Session, hold: Hold) -> Op[None]:
     Call `renumber_owner` first, and only then remove the hold from the table.
     """
     if hold.unanswered:
-        call = hold.core.release_script(hold, 0)
-        yield from session.clean_up_later(call, session.clock() + hold.lease, hold.unanswered)
+        yield from bring_down(session, hold, 0, 0.0, known=False, later=True)
 
 
 def renumber_owner(hold: Hold) -> None:
@@ -1056,23 +1072,10 @@ def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException
 
     The hold is not renewed meanwhile.
     """
-    call, until, late = hold.core.release_script(hold, depth), hold.over_by(session.clock()), 0
-    if depth == 0:
-        renumber_owner(hold)
-        until, late = cleanup_limits(hold, until, session.clock())
-    if isinstance(error, InterlockError):
-        yield from session.clean_up_later(call, until, late)
-    else:
-        yield from session.clean_up(call, until, late=late)
-        if depth == 0:
-            session.holds.released(hold)
-
-
-def cleanup_limits(hold: Hold, until: float, now: float) -> tuple[float, int]:
-    """Return the deadline of the repeated release, and how many late grants it must find."""
-    if not hold.unanswered:
-        return until, 0
-    return max(until, now + hold.lease), hold.unanswered + 1
+    later = isinstance(error, InterlockError)
+    yield from bring_down(session, hold, depth, hold.over_by(session.clock()), later=later)
+    if depth == 0 and not later:
+        session.holds.released(hold)
 
 
 def _end_lost(session: Session, hold: Hold) -> Op[None]:
@@ -1084,17 +1087,14 @@ def _end_lost(session: Session, hold: Hold) -> Op[None]:
     if not replaced:
         if hold.reason in ("force-released", "server lost it"):
             yield from _end_gone(session, hold)
-        else:
-            renumber_owner(hold)
-            session.holds.end(hold)
-            now = session.clock()
-            until, late = cleanup_limits(hold, now + GRACE, now)
-            yield from session.clean_up_later(hold.core.release_script(hold, 0), until, late)
+        release = bring_down(session, hold, 0, session.clock() + GRACE, later=True)
+        session.holds.end(hold)
+        yield from release
     raise lost(hold)
 
 
 def _end_gone(session: Session, hold: Hold) -> Op[None]:
-    """End a hold that the server no longer has."""
+    """End a hold that the server no longer has; raise HoldLostError."""
     # A try to get it may still be under way, or a copy of the command that broke it.
     renumber_owner(hold)
     known = hold.state is LOST
@@ -1107,6 +1107,7 @@ def _end_gone(session: Session, hold: Hold) -> Op[None]:
             yield from ask_why(session, hold, alone=not known)
     finally:
         tell()
+    raise lost(hold)
 
 
 # Errors.

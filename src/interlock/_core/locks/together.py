@@ -218,7 +218,7 @@ class AcquireTogether(Opened["CompositeHold | None"]):
     def _undo(self, failure: BaseException | None) -> Op[None]:
         session = self._way.session
         left = [hold for hold in self._holds if not hold.settled()]
-        undone = [(session, undo_acquire(session, hold, self._owner, failure)) for hold in left]
+        undone = [(session, undo_acquire(session, hold, failure)) for hold in left]
         _ = yield from lockstep(undone, interruption=failure)
 
     def abandon(self) -> None:

@@ -193,7 +193,7 @@ def adopt(
         One round trip.
     """
     hold = core.new_hold(owner, lease)
-    undo = partial(undo_acquire, core.session, hold, owner)
+    undo = partial(undo_acquire, core.session, hold)
     return Undoable(_adopt(core, hold, holder, token), hold.settled, undo)
 
 
@@ -220,9 +220,8 @@ def _adopt(core: Lock, hold: Hold, holder: str, token: int | None) -> Op[Hold]:
             session.holds.end(hold)
     if done:
         # The answer took longer than the lease.
-        yield from session.clean_up_later(
-            core.release_script(hold, 0), session.clock() + hold.lease
-        )
+        release = core.release_script(hold, 0)
+        yield from session.clean_up(release, session.clock() + hold.lease, later=True)
         hold.gave_back()
     raise NotHeldError(
         f"{core.kind} {core.name!r} cannot be adopted: "
@@ -322,11 +321,11 @@ def _take_back(session: Session, hold: Hold, giving: Eval[int], error: BaseExcep
         call = doubting(session, hold, call)
         hold.take_back()
         session.watchdog.watch(hold)
-    yield from session.clean_up_after(error, call, session.clock() + hold.lease)
+    yield from session.clean_up(call, session.clock() + hold.lease, error=error)
     if not kept:
         # Its owner has asked for the lock again, under another holder id: this hold must end.
         call = hold.core.release_script(hold, 0)
-        yield from session.clean_up_after(error, call, session.clock() + hold.lease)
+        yield from session.clean_up(call, session.clock() + hold.lease, error=error)
 
 
 def _finish_giving(
@@ -334,7 +333,7 @@ def _finish_giving(
 ) -> Op[None]:
     """End *hold*, and carry *giving* through in spite of *error*."""
     renumber_owner(hold)
-    yield from session.clean_up_after(error, giving.anew(), session.clock() + hold.lease)
+    yield from session.clean_up(giving.anew(), session.clock() + hold.lease, error=error)
     session.holds.released(hold)
     yield from end_late_grants(session, hold)
 
@@ -343,5 +342,5 @@ def _give_back(session: Session, hold: Hold, taking: Eval[int], error: BaseExcep
     """Give the lock back to its former holder, because *error* ended the adoption by *taking*."""
     call = _way_back(taking, hold.lease)
     renumber_owner(hold)  # that may be executed late, when the owner has adopted the lock again
-    yield from session.clean_up_after(error, call, session.clock() + hold.lease)
+    yield from session.clean_up(call, session.clock() + hold.lease, error=error)
     hold.gave_back()

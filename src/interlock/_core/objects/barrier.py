@@ -96,7 +96,7 @@ class Barrier(LeasedWaiters):
             party = Hold(self, owner, request.id, self._lease, self.renewal)
             arriving = self._arrive_and_wait(party, request, deadline, acts=acts)
             try:
-                arrival = yield from undoing(arriving, undo_acquire, self.session, party, None)
+                arrival = yield from undoing(arriving, undo_acquire, self.session, party)
             finally:
                 # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
                 if party.state is State.PENDING:
@@ -122,7 +122,7 @@ class Barrier(LeasedWaiters):
         """
         party, session = acting.party, self.session
         call = scripts.barrier_pass(self._place(), acting.generation, party.holder, self._kept)
-        passed = yield from undoing(session.persist(call), undo_acquire, session, party, None)
+        passed = yield from undoing(session.persist(call), undo_acquire, session, party)
         party.gave_back()
         session.holds.end(party)
         if not passed:
@@ -133,7 +133,7 @@ class Barrier(LeasedWaiters):
         """Break the generation of *acting*, whose action failed; one round trip."""
         party, session = acting.party, self.session
         leaving = self._give_up(party, acting.generation)
-        _ = yield from undoing(leaving, undo_acquire, session, party, None)
+        _ = yield from undoing(leaving, undo_acquire, session, party)
         party.gave_back()
         session.holds.end(party)
 

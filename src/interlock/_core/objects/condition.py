@@ -180,7 +180,7 @@ class Condition(LeasedWaiters):
         call, until = self.release_script(waiter, 0), session.clock() + self._lease
         waiter.gave_back()
         session.holds.end(waiter)
-        yield from session.clean_up_after(error, call, until)
+        yield from session.clean_up(call, until, error=error)
         if isinstance(error, HoldLostError | ClosedError):
             return
         try:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.lock_base import cleanup_limits, lost, renumber_owner
+from interlock._core.locks.lock_base import bring_down, lost
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Undoable, undoing
 from interlock._core.queue.places import section
@@ -163,7 +163,7 @@ class Election(FencedLock):
                 raise
             leads = None
         if leads is None:
-            yield from session.clean_up_later(call, hold.valid_until)
+            yield from session.clean_up(call, hold.valid_until, later=True)
         elif not leads:
             session.lose(hold, hold.gone_reason(session.clock()))
             raise lost(hold)
@@ -171,13 +171,12 @@ class Election(FencedLock):
     def _resign(self, hold: Hold, error: BaseException) -> Op[None]:
         """Undo a term, promptly or in the background, because *error* ended its announcement."""
         session = self.session
-        until, late = cleanup_limits(hold, hold.valid_until, session.clock())
-        renumber_owner(hold)
+        release = bring_down(session, hold, 0, hold.valid_until, error)
         # The depth stays until the clean-up is settled: after a Ctrl-C the undo runs again.
         depth = hold.depth
         session.holds.released(hold)
         hold.found(depth)
-        yield from session.clean_up_after(error, self.release_script(hold, 0), until, late)
+        yield from release
         hold.released()
 
     def _holder(self, owner: Owner) -> str:

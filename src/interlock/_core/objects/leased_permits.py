@@ -143,7 +143,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         try:
             taken = yield from undoing(self._wait(outcome), self._undo)
             if not taken:
-                yield from undo_acquire(self.semaphore.session, permit, None, None)
+                yield from undo_acquire(self.semaphore.session, permit)
             return taken
         finally:
             # A signal may come between two steps, but a PENDING permit must not stay in the table.
@@ -152,7 +152,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
     def _undo(self, error: BaseException) -> Op[None]:
         session = self.semaphore.session
         prompt_until = session.clock() + GRACE / 2
-        yield from undo_acquire(session, self.permit, None, error)
+        yield from undo_acquire(session, self.permit, error)
         silent = session.clock() >= prompt_until
         yield from self.semaphore.queue.leave(self.permits, error, later=silent)
 

@@ -169,7 +169,7 @@ class Taking(Opened["bool"]):
         elif request.unanswered:
             session = semaphore.session
             until = session.clock() + session.options.outage_timeout
-            yield from session.clean_up_later(semaphore.undo_script(request), until)
+            yield from session.clean_up(semaphore.undo_script(request), until, later=True)
             request.unanswered = False  # the background undoes it now
         if not taken and self.timeout is not None:
             raise out_of_time(semaphore.kind, semaphore.name, self.permits, self.timeout)

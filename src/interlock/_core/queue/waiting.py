@@ -181,10 +181,7 @@ def leave_queue(
     if place is None:
         return
     until = session.clock() + QUEUE_GRACE
-    if later:
-        yield from session.clean_up_later(leave(place), until)
-    else:
-        yield from session.clean_up_after(error, leave(place), until)
+    yield from session.clean_up(leave(place), until, error=error, later=later)
 
 
 def _next_look(

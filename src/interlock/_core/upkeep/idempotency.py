@@ -335,7 +335,7 @@ class IdempotentCalls:
 
     def _clean_up(self, call: Eval[int], error: BaseException) -> Op[None]:
         until = self.session.clock() + self.session.options.outage_timeout
-        yield from self.session.clean_up_after(error, call, until)
+        yield from self.session.clean_up(call, until, error=error)
 
 
 class CarriedThrough(Step[bool]):

@@ -340,55 +340,48 @@ class Session:
             except ServerUnavailableError as error:
                 failure = error
 
-    def clean_up(self, call: Eval[int], until: float, *, late: int = 0) -> Op[None]:
+    def clean_up(
+        self,
+        call: Eval[R],
+        until: float,
+        late: int = 0,
+        error: BaseException | None = None,
+        *,
+        later: bool = False,
+    ) -> Op[None]:
         """Send *call* now if the server answers promptly, else in the background.
+
+        If this is interrupted, the background sends it all the same.
 
         Args:
             call: the script.
             until: when *call* becomes useless.
             late: how many late grants it must find. It is repeated until it has found them, or
                 until *until*.
-
-        If this is interrupted, the background sends it all the same.
+            error: what makes it necessary. If the server did not answer, or the client is closed,
+                the background sends it at once.
+            later: whether the background does so in any case.
         """
-        call.deadline = self.clock() + GRACE
-        yield from undoing(
-            self._clean_up(call, until, late), self._clean_up_later, call, until, late
-        )
-
-    def clean_up_after(
-        self, error: BaseException | None, call: Eval[int], until: float, late: int = 0
-    ) -> Op[None]:
-        """Clean up by *call* after *error*.
-
-        If the server did not answer, or the client is closed, the background sends it at once.
-        """
-        if isinstance(error, ServerUnavailableError | ClosedError):
-            return self.clean_up_later(call, until, late)
-        return self.clean_up(call, until, late=late)
-
-    def clean_up_later(self, call: Eval[R], until: float, late: int = 0) -> Op[None]:
-        """Leave *call* to the background until *until*, even if this is interrupted.
-
-        The arguments are those of `clean_up`.
-        """
-        # Twice: if the first is interrupted before the background has *call*, the second follows.
+        prompt = not (later or isinstance(error, ServerUnavailableError | ClosedError))
+        call.deadline = self.clock() + GRACE if prompt else NEVER
+        # If the background does not have it yet when an interruption comes, this is done again.
         return undoing(
-            self._clean_up_later(call, until, late), self._clean_up_later, call, until, late
+            self._clean_up(call, until, late, prompt=prompt), self._leave, call, until, late
         )
 
-    def _clean_up(self, call: Eval[int], until: float, late: int) -> Op[None]:
-        """Send *call*, and leave the rest to the background."""
-        with suppress(ServerUnavailableError, ClosedError):
-            late -= bool((yield from call))
-            if late <= 0:
-                return
-        yield from self._clean_up_later(call, until, late)
+    def _clean_up(self, call: Eval[R], until: float, late: int, *, prompt: bool) -> Op[None]:
+        if prompt:
+            with suppress(ServerUnavailableError, ClosedError):
+                late -= bool((yield from call))
+                if late <= 0:
+                    return
+        yield from self._leave(call, until, late)
 
     @staticmethod
-    def _clean_up_later(
+    def _leave(
         call: Eval[R], until: float, late: int, error: BaseException | None = None
     ) -> Op[None]:
+        """Leave *call* to the background."""
         del error
         call.deadline = NEVER
         yield from Cleanup(call, until, late)
