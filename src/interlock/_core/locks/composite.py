@@ -153,6 +153,56 @@ class MemberSteps:
         _ = yield from lockstep(rest, interruption=error)
 
 
+class ReleaseMembers(Step[None]):
+    """A release of *lock*, as `CompositeLock.release_hold`, even if a Ctrl-C comes anywhere.
+
+    Args:
+        lock: the composite lock.
+        owner: who releases; not needed if *hold* is given.
+        hold: what to release; None for the hold of *owner*.
+    """
+
+    __slots__ = ("_hold", "_lock", "_member_steps", "_owner", "_refused")
+    result = None
+
+    def __init__(
+        self, lock: CompositeLock, owner: Owner | None, hold: CompositeHold | None = None
+    ) -> None:
+        self._lock = lock
+        self._owner = owner
+        self._hold = hold
+        self._member_steps: MemberSteps | None = None
+        self._refused = False
+
+    def rest(self, failure: BaseException | None) -> Op[None]:
+        """Release the members, or complete what *failure* has interrupted."""
+        if failure is None:
+            return self._in_turn()
+        if self._member_steps:
+            return failing(failure, self._member_steps.settle(failure))
+        # An error came before it began at any member: nothing was done.
+        self._refused = isinstance(failure, Exception)
+        return failing(failure, None if self._refused else self._in_turn())
+
+    def _in_turn(self) -> Op[None]:
+        """Release each member by a script of its own."""
+        hold, member_steps = self._hold, MemberSteps()
+        self._member_steps = member_steps
+        try:
+            if hold is None:
+                assert self._owner is not None
+                hold = self._lock.mine(self._owner)
+            yield from self._lock.release_in_turn(hold, member_steps)
+        except Exception:
+            self._refused = not member_steps
+            raise
+
+    def over(self) -> bool:
+        """Return whether it was refused, or no member has anything left to do."""
+        steps = self._member_steps
+        return self._refused or (steps is not None and bool(steps) and steps.over())
+
+
 class CompositeLock(ABC):
     """Several locks that are held as one; their clients are in one process and share a clock.
 
@@ -255,10 +305,7 @@ class CompositeLock(ABC):
 
     def release(self, owner: Owner) -> Step[None]:
         """Go down by one depth in every member; errors as for `release_hold`."""
-        return self._carried_through(lambda member_steps: self._release_own(owner, member_steps))
-
-    def _release_own(self, owner: Owner, member_steps: MemberSteps) -> Op[None]:
-        yield from self.release_in_turn(self.mine(owner), member_steps)
+        return ReleaseMembers(self, owner)
 
     def release_hold(self, hold: CompositeHold) -> Step[None]:
         """Go down by one depth in every member of *hold*, for any caller.
@@ -272,23 +319,7 @@ class CompositeLock(ABC):
         Cost:
             One round trip to all servers at once.
         """
-        return self._carried_through(lambda member_steps: self.release_in_turn(hold, member_steps))
-
-    @staticmethod
-    def _carried_through(release: Callable[[MemberSteps], Op[None]]) -> Step[None]:
-        """Return the step that performs *release*, even if a Ctrl-C interrupts it anywhere."""
-        member_steps, refused = MemberSteps(), False
-
-        def over() -> bool:
-            return refused or (bool(member_steps) and member_steps.over())
-
-        def go_on(error: BaseException) -> Op[None]:
-            nonlocal refused
-            # The release itself raised before it began at any member: nothing is held.
-            refused = not member_steps and isinstance(error, Exception)
-            return member_steps.settle(error) if member_steps or refused else release(member_steps)
-
-        return Undoable(release(member_steps), over, go_on, carried_through=True)
+        return ReleaseMembers(self, None, hold)
 
     def release_in_turn(self, hold: CompositeHold, member_steps: MemberSteps) -> Op[None]:
         """Release as `release_hold` does, with a script for each member."""

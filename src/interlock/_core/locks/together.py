@@ -20,7 +20,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.composite import CompositeHold, CompositeLock, MemberSteps, lockstep
+from interlock._core.locks.composite import (
+    CompositeHold,
+    CompositeLock,
+    MemberSteps,
+    ReleaseMembers,
+    lockstep,
+)
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import LockBase, Release, undo_acquire
 from interlock._core.model.effects import NEVER, Opened, Step, failing, undoing
@@ -228,28 +234,10 @@ class AcquireTogether(Opened["CompositeHold | None"]):
                 self._way.session.holds.end(hold)
 
 
-class ReleaseTogether(Step[None]):
-    """A release of *lock*, whose members were taken by *way*; as `CompositeLock.release_hold`.
+class ReleaseTogether(ReleaseMembers):
+    """A release of *lock*, whose members were taken by *way*; else as `ReleaseMembers`."""
 
-    Args:
-        lock: the multi lock.
-        way: how its members are freed.
-        owner: who releases; not needed if *hold* is given.
-        hold: what to release; None for the hold of *owner*.
-    """
-
-    __slots__ = (
-        "_answers",
-        "_begun",
-        "_hold",
-        "_holds",
-        "_lock",
-        "_member_steps",
-        "_owner",
-        "_refused",
-        "_way",
-    )  # fmt: skip
-    result = None
+    __slots__ = ("_answers", "_begun", "_holds", "_way")
 
     def __init__(
         self,
@@ -258,16 +246,12 @@ class ReleaseTogether(Step[None]):
         owner: Owner | None,
         hold: CompositeHold | None = None,
     ) -> None:
-        self._lock = lock
+        super().__init__(lock, owner, hold)
         self._way = way
-        self._hold = hold
-        self._owner = owner
-        self._member_steps: MemberSteps | None = None
         # The members' holds, if one script frees them, and what `Hold.begin_release` told of each.
         self._holds: list[Hold] = []
         self._begun: list[tuple[int, bool]] = []
         self._answers: list[int] = []
-        self._refused = False
 
     def begin(self) -> Eval[list[int]] | None:
         """Begin to release each member; return the script, unless they are released one by one."""
@@ -318,40 +302,16 @@ class ReleaseTogether(Step[None]):
 
     def rest(self, failure: BaseException | None) -> Op[None]:
         """Release the members one by one, or complete what *failure* has interrupted."""
-        member_steps = self._member_steps
-        if member_steps is not None:
-            assert failure is not None
-            return failing(failure, member_steps.settle(failure))
-        if self._holds:
+        if self._holds and self._member_steps is None:
             return self._one_by_one(failure)
-        if failure is None:
-            return self._in_turn()
-        if isinstance(failure, Exception):
-            self._refused = True
-            return failing(failure)
-        return failing(failure, self._in_turn())
-
-    def _in_turn(self) -> Op[None]:
-        """Release the members without the script."""
-        hold = self._hold
-        if hold is None:
-            assert self._owner is not None
-            try:
-                hold = self._lock.mine(self._owner)
-            except InterlockError:
-                self._refused = True
-                raise
-        member_steps = self._member_steps = self._member_steps or MemberSteps()
-        yield from self._lock.release_in_turn(hold, member_steps)
+        return super().rest(failure)
 
     def over(self) -> bool:
         """Return whether it was refused, or no member has anything left to do."""
-        if self._refused:
-            return True
-        if self._member_steps is not None:
-            return bool(self._member_steps) and self._member_steps.over()
         holds = self._holds
-        return bool(holds) and all(hold.state is ENDED or hold.state is LOST for hold in holds)
+        if holds and self._member_steps is None:
+            return all(hold.state is ENDED or hold.state is LOST for hold in holds)
+        return super().over()
 
     def _one_by_one(self, failure: BaseException | None) -> Op[None]:
         """Go on with the release of each member, from where this step came to.

@@ -443,36 +443,26 @@ class Undoable(Step[R]):
         op: the operation.
         over: returns True if the caller knows of everything that *op* did.
         undo: returns the operation that does the rest; it may be called any number of times.
-        carried_through: whether *op* is performed even if a Ctrl-C comes before it begins.
     """
 
-    __slots__ = ("_carried_through", "_op", "_over", "_undo")
+    __slots__ = ("_op", "_over", "_undo")
 
     def __init__(
-        self,
-        op: Op[R],
-        over: Callable[[], bool],
-        undo: Callable[[BaseException], Op[object]],
-        *,
-        carried_through: bool = False,
+        self, op: Op[R], over: Callable[[], bool], undo: Callable[[BaseException], Op[object]]
     ) -> None:
         self._op = op
         self._over = over
         self._undo = undo
-        self._carried_through = carried_through
 
     def rest(self, failure: BaseException | None) -> Op[R]:
         """Return the operation, or what is left to do after *failure*."""
         if failure is None:
             return self._op
-        if self._begun():
-            return failing(failure, self._undo(failure))
-        through = self._carried_through and not isinstance(failure, Exception)
-        return failing(failure, self._op if through else None)
+        return failing(failure, self._undo(failure) if self._begun() else None)
 
     def over(self) -> bool:
-        """Return whether nothing is left to undo or to carry through."""
-        return self._over() if self._begun() else not self._carried_through
+        """Return whether nothing is left to undo."""
+        return not self._begun() or self._over()
 
     def _begun(self) -> bool:
         return inspect.getgeneratorstate(self._op) != inspect.GEN_CREATED
