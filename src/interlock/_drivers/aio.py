@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import weakref
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
-from random import Random
 from typing import TYPE_CHECKING, Unpack, cast
 
 from interlock._core.model.effects import (
@@ -26,23 +24,12 @@ from interlock._core.model.effects import (
     Wait,
     ended,
 )
-from interlock._core.model.holds import State
-from interlock._core.queue.waiters import Waiters
-from interlock._core.upkeep.session import GRACE, Session
+from interlock._core.upkeep.session import GRACE
 from interlock._drivers import wrong_type
 from interlock._drivers.aio_fan_out import ask, gather
 from interlock._drivers.aio_tasks import Cancellations, OwnTasks
-from interlock._drivers.background.backups import backup_of
-from interlock._drivers.background.callbacks import notify_loss
-from interlock._drivers.background.event_delivery import Observers
-from interlock._drivers.background.log import log_lack
-from interlock._drivers.background.renewer import Renewer
-from interlock._drivers.background.sentinel_monitor import monitor_of
-from interlock._drivers.background.subscriber import subscriber_of
+from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.process import clock, lifecycle
-from interlock._drivers.process.identity import new_client_id
-from interlock._drivers.process.named import NamedOwners
-from interlock._drivers.process.unclaimed import Unclaimed
 from interlock._drivers.tasks import Wakeup, call_in, current_owner, in_thread
 from interlock._drivers.threads import current_owner as thread_owner
 from interlock._links.multiplexer import Multiplexer
@@ -69,7 +56,7 @@ if TYPE_CHECKING:
     from interlock.options import Options
 
 
-class AsyncDriver:
+class AsyncDriver(ConnectedDriver):
     """Runs the operations of one client for any number of tasks of one event loop.
 
     Args:
@@ -77,50 +64,17 @@ class AsyncDriver:
         options: the client's.
     """
 
+    face = "interlock.asyncio.Client"
+
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
-        self._timeout = servers.command_timeout or options.command_timeout
         topology = topology_of(servers)
+        super().__init__(servers, options, topology, _user)
         self._multiplexer = Multiplexer(topology, self._timeout)
-        self._subscriber = subscriber_of(topology, self._timeout, options.pubsub)
-        waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
-        self.session = Session(
-            options=options,
-            client_id=new_client_id(options.client_id),
-            clock=clock.now,
-            random=Random().random,  # noqa: S311 - no secret
-            waiters=waiters,
-            wake=lifecycle.weakly(self._wake),
-            call_user=notify_loss,
-            where=servers.where,
-            database=servers.identity,
-            epoch=servers.epoch,
-            took_over=servers.took_over,
-            home=weakref.ref(self),
-            clustered=topology.only is None,
-            backup=backup_of(topology, options, self._timeout),
-            counts_failovers=topology.only is not None and topology.only.moves,
-            log=log_lack,
-        )
-        self.observers = Observers(self.session)
-        self._renewer = Renewer(self.session, topology, self._timeout)
-        self._renewer.listen = self._subscriber.listen
-        self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks = OwnTasks()
         self._cancellations = Cancellations()
-        self.named = NamedOwners(_user)
-        self.unclaimed = self._renewer.unclaimed = Unclaimed(_user)
-        self.closed = False
-        self.ending = lifecycle.Ending()
         self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
-        # None of these refers back to the driver, so it is collected when nobody can use it any
-        # more. The renewal thread keeps these alive: they are still whole then.
-        self._renewer.beside = (self._multiplexer, self._subscriber, self._monitor)
-        lifecycle.register(self)
-
-    def __del__(self, late: Callable[[], bool] = lifecycle.finalizing) -> None:
-        if hasattr(self, "ending") and not late():
-            lifecycle.dropped(self, f"interlock.asyncio.Client {self.session.where}")
+        self._serve(self._multiplexer)
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result.
@@ -339,9 +293,6 @@ class AsyncDriver:
         self._loop = asyncio.get_running_loop()
         self._multiplexer.forget()
 
-    def _wake(self) -> None:
-        self._renewer.wake()
-
     async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function* in a thread, while the event loop goes on; return its result.
 
@@ -378,15 +329,6 @@ class AsyncDriver:
         """
         return self._cancellations.take_back(error, hold)
 
-    def named_owner(self, name: str) -> Owner:
-        """Return the owner that the word *name* stands for."""
-        return self.named.get(name)
-
-    @property
-    def in_use(self) -> bool:
-        """Return whether there are threads and connections."""
-        return self._renewer.started
-
     def _deserted(self) -> bool:
         """Return whether the loop is closed, so that no task can go on."""
         return self._loop is not None and self._loop.is_closed()
@@ -413,62 +355,21 @@ class AsyncDriver:
                 _ = self.session.releases_on_close()
                 # A silent server has used up the time, but the releases have another connection.
                 left = max(deadline - clock.now(), GRACE)
-                await in_thread(partial(self._end_threads, left))
+                await in_thread(partial(self._end, left))
         finally:
             if self.ending.over:
                 await self._multiplexer.close()
-
-    def _end_threads(self, timeout: float) -> None:
-        self.ending.run(partial(self._end_all, timeout), timeout)
-
-    def _end_all(self, timeout: float) -> None:
-        with ExitStack() as stack:
-            if self._monitor is not None:
-                stack.callback(self._monitor.close)
-            stack.callback(self.observers.close)
-            stack.callback(self._subscriber.close)
-            # A release would give a lock to this very client, if others of it wait.
-            self._subscriber.close()
-            self._renewer.close(self.session.releases_on_close(), timeout)
-
-    def at_exit(self) -> None:
-        """Release what is still held when the interpreter exits."""
-        if not self.ending.over:
-            self.closed = True
-            self._end_threads(lifecycle.EXIT_TIMEOUT)
-
-    def owner_ended(self, reference: object) -> None:
-        """Release soon what the owner of *reference* did not keep."""
-        if self.unclaimed.of(reference):
-            self._renewer.wake()
-
-    def held(self) -> list[str]:
-        """Return the names of what is renewed until it is released."""
-        holds = self.session.holds
-        return [hold.name for hold in holds if hold.state is State.HELD and hold.renewal]
 
     def end_dropped(self) -> None:
         """End as `close` does, from another thread than that of the loop."""
         self.closed = True
         if self._loop is not None:
             call_in(self._loop, self._multiplexer.abort)
-        self._end_threads(self._timeout)
+        super().end_dropped()
 
-    def after_fork(self) -> None:
-        """Become another client, which holds nothing, in a forked child."""
-        self.ending.after_fork()
-        self.session.random = Random().random  # noqa: S311 - other pauses than the parent
-        self._renewer.after_fork()
-        self.observers.after_fork()
-        self.named.after_fork()
-        self.unclaimed.after_fork()
-        self._subscriber.after_fork()
-        if self._monitor is not None:
-            self._monitor.after_fork()
+    def _forget_connections(self) -> None:
         self._loop = None
         self._multiplexer.forget()
-        self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
-        self.session.become(new_client_id(self.session.options.client_id), self._subscriber.waiters)
 
 
 def _user() -> Owner:

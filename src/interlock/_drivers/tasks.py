@@ -7,17 +7,17 @@ import threading
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from interlock._drivers.lost_state import LostState
 from interlock._drivers.process.lifecycle import report
 from interlock._drivers.process.stacks import TaskOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.holds import AnyHold, Owner
+    from interlock._core.model.holds import Owner
     from interlock._drivers.protocol import AwaitedDriver
-    from interlock.errors import LossReason
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -80,7 +80,7 @@ def finish_later(driver: AwaitedDriver, name: str, step: object) -> None:
     del driver, name, step
 
 
-class LostEvent:
+class LostEvent(LostState):
     """An event that is set when a hold has ended without being released.
 
     Args:
@@ -88,26 +88,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: AwaitedDriver, hold: AnyHold) -> None:
-        self._driver = driver
-        self._hold = hold
-
-    def is_set(self) -> bool:
-        """Return whether the hold is lost, as far as is known here; no round trip."""
-        return self._hold.lost(self._driver.session.clock())
-
-    @property
-    def reason(self) -> LossReason | None:
-        """Return why the hold is lost, as `HoldLostError` tells it; None if it is not lost."""
-        return (self._hold.reason or self._hold.expiry_reason()) if self.is_set() else None
-
-    @property
-    def detail(self) -> str:
-        """Return the note of an operator who released it by force; else an empty text."""
-        return self._hold.detail if self.is_set() else ""
-
-    def __bool__(self) -> NoReturn:
-        raise TypeError("hold.lost is an event: use hold.lost.is_set(), or hold.valid")
+    _driver: AwaitedDriver
 
     async def wait(self) -> bool:
         """Wait until the hold is lost; return True."""

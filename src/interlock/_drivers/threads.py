@@ -7,10 +7,9 @@ import threading
 import time
 import warnings
 import weakref
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
-from random import Random
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 from interlock._core.model.effects import (
     NEVER,
@@ -29,25 +28,16 @@ from interlock._core.model.effects import (
     Wait,
     ended,
 )
-from interlock._core.model.holds import State
 from interlock._core.queue.places import whole_of
-from interlock._core.queue.waiters import Waiters
-from interlock._core.upkeep.session import GRACE, Session
+from interlock._core.upkeep.session import GRACE
 from interlock._drivers import wrong_type
-from interlock._drivers.background.backups import backup_of
-from interlock._drivers.background.callbacks import call_user, notify_loss
-from interlock._drivers.background.event_delivery import Observers
-from interlock._drivers.background.log import log_lack
-from interlock._drivers.background.renewer import Renewer
-from interlock._drivers.background.sentinel_monitor import monitor_of
-from interlock._drivers.background.subscriber import subscriber_of
+from interlock._drivers.background.callbacks import call_user
+from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.fan_out import ask
-from interlock._drivers.process import clock, lifecycle
-from interlock._drivers.process.identity import new_client_id
-from interlock._drivers.process.named import NamedOwners
+from interlock._drivers.lost_state import LostState
+from interlock._drivers.process import clock
 from interlock._drivers.process.stacks import ThreadOwner
 from interlock._drivers.process.thread_local import of_thread
-from interlock._drivers.process.unclaimed import Unclaimed
 from interlock._drivers.process.whole import MAX_UNDO
 from interlock._drivers.process.whole import whole as in_one_piece
 from interlock._drivers.wakeup import Wakeup
@@ -73,7 +63,6 @@ if TYPE_CHECKING:
     from interlock._drivers.protocol import BlockingDriver
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
-    from interlock.errors import LossReason
     from interlock.options import Options
 
 
@@ -153,7 +142,7 @@ def _find_event_loop() -> object:
 _event_loop: Callable[[], object] = _find_event_loop
 
 
-class LostEvent:
+class LostEvent(LostState):
     """An event that is set when a hold has ended without being released.
 
     Args:
@@ -161,26 +150,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: BlockingDriver, hold: AnyHold) -> None:
-        self._driver = driver
-        self._hold = hold
-
-    def is_set(self) -> bool:
-        """Return whether the hold is lost, as far as is known here; no round trip."""
-        return self._hold.lost(self._driver.session.clock())
-
-    @property
-    def reason(self) -> LossReason | None:
-        """Return why the hold is lost, as `HoldLostError` tells it; None if it is not lost."""
-        return (self._hold.reason or self._hold.expiry_reason()) if self.is_set() else None
-
-    @property
-    def detail(self) -> str:
-        """Return the note of an operator who released it by force; else an empty text."""
-        return self._hold.detail if self.is_set() else ""
-
-    def __bool__(self) -> NoReturn:
-        raise TypeError("hold.lost is an event: use hold.lost.is_set(), or hold.valid")
+    _driver: BlockingDriver
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait at most *timeout* seconds until the hold is lost; return whether it is."""
@@ -206,7 +176,7 @@ def home(session: Client) -> ThreadDriver:
     return driver
 
 
-class ThreadDriver:
+class ThreadDriver(ConnectedDriver):
     """Runs the operations of one client for any number of threads.
 
     Args:
@@ -214,48 +184,16 @@ class ThreadDriver:
         options: the client's.
     """
 
+    face = "interlock.Client"
+
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
-        self._timeout = servers.command_timeout or options.command_timeout
         topology = topology_of(servers)
         self._pool = Pool(topology)
         self._poster = Poster(self._pool)
-        self._subscriber = subscriber_of(topology, self._timeout, options.pubsub)
+        self._exiting = False
+        super().__init__(servers, options, topology, current_owner)
         self._mutex_held_here = self._subscriber.mutex.held_here
-        waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
-        self.session = Session(
-            options=options,
-            client_id=new_client_id(options.client_id),
-            clock=clock.now,
-            random=Random().random,  # noqa: S311 - no secret
-            waiters=waiters,
-            wake=lifecycle.weakly(self._wake),
-            call_user=notify_loss,
-            where=servers.where,
-            database=servers.identity,
-            epoch=servers.epoch,
-            took_over=servers.took_over,
-            home=weakref.ref(self),
-            clustered=topology.only is None,
-            backup=backup_of(topology, options, self._timeout),
-            counts_failovers=topology.only is not None and topology.only.moves,
-            log=log_lack,
-        )
-        self.observers = Observers(self.session)
-        self._renewer = Renewer(self.session, topology, self._timeout)
-        self._renewer.listen = self._subscriber.listen
-        self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
-        self.named = NamedOwners(current_owner)
-        self.unclaimed = self._renewer.unclaimed = Unclaimed(current_owner)
-        self.closed = self._exiting = False
-        self.ending = lifecycle.Ending()
-        # None of these refers back to the driver, so it is collected when nobody can use it any
-        # more. The renewal thread keeps these alive: they are still whole then.
-        self._renewer.beside = (self._pool, self._subscriber, self._monitor)
-        lifecycle.register(self)
-
-    def __del__(self, late: Callable[[], bool] = lifecycle.finalizing) -> None:
-        if hasattr(self, "ending") and not late():
-            lifecycle.dropped(self, f"interlock.Client {self.session.where}")
+        self._serve(self._pool)
 
     def perform(self, step: Step[R]) -> R:  # noqa: C901 - written out: every operation runs it
         """Perform *step* and return its result.
@@ -480,9 +418,6 @@ class ThreadDriver:
         if self._exiting and threading.current_thread().daemon:
             threading.Event().wait()
 
-    def _wake(self) -> None:
-        self._renewer.wake()
-
     def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function*, which may block; return its result."""
         return function(*args)
@@ -497,15 +432,6 @@ class ThreadDriver:
         """Return False: threads are never interrupted by a loss."""
         del error, hold
         return False
-
-    def named_owner(self, name: str) -> Owner:
-        """Return the owner that the word *name* stands for."""
-        return self.named.get(name)
-
-    @property
-    def in_use(self) -> bool:
-        """Return whether there are threads and connections."""
-        return self._renewer.started
 
     def close(self) -> None:
         """Release what is still held and end every thread and connection.
@@ -525,53 +451,22 @@ class ThreadDriver:
 
         A thread that still waits ends with the interpreter.
         """
-        if not self.ending.over:
-            self.closed = self._exiting = True
-            self._end(lifecycle.EXIT_TIMEOUT)
-
-    def owner_ended(self, reference: object) -> None:
-        """Release soon what the owner of *reference* did not keep."""
-        if self.unclaimed.of(reference):
-            self._renewer.wake()
-
-    def held(self) -> list[str]:
-        """Return the names of what is renewed until it is released."""
-        holds = self.session.holds
-        return [hold.name for hold in holds if hold.state is State.HELD and hold.renewal]
+        self._exiting = self._exiting or not self.ending.over
+        super().at_exit()
 
     def end_dropped(self) -> None:
         """End as `close` does."""
         self.close()
 
-    def _end(self, timeout: float) -> None:
-        self.ending.run(partial(self._end_all, timeout), timeout)
-
-    def _end_all(self, timeout: float) -> None:
-        with ExitStack() as stack:
-            if self._monitor is not None:
-                stack.callback(self._monitor.close)
-            stack.callback(self.observers.close)
-            stack.callback(self._subscriber.close)
-            # A release would give a lock to this very client, if others of it wait.
-            self._subscriber.close()
-            # Wait for running commands first: then all holds are known.
-            self._poster.close()
-            self._pool.close(timeout)
-            self._renewer.close(self.session.releases_on_close(), timeout)
-
     def after_fork(self) -> None:
         """Become another client, which holds nothing, in a forked child."""
-        self.ending.after_fork()
-        self.session.random = Random().random  # noqa: S311 - other pauses than the parent
+        super().after_fork()
+        self._mutex_held_here = self._subscriber.mutex.held_here
+
+    def _forget_connections(self) -> None:
         self._pool.forget()
         self._poster.forget()
-        self._renewer.after_fork()
-        self.observers.after_fork()
-        self.named.after_fork()
-        self.unclaimed.after_fork()
-        self._subscriber.after_fork()
-        self._mutex_held_here = self._subscriber.mutex.held_here
-        if self._monitor is not None:
-            self._monitor.after_fork()
-        self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
-        self.session.become(new_client_id(self.session.options.client_id), self._subscriber.waiters)
+
+    def _close_connections(self, timeout: float) -> None:
+        self._poster.close()
+        self._pool.close(timeout)
