@@ -7,33 +7,9 @@ from typing import Any
 
 from interlock._core.model.effects import NEVER, Eval, Script
 from interlock._core.scripts.script import done, load, load_variants, milliseconds, text
+from interlock._core.scripts.source import around
 
-_BEGIN = """local ttl, first, request = string.match(ARGV[#ARGV], '^once (%d+)$'), KEYS[1]
-if ttl then
-ARGV[#ARGV] = nil
-local told = ARGV[TOLD] or ''
-local own = tonumber(string.match(told, '%d+')) or #KEYS
-request = table.remove(KEYS, own)
-KEYS[1] = request
-local before = redis.pcall('get', KEYS[1])
-KEYS[1] = first
-if type(before) == 'string' then return tonumber(before) end
-if told ~= '' then ARGV[TOLD] = string.gsub(told, '%d+', tostring(own - 1), 1) end
-end
-local function breaks() """.replace("\n", " ")
-_END = """end
-local answer = breaks()
-local number = tonumber(answer or 0)
-if not number and string.find(answer.err or '', '^TELL ') then
-number = 1
-end
-if ttl and number then
-KEYS[1] = request
-redis.pcall('set', KEYS[1], number, 'px', ttl)
-end
-return answer
-"""
-
+_BEGIN, _END = around("once")
 _NOWHERE = 99
 """The place of an argument that there never is."""
 

@@ -21,6 +21,7 @@ Source: "EVAL" in the documentation of Redis: all keys are in KEYS, and none is 
 from __future__ import annotations
 
 import re
+from pkgutil import get_data
 
 from interlock._core.model.holds import CLAIM
 from interlock._core.queue.policy import COURTESY, LEFT_EVERY, LOOK_AFTER
@@ -38,53 +39,24 @@ _VALUE = re.compile(r"(?:[^,(]|\([^)]*\))+")
 _TIME = re.compile(rf"\b(?:{'|'.join(TIMES)})\b")
 _PUBLISHING = re.compile(r"redis\.p?call\(PUBLISH,")
 _NO_MESSAGE = "local function unsent() return 0 end "
-_TELL = """local unsent = {}
-local function tell(channel, message)
-local heard = redis.pcall('PUBLISH', channel, message)
-if type(heard) == 'number' then return heard end
-if string.find(heard.err, 'not allowed from') or string.find(heard.err, 'nknown') then
-unsent[#unsent + 1] = {channel, tostring(message)}
-return 0
-end
-return redis.call('PUBLISH', channel, message)
-end
-local function script() """.replace("\n", " ")
-_ANSWER = """end
-local reply = script()
-if not unsent[1] then return reply end
-local function told(value)
-if type(value) == 'number' then return string.format(':%.0f', value) end
-if type(value) == 'string' then
-return '$' .. string.gsub(value, '.', function(c) return string.format('%02x', string.byte(c)) end)
-end
-if type(value) ~= 'table' then return '_' end
-local words = {'*' .. #value}
-for i, each in ipairs(value) do words[i + 1] = told(each) end
-return table.concat(words, ' ')
-end
-return {err = 'TELL PUBLISH ' .. told({reply or false, unsent})}
-"""
-CLOCK = """local function clock()
-local time = redis.pcall('time')
-if time[1] then return time end
-local left = redis.call('pttl', KEYS[1])
-if left == -2 then
-redis.call('del', KEYS[1])
-redis.call('set', KEYS[1], '', 'pxat', '4102444800000')
-else
-redis.call('pexpireat', KEYS[1], '4102444800000')
-end
-local now = 4102444800000 - redis.call('pttl', KEYS[1])
-if left == -2 then
-redis.call('del', KEYS[1])
-elseif left == -1 then
-redis.call('persist', KEYS[1])
-else
-redis.call('pexpireat', KEYS[1], string.format('%.0f', now + math.max(left, 1)))
-end
-return {string.format('%.0f', math.floor(now / 1000)), string.format('%.0f', now % 1000 * 1000)}
-end """.replace("\n", " ")
-"""The function that tells the time, for scripts that need it."""
+
+
+def around(name: str) -> tuple[str, str]:
+    """Return what ``lua/around/<name>.lua`` puts before a script and after it.
+
+    What is before it is one line: errors of the server name the lines of the script.
+    """
+    text = get_data("interlock._core", f"lua/around/{name}.lua")
+    assert text is not None  # every loader of packages can read data
+    before, after = (
+        [line.strip() for line in part.splitlines() if line and not line.startswith("--")]
+        for part in text.decode().split("-- script\n")
+    )
+    return "".join(f"{line} " for line in before if line), "".join(f"{line}\n" for line in after)
+
+
+_BEFORE_TELL, _AFTER_TELL = around("tell")
+_CLOCK, _ = around("clock")
 
 
 def question(publish: str) -> str:
@@ -123,13 +95,13 @@ def sent(source: str, publish: str = "") -> str:
     named = re.compile(rf"('[^'\n]*')|(?<![.:\w])({words})(?!\w)")
     text = named.sub(lambda found: found[1] or keys[found[2]], text)
     if "redis.call('time')" in text:
-        text = CLOCK + text.replace("redis.call('time')", "clock()")
+        text = _CLOCK + text.replace("redis.call('time')", "clock()")
     text = _TIME.sub(lambda found: str(round(TIMES[found[0]] * 1000)), text)
     text = text.replace("NUMSUB", f"'{MESSAGES[publish]}'")
     if not publish:
         return (_NO_MESSAGE if "PUBLISH" in text else "") + _PUBLISHING.sub("unsent(", text)
     if "redis.call(PUBLISH," in text:
-        tell = _TELL.replace("'PUBLISH'", f"'{publish}'")
+        tell = _BEFORE_TELL.replace("'PUBLISH'", f"'{publish}'")
         text = tell + text.replace("redis.call(PUBLISH,", "tell(")
-        text += _ANSWER.replace("PUBLISH", publish)
+        text += _AFTER_TELL.replace("PUBLISH", publish)
     return text.replace("(PUBLISH,", f"('{publish}',")

@@ -1,0 +1,32 @@
+-- tell: a message that the server refuses to send from a script is sent by the client.
+--
+-- The answer is then the error `TELL`: the command that sends, the reply of the script, and the
+-- messages, in words that `interlock._core.model.messages` reads. A user without rights to the
+-- channel still gets the error of the server.
+
+local unsent = {}
+local function tell(channel, message)
+  local heard = redis.pcall('PUBLISH', channel, message)
+  if type(heard) == 'number' then return heard end
+  if string.find(heard.err, 'not allowed from') or string.find(heard.err, 'nknown') then
+    unsent[#unsent + 1] = {channel, tostring(message)}
+    return 0
+  end
+  return redis.call('PUBLISH', channel, message)
+end
+local function script()
+  -- script
+end
+local reply = script()
+if not unsent[1] then return reply end
+local function told(value)
+  if type(value) == 'number' then return string.format(':%.0f', value) end
+  if type(value) == 'string' then
+    return '$' .. string.gsub(value, '.', function(c) return string.format('%02x', string.byte(c)) end)
+  end
+  if type(value) ~= 'table' then return '_' end
+  local words = {'*' .. #value}
+  for i, each in ipairs(value) do words[i + 1] = told(each) end
+  return table.concat(words, ' ')
+end
+return {err = 'TELL PUBLISH ' .. told({reply or false, unsent})}
