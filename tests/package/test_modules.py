@@ -101,6 +101,8 @@ TESTED_BY = {
     "_drivers/background/sentinel_monitor.py": "sentinel/test_sentinel_failover.py",
     "_drivers/process/stacks.py": "operations/test_stacks.py",
     "_drivers/background/subscriber.py": "faults/test_fault_messages.py",
+    "_drivers/connected.py": "lock/test_lock_ends.py",
+    "_drivers/lost_state.py": "lock/test_lock_holds.py",
     "_drivers/tasks.py": "lock/test_lock_tasks.py",
     "_drivers/threads.py": "lock/test_lock_threads.py",
     "_drivers/awaited.py": "lock/test_lock_blocks.py",

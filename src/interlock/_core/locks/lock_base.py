@@ -186,7 +186,7 @@ class Acquire(Step["Hold | None"]):
     def abandon(self) -> None:
         """Remove the hold if it is still PENDING."""
         if self.result is not None:
-            self.lock.unreserve(self.result)
+            self.lock.session.holds.unreserve(self.result)
 
     def _after_another(self) -> Op[Hold | None]:
         """Acquire after another thread or task of the same owner has acquired, or given up.
@@ -872,7 +872,7 @@ class LockBase(KnownLock):
         finally:
             self._session.events.end_wait(hold, ended_by)
             ended_by = None  # the error refers to this frame
-            self.unreserve(hold)
+            self._session.holds.unreserve(hold)
 
     def _undo(self, hold: Hold, error: BaseException | None = None) -> Op[None]:
         """Undo as `undo_acquire` does, and give up the place in the server's queue."""
@@ -892,14 +892,6 @@ class LockBase(KnownLock):
             *(self.key, place.holder or f"{place.client}:0", 0, self.session.publish, self.queue),
             leaving=(place.client,),
         )
-
-    def unreserve(self, hold: Hold) -> None:
-        """Remove *hold* from the table if it is still PENDING.
-
-        Every end of an acquire calls this. Otherwise its owner would get ReentryError for ever.
-        """
-        if hold.state is PENDING:
-            self._session.holds.end(hold)
 
     def _after_first_try(
         self,

@@ -30,7 +30,7 @@ from interlock._core.locks.composite import (
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import LockBase, Release, undo_acquire
 from interlock._core.model.effects import NEVER, Opened, Step, failing, undoing
-from interlock._core.model.holds import ENDED, LOST, PENDING, Hold
+from interlock._core.model.holds import ENDED, LOST, Hold
 from interlock._core.model.names import shares_channels, waiting_queue
 from interlock._core.scripts.lock import lock_renew, locks_acquire, locks_release
 from interlock._core.scripts.script import Grant, ReplyShapeError
@@ -230,8 +230,7 @@ class AcquireTogether(Opened["CompositeHold | None"]):
     def abandon(self) -> None:
         """Remove the holds that are still PENDING."""
         for hold in self._holds:
-            if hold.state is PENDING:
-                self._way.session.holds.end(hold)
+            self._way.session.holds.unreserve(hold)
 
 
 class ReleaseTogether(ReleaseMembers):

@@ -214,10 +214,9 @@ def _adopt(core: Lock, hold: Hold, holder: str, token: int | None) -> Op[Hold]:
             return hold
         renumber_owner(hold)  # the release below may arrive late
     finally:
-        if hold.state is State.PENDING:
-            if call is None:
-                hold.gave_back()
-            session.holds.end(hold)
+        if call is None:
+            hold.gave_back()
+        session.holds.unreserve(hold)
     if done:
         # The answer took longer than the lease.
         release = core.release_script(hold, 0)

@@ -970,6 +970,15 @@ class Holds:
         self._forget(hold)
         hold.end()
 
+    def unreserve(self, hold: Hold) -> None:
+        """Forget *hold* if it is still PENDING.
+
+        Every end of an acquire calls this, also one that nobody is left to perform. Otherwise its
+        owner would get ReentryError for ever.
+        """
+        if hold.state is PENDING:
+            self.end(hold)
+
     def released(self, hold: Hold) -> None:
         """Forget *hold*, which the server no longer has."""
         hold.depth = 0

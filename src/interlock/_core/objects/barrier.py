@@ -99,8 +99,7 @@ class Barrier(LeasedWaiters):
                 arrival = yield from undoing(arriving, undo_acquire, self.session, party)
             finally:
                 # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
-                if party.state is State.PENDING:
-                    self.session.holds.end(party)
+                self.session.holds.unreserve(party)
             if party.state is State.HELD:
                 return Acting(owner, party, arrival.generation, arrival.place)
             if arrival.place != _ACTING:

@@ -97,8 +97,7 @@ class Condition(LeasedWaiters):
             return (yield from undoing(waiting, self._undo, waiter, before))
         finally:
             # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
-            if waiter.state is State.PENDING:
-                self.session.holds.end(waiter)
+            self.session.holds.unreserve(waiter)
 
     def _wait(
         self, request: IdempotentCall, waiter: Hold, before: _Before, deadline: float

@@ -18,7 +18,7 @@ from interlock._core.locks.lock_base import (
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, Opened, undoing
 from interlock._core.model.form import note_form
-from interlock._core.model.holds import PENDING, Owner, Permit, State
+from interlock._core.model.holds import Owner, Permit, State
 from interlock._core.objects.lifetime import Lifetime
 from interlock._core.objects.limits import is_unset
 from interlock._core.objects.permit_queue import PermitQueue
@@ -134,8 +134,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
 
     def abandon(self) -> None:
         """Remove the permit from the table if it is still PENDING."""
-        if self.permit.state is PENDING:
-            self.semaphore.session.holds.end(self.permit)
+        self.semaphore.session.holds.unreserve(self.permit)
 
     def _go_on(self, outcome: Grant | float | InterlockError | None) -> Op[bool]:
         """Acquire after a first try with this *outcome*; return whether the permit is held."""

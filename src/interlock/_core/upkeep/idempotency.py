@@ -320,22 +320,13 @@ class IdempotentCalls:
             except ValueError:
                 # Made only once: this may be interrupted and begin again.
                 call = request.opposite = request.opposite or opposite(self.begin())
-        yield from self._clean_up(call or undo(request), error)
+        yield from self.clean_up(call or undo(request), error)
         request.unanswered = request.done = False
 
-    def go_on(self, request: IdempotentCall, call: Eval[int], error: BaseException) -> Op[None]:
-        """Send *call* again if *request*, which ended with *error*, may not have been executed.
-
-        After a Ctrl-C it is sent in any case: it may have come between two tries, the first of
-        which was not sent. The background sends it if the server does not answer.
-        """
-        struck = not isinstance(error, InterlockError)
-        if request.unanswered or struck or getattr(error, "transient", False):
-            yield from self._clean_up(call, error)
-
-    def _clean_up(self, call: Eval[int], error: BaseException) -> Op[None]:
+    def clean_up(self, call: Eval[int], error: BaseException) -> Op[None]:
+        """Send *call*, which *error* made necessary, as `Session.clean_up` does."""
         until = self.session.clock() + self.session.options.outage_timeout
-        yield from self.session.clean_up(call, until, error=error)
+        return self.session.clean_up(call, until, error=error)
 
 
 class CarriedThrough(Step[bool]):
@@ -399,7 +390,14 @@ class CarriedThrough(Step[bool]):
             session.looks.given(given, session.clock())
 
     def _leave(self, request: IdempotentCall, call: Eval[int], error: BaseException) -> Op[None]:
-        yield from self.requests.go_on(request, call, error)
+        """Send *call* again if *request*, which ended with *error*, may not have been executed.
+
+        After a Ctrl-C it is sent in any case: it may have come between two tries, the first of
+        which was not sent.
+        """
+        struck = not isinstance(error, InterlockError)
+        if request.unanswered or struck or getattr(error, "transient", False):
+            yield from self.requests.clean_up(call, error)
         self.ended = True
 
     def _again(self, request: IdempotentCall, call: Eval[int], failure: BaseException) -> Op[int]:
