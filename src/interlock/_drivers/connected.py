@@ -1,8 +1,8 @@
 """The base class of the drivers with threads and connections of their own.
 
-It makes the session and the threads in the background, and ends them: when the client is closed or
-dropped, at the exit of the interpreter, and in a forked child. A driver adds the connections for
-commands, and how it waits.
+It makes the session and the threads in the background. It ends them when the client is closed or
+dropped, and when the interpreter exits. In a forked child it begins again. A driver adds the
+connections for commands, and how it waits.
 """
 
 from __future__ import annotations

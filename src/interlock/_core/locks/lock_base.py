@@ -1020,7 +1020,7 @@ def bring_down(
     known: bool = True,
     later: bool = False,
 ) -> Op[None]:
-    """Let the server take *hold* down to *depth*, promptly or in the background.
+    """Take *hold* down to *depth* on the server, promptly or in the background.
 
     At 0 that ends the late grants, too, and the owner draws a new number at once: what is sent may
     arrive late. Only then remove the hold from the table.

@@ -44,7 +44,7 @@ _NO_MESSAGE = "local function unsent() return 0 end "
 def around(name: str) -> tuple[str, str]:
     """Return what ``lua/around/<name>.lua`` puts before a script and after it.
 
-    What is before it is one line: errors of the server name the lines of the script.
+    The text before it is one line: errors of the server name the lines of the script.
     """
     text = get_data("interlock._core", f"lua/around/{name}.lua")
     assert text is not None  # every loader of packages can read data

@@ -1,4 +1,5 @@
--- clock: tell the time; a server that refuses TIME in scripts tells it by the time to live of a key.
+-- clock: tell the time. A server that refuses TIME in scripts tells it by the time to live of a
+-- key.
 
 local function clock()
   local time = redis.pcall('time')

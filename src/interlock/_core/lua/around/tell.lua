@@ -22,7 +22,8 @@ if not unsent[1] then return reply end
 local function told(value)
   if type(value) == 'number' then return string.format(':%.0f', value) end
   if type(value) == 'string' then
-    return '$' .. string.gsub(value, '.', function(c) return string.format('%02x', string.byte(c)) end)
+    local function hex(c) return string.format('%02x', string.byte(c)) end
+    return '$' .. string.gsub(value, '.', hex)
   end
   if type(value) ~= 'table' then return '_' end
   local words = {'*' .. #value}
