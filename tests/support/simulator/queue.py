@@ -8,7 +8,7 @@ from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.model import names
-from interlock._core.model.holds import CLAIM
+from interlock._core.model.holds import CLAIM, Permit
 from interlock._core.queue.policy import LEFT_EVERY
 
 if TYPE_CHECKING:
@@ -217,6 +217,37 @@ class PermitsInOrder:
                 passed = other[0] != "+" and since < came and now.get(other) == since
                 if passed and f"+{other}" not in now and _wants(other) <= _wants(member):
                     simulator.fail(f"I-13: {member} gets permits of {place[1]!r} before {other}")
+
+
+class PermitsExclude:
+    """I-02 and I-03 for leased permits: no more are valid than there are; the server has each.
+
+    Args:
+        total: how many permits there are.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
+        """Look at every permit that its client believes in."""
+        valid = 0
+        for client in simulator.clients:
+            if client.crashed or not client.session.holds.table:
+                continue
+            now, where = client.clock(), client.network.where
+            for hold in client.session.holds.snapshot():
+                if isinstance(hold, Permit) and hold.valid(now):
+                    valid += len(hold.ids)
+                    stored = dumps[where].get(names.permit_leases(hold.key))
+                    ends = stored.value if stored and isinstance(stored.value, dict) else {}
+                    if any(bytes.fromhex(each) not in ends for each in hold.ids):
+                        simulator.fail(f"I-03: the server does not have {hold!r}")
+        if valid > self._total:
+            simulator.fail(f"I-02: {valid} permits of {self._total} are valid")
+
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
+        """Do nothing more."""
 
 
 def _wants(member: str) -> int:

@@ -357,7 +357,9 @@ class CarriedThrough(Step[bool]):
         assert request is not None
         request.unanswered = False
         self.requests.end(request)
-        self._take(answer)
+        self.ended, self.result = True, answer > 0
+        if answer == GIVEN:
+            self._given()
         return True
 
     def rest(self, failure: BaseException | None) -> Op[bool]:
@@ -379,14 +381,16 @@ class CarriedThrough(Step[bool]):
 
     def _go_on(self, request: IdempotentCall, call: Eval[int], failure: BaseException) -> Op[bool]:
         answer = yield from undoing(self._again(request, call, failure), self._leave, request, call)
-        self._take(answer)
+        self.ended, self.result = True, answer > 0
         self.requests.end(request)
+        if answer == GIVEN:
+            self._given()
         return self.result
 
-    def _take(self, answer: int) -> None:
-        self.ended, self.result = True, answer > 0
-        if answer == GIVEN and (given := self.requests.looked_at) is not None:
-            session = self.requests.session
+    def _given(self) -> None:
+        """Plan a look at what another client was told to take."""
+        given, session = self.requests.looked_at, self.requests.session
+        if given is not None:
             session.looks.given(given, session.clock())
 
     def _leave(self, request: IdempotentCall, call: Eval[int], error: BaseException) -> Op[None]:
