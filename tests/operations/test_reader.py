@@ -256,11 +256,11 @@ def test_who_waits_for_permits_is_told_by_the_queue(
     redis_url: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Clients that wait for permits are told in their order with their times; dead ones are not."""
-    # A client that has died stands in the queue until its turn comes.
-    redis_client.zadd("interlock_semaphore_queue:{slots}", {JAVA: 1000})
+    """Clients without a card are told in their order with their times; dead ones are not."""
     slots, leased = client.semaphore("slots", 1), client.leased_semaphore("leased", 1)
     assert slots.acquire()
+    # A client that has died stands in the queue until its turn comes.
+    redis_client.zadd("interlock_semaphore_queue:{slots}", {JAVA: 1000})
 
     def wait(other: Client, kind: str, count: int) -> threading.Thread:
         """Begin to wait; return when *count* clients stand in the queue."""
@@ -281,17 +281,11 @@ def test_who_waits_for_permits_is_told_by_the_queue(
         wait_until(stands, 20, "the client stands in the queue")
         return thread
 
-    with connect(redis_url, lease=3) as first, connect(redis_url) as second:
-        with leased.acquire(), first.lock("own"):
+    with connect(redis_url, card=False) as first, connect(redis_url, card=False) as second:
+        with leased.acquire():
             waits = [wait(first, "slots", 1), wait(second, "slots", 2), wait(second, "slots", 2)]
             waits.append(wait(second, "leased", 1))
             ids = [first.client_id, second.client_id]
-
-            def named() -> bool:
-                [told, _] = by_name(client)["slots"].waiters
-                return told.client.pid == os.getpid()
-
-            wait_until(named, 20, "the client that also holds a lock has a card")
             found = by_name(client)
             info, [one] = found["slots"], found["leased"].waiters
             assert [each.client.client_id for each in info.waiters] == ids
@@ -300,7 +294,6 @@ def test_who_waits_for_permits_is_told_by_the_queue(
             assert one.client.client_id == ids[1]
             assert ", first 00:00:" in waiting_of(info)
             text = explain("slots", info).text
-            assert f"{os.getpid()} on " in text
             assert "each with one thread or more. The first in its queue is " in text
             text = explain("leased", found["leased"]).text
             assert f"is client {ids[1]} (no card tells its process), for " in text
@@ -310,6 +303,56 @@ def test_who_waits_for_permits_is_told_by_the_queue(
             slots.release(3)
         for each in waits:
             each.join(30)
+
+
+def test_cards_tell_who_waits_for_permits_or_a_latch(
+    client: Client, redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Threads of clients that hold nothing are named, with their processes, the longest first."""
+    slots, latch = client.semaphore("slots", 1), client.count_down_latch("latch", 1)
+    leased = client.leased_semaphore("leased", 1)
+    assert slots.acquire()
+
+    def take_leased(other: Client) -> None:
+        with other.leased_semaphore("leased", 1).acquire():
+            pass
+
+    waits: dict[str, Callable[[Client], object]] = {
+        "slots": lambda other: other.semaphore("slots", 1).acquire(),
+        "leased": take_leased,
+        "latch": lambda other: other.count_down_latch("latch", 1).wait(),
+    }
+
+    def told() -> bool:
+        found = by_name(client)
+        return all(found[name].waiter_count == 2 for name in waits)
+
+    with connect(redis_url, lease=1.5) as other:
+        with leased.acquire():
+            threads = [
+                threading.Thread(target=wait, args=(other,), name=f"{name}-{number}")
+                for number in (1, 2)
+                for name, wait in waits.items()
+            ]
+            for thread in threads:
+                thread.start()
+            wait_until(told, 20, "a card tells of all threads")
+            for name, info in by_name(client).items():
+                assert {each.thread for each in info.waiters} == {
+                    *(f"thread '{name}-1'", f"thread '{name}-2'")
+                }
+                assert {each.client.pid for each in info.waiters} == {os.getpid()}
+                assert (info.waiting_clients, info.waited_by_clients) == (1, False)
+                assert info.longest_wait == info.waiters[0].waited
+                text = explain(name, client.describe(name)).text
+                assert "2 wait for it, in 1 client. The longest wait is that of thread '" in text
+                assert f"pid {os.getpid()} on " in text
+            assert main(["top", "leased", "--count", "1", "--url", redis_url]) == 0
+            assert "thread 'leased-" in capsys.readouterr().out
+        slots.release(2)
+        latch.count_down()
+        for thread in threads:
+            thread.join(30)
 
 
 @pytest.mark.parametrize(

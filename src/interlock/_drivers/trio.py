@@ -126,6 +126,7 @@ class TrioDriver:
         self.session = self._threads.session
         self.observers = self._threads.observers
         self._threads.named = NamedOwners(_caller)
+        self.session.caller = _caller
         self.unclaimed = self._threads.unclaimed
         self.unclaimed.caller = _caller
         self._begun = False

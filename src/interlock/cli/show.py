@@ -129,7 +129,7 @@ def text_of(info: LockInfo) -> Iterator[str]:
         yield "deadlock: one who waits for it is in a deadlock; interlock deadlocks names the ring"
     for place, waiter in enumerate(info.waiters, 1):
         unknown = "another library, or waiting for less than a second"
-        if info.waited_by_clients:
+        if info.waited_for_permits:
             unknown = "no card tells its process"
         where = safe(client_of(waiter.client, unknown))
         thread = f" {safe(waiter.thread)}" if waiter.thread else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.deadlock import Party
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from interlock._core.insight.deadlock import Link
     from interlock.inspection import ClientInfo, LockInfo
-    from interlock.inspection.cards import Card
+    from interlock.inspection.cards import Card, Entry
 
 ROW = 44
 """Height of a row of the picture."""
@@ -83,7 +84,7 @@ def graph_of(
         """Return the owner of *holder*, as far as cards tell whose it is."""
         plain, card = holder.removesuffix(":write"), cards.get(client.client_id)
         place = (plain, key)
-        entry = None if card is None else card.holds.get(place) or card.waits.get(place)
+        entry = None if card is None else _entry(card, place)
         owner = plain if entry is None else _owner(Party(client.client_id, entry.owner))
         thread = thread or ("" if entry is None else entry.thread)
         parts = [client.host, f"pid {client.pid}" if client.pid else "", thread]
@@ -108,7 +109,7 @@ def graph_of(
             dead = (owner, info.name) in dead_holds
             edges[Edge(owner, info.name, waits=False, dead=dead)] = None
     for card in waiting:
-        for entry in card.waits.values():
+        for entry in chain(card.waits.values(), card.wishes.values()):
             if entry.key in shown:
                 owner = node(card.client, entry.holder, entry.key, entry.thread)
                 dead = (owner, entry.key) in dead_waits
@@ -116,6 +117,11 @@ def graph_of(
     first = sorted(edges, key=lambda edge: not edge.dead)[:MOST]
     told = tuple(tuple(_owner(link.party) for link in links) for links in cycles)
     return Graph(tuple(first), labels, told)
+
+
+def _entry(card: Card, place: tuple[str, str]) -> Entry | None:
+    """Return what *card* tells of the holder and key *place*."""
+    return card.holds.get(place) or card.waits.get(place) or card.wishes.get(place)
 
 
 def _owner(party: Party) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.insight.card import CARD, INDEX
@@ -67,6 +68,16 @@ class Crowd:
         ids = {each.holder.removesuffix(":write") for each in holders}
         waiters = [each for each in self.waiters if each.holder not in ids]
         return Crowd(self.count - len(self.waiters) + len(waiters), waiters)
+
+    def beside(self, queue: Iterable[WaiterInfo]) -> Crowd:
+        """Return the same with those of *queue* whose client has none in it.
+
+        They are counted only if cards tell of others: each may stand for several threads.
+        """
+        clients = {each.client.client_id for each in self.waiters}
+        others = [each for each in queue if each.client.client_id not in clients]
+        count = self.count + len(others) if self.count else 0
+        return Crowd(count, [*self.waiters, *others])
 
 
 NOBODY = Crowd()
@@ -166,7 +177,7 @@ class CardReader:
                         left -= 1
                         permit = holder[start : start + PERMIT]
                         told.permits[permit, key] = card.client, entry
-            for entry in card.waits.values():
+            for entry in chain(card.waits.values(), card.wishes.values()):
                 if only not in (None, entry.key) or (not left and entry.key not in told.crowds):
                     continue
                 crowd = told.crowds.setdefault(entry.key, Crowd())

@@ -86,6 +86,7 @@ class Card:
         number: how often it was written, as far as its client knows.
         holds: by holder and key.
         waits: by holder and key.
+        wishes: waits for permits and latches, by holder and key.
         permits: how many of its holds are permits of semaphores.
         stacks: of those who hold, by holder and key; only in an answer to a question for them.
         ends: how holds ended, by holder and key.
@@ -95,6 +96,7 @@ class Card:
     number: int = 0
     holds: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
     waits: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
+    wishes: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
     permits: int = 0
     stacks: dict[tuple[str, str], tuple[str, ...]] = field(
         default_factory=dict[tuple[str, str], "tuple[str, ...]"]
@@ -112,7 +114,10 @@ def card_key(client_id: str) -> str:
 
 
 def entry_field(mark: str, holder: str, key: str) -> str:
-    """Return the field of a card that tells of a hold (*mark* ``h``) or of a wait (``w``)."""
+    """Return the field of a card that tells of a hold or wait.
+
+    *mark* is ``h`` for a hold, ``w`` for a wait, and ``p`` for one for permits or a latch.
+    """
     return f"{mark} {holder} {key}"
 
 
@@ -133,8 +138,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
         period = _bounded(told.get("period"), 0.01, LONGEST_TIME)
     except (DoubtError, TypeError, ValueError) as error:
         return _doubtful(client_id, safe(str(error)[:100]) or "it cannot be read")
-    holds: dict[tuple[str, str], Entry] = {}
-    waits: dict[tuple[str, str], Entry] = {}
+    entries: dict[str, dict[tuple[str, str], Entry]] = {"h": {}, "w": {}, "p": {}}
     stacks: dict[tuple[str, str], tuple[str, ...]] = {}
     ends: dict[tuple[str, str], End] = {}
     doubt, begin = "", f"{client_id}:"
@@ -157,7 +161,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
         except (DoubtError, TypeError, ValueError) as error:
             doubt = safe(str(error)[:100])
             continue
-        (holds if mark == "h" else waits)[holder, key] = entry
+        entries[mark][holder, key] = entry
     client = ClientInfo(
         client_id,
         library="interlock",
@@ -174,7 +178,8 @@ def read_card(client_id: str, reply: object) -> Card | None:
         doubt=doubt,
     )
     permits = _whole(told.get("permits")) or 0
-    return Card(client, _whole(told.get("number")) or 0, holds, waits, permits, stacks, ends)
+    number = _whole(told.get("number")) or 0
+    return Card(client, number, entries["h"], entries["w"], entries["p"], permits, stacks, ends)
 
 
 def _place(name: str) -> tuple[str, str, str]:

@@ -29,7 +29,8 @@ class ClientInfo:
         program: what the process runs; empty where it is not known.
         answering: whether its card was refreshed in time; None where there is no card.
         holds: how many holds it has; None where it is not known.
-        waits: how many of its threads and tasks wait for a lock; None where it is not known.
+        waits: how many of its threads and tasks wait for a lock or permits; None where it is not
+            known.
         doubt: why its card is not to be believed; empty if it is.
         silent: seconds since its card was written; None where there is no card.
         connected: whether the server has a connection of it. It is looked at only if the card is
@@ -143,14 +144,15 @@ class StackInfo:
 
 @dataclass(frozen=True, slots=True)
 class WaiterInfo:
-    """One thread or task that waits for a lock, or one client that waits for permits.
+    """One thread or task that waits for a lock or permits, or a client that waits for permits.
 
     Attributes:
-        holder: the holder id under which it will hold the lock. One that waits for permits has its
-            name in the server's queue here, which begins with the client's id.
+        holder: the holder id under which it will hold the lock. One that waits for permits has
+            another name here, which begins with the client's id. A client without a card has its
+            name in the server's queue.
         client: the client, as far as it is known.
-        waited: seconds; None where no card tells. For permits: since the client came to the queue,
-            or got permits and others of its threads went on waiting.
+        waited: seconds; None where no card tells. For a client in the queue for permits: since it
+            came to the queue, or got permits and others of its threads went on waiting.
         remaining: seconds for which its place in a fair queue is kept; None without a queue.
         thread: the thread or task; empty where no card tells.
         owner: as of `HolderInfo`.
@@ -215,14 +217,16 @@ class LockInfo:
         holder_count: how many hold it.
         remaining: seconds until the last hold ends unless it is renewed; None if never.
         waiters: who waits: the fair queue in its order, or those of whom cards tell, the longest
-            wait first; of very many only some. For permits, these are the clients in the server's
-            queue. Then `waiter_count` is 0: each client may have several threads that wait.
+            wait first; of very many only some. For permits, these are the threads and tasks on
+            cards, and of clients without any the places in the server's queue.
         waiting: how many wait in the fair queue, or else how many clients listen for a release.
         free: free permits of a semaphore, or the count of a latch; else None.
         total: all permits of a semaphore, or the count that a latch was set up with, if Python has
             set it; else None.
         token: the last fencing token; None where there is none.
-        waiter_count: how many threads and tasks wait, as far as the queue and cards tell.
+        waiter_count: how many threads and tasks wait, as far as the queue and cards tell. It is 0
+            if permits are awaited, and no card tells by whom: a client may have several threads
+            that wait.
         waiting_known: whether the server told how many listen. The user may lack the right.
     """
 
@@ -289,9 +293,14 @@ class LockInfo:
         return sight_of(self.kind).queue is not None
 
     @property
+    def waited_for_permits(self) -> bool:
+        """Return whether permits are what its waiters want."""
+        return queues_permits(self.kind)
+
+    @property
     def waited_by_clients(self) -> bool:
         """Return whether each of `waiters` is a client, with one waiting thread or more."""
-        return queues_permits(self.kind)
+        return self.waited_for_permits and not self.waiter_count
 
     @property
     def waiting_clients(self) -> int:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.insight.deadlock import Shown
-from interlock._core.kinds import KINDS, seen, sight_of
+from interlock._core.kinds import KINDS, queues_permits, seen, sight_of
 from interlock._core.model import names
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
@@ -436,6 +436,8 @@ class Reader:
                 or not counted
             ):
                 queue = tuple([waiter_with_card(each, info.name, told) for each in info.waiters])
+                if queues_permits(kind):
+                    queue, crowd = (), crowd.beside(queue)
                 info = replace(  # noqa: PLW2901 - the finished one
                     info,
                     kind=kind,

@@ -344,7 +344,8 @@ def _waiters(info: LockInfo) -> Iterator[str]:
         yield f"The longest wait is that of {who}: {duration(first.waited)}{queue}."
         held = max(map(_held_at_most, info.holders), default=inf)
         if first.waited > LONG_TURN and held < first.waited / 2:
-            yield "Meanwhile the lock has changed hands: it is busy, and not stuck."
+            what = "its permits have" if info.waited_for_permits else "the lock has"
+            yield f"Meanwhile {what} changed hands: it is busy, and not stuck."
     head = _stuck_head(info)
     if head is not None:
         left = "" if head.remaining is None else f" for {duration(head.remaining)} more"

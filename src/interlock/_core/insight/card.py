@@ -13,6 +13,7 @@ Rules:
 * A card gets a higher number only after the server has answered for the card before. So a card
   whose number is two higher was composed after the reader saw the first one (`deadlock`).
 * Older holds and waits come first. All others are only counted.
+* Who waits for permits or a latch has a mark of its own (``p``): no deadlock is proven by it.
 * A client that listens for messages anyway also listens for an operator's question. It answers
   with a card that has the stacks of the holders. Questions cannot add up: one answer serves all
   questions within `ANSWER_PAUSE`, its size has a limit, and the next card has no stacks.
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval
     from interlock._core.model.holds import Hold
+    from interlock._core.queue.waiter import Wish
     from interlock._core.upkeep.session import Session
 
 FORMAT = 1
@@ -101,10 +103,11 @@ class CardWriter:
         self._session = session
         self._about = dict(about)
         self._lasting: list[tuple[str, Hold, float]] = []
+        self._wishes: list[Wish] = []
         self._number = 0
         self._written_at = -NEVER
         self._written = False
-        self._count = self._permits = 0
+        self._count = self._permits = self._waits = 0
         self.refused = False
         self.named = True
         self.in_deadlock: frozenset[Hold] = frozenset()
@@ -156,15 +159,20 @@ class CardWriter:
         self._note(now)
         if self._asked is not None:
             return self._answer(now)
-        if self._hurried and (self._lasting or self._ended):
+        if self._hurried and (self._lasting or self._wishes or self._ended):
             self._hurried = False
             return self.write(now)
-        if not any(age >= LASTING for _, _, age in self._lasting) and not self._written:
+        if not self._lasts(now) and not self._written:
             return None
         # A round may begin a little sooner than a period after the last one.
         if now < self._written_at + 0.9 * self._session.watchdog.period:
             return None
         return self.write(now)
+
+    def _lasts(self, now: float) -> bool:
+        """Return whether a hold or a wait has lasted long enough for a card."""
+        old = any(age >= LASTING for _, _, age in self._lasting)
+        return old or any(now - wish.since >= LASTING for wish in self._wishes)
 
     def _answer(self, now: float) -> Eval[bool] | None:
         """Return the script that writes a card with stacks."""
@@ -193,6 +201,8 @@ class CardWriter:
             if mark == "h":
                 keep = max(keep, hold.valid_until - now)
                 self._told[hold] = f"{holder} {hold.key}"
+        for wish in self._wishes:
+            fields += (f"p {wish.holder} {wish.key}", self._wish(wish, now))
         self._parting = not fields and bool(self._ended)
         for at, place, told in self._ended:
             fields += (f"x {place}", json.dumps({"age": round(now - at, 3), **told}))
@@ -204,7 +214,7 @@ class CardWriter:
                 "period": session.watchdog.period,
                 "holds": self._count,
                 "permits": self._permits,
-                "waits": len(session.events.waits),
+                "waits": self._waits,
                 "ended": len(self._ended),
                 "named": self.named,
                 "last": self._parting,
@@ -249,6 +259,13 @@ class CardWriter:
                 if old and hold.keep_holder_unique():
                     lasting.append(("h", hold, now - hold.since))
         self._lasting, self._count, self._permits = lasting, count, permits
+        wishes = self._session.waiters.wishes()
+        self._waits = len(self._session.events.waits) + len(wishes)
+        self._wishes = [
+            wish
+            for wish in wishes[: MOST - len(lasting)]
+            if now - wish.since >= SOON and len(wish.key) <= LONGEST
+        ]
 
     def _note_ends(self, now: float) -> None:
         """Note how those holds ended that a card told of."""
@@ -293,6 +310,16 @@ class CardWriter:
                 del calls[0]
             fields += (f"s {holder} {hold.key}", told)
         return fields
+
+    def _wish(self, wish: Wish, now: float) -> str:
+        told: dict[str, object] = {
+            "age": round(max(now - wish.since, 0.0), 3),
+            "owner": wish.owner,
+            "kind": wish.kind,
+        }
+        if self._session.options.card != "names":
+            told["thread"] = wish.label[:LONGEST]
+        return json.dumps(told)
 
     def _entry(self, mark: str, hold: Hold, age: float) -> str:
         told: dict[str, object] = {

@@ -1,7 +1,7 @@
 -- card_write: replace or remove a client's card, which tells operators of its holds and waits.
 --
 -- KEYS[1]     card    hash {client: JSON, written: epoch milliseconds, number: of the card,
---                     "h <holder> <key>": JSON, "w <holder> <key>": JSON}
+--                     "h <holder> <key>": JSON, "w <holder> <key>": JSON, "p <holder> <key>": JSON}
 -- KEYS[2]     index   zset {client id: when its card expires}; may be left out
 -- ARGV[1]     client  string, the client's id
 -- ARGV[2]     number  integer > 0, of this card: an older card is not written over a newer one

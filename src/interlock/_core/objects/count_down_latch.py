@@ -19,13 +19,14 @@ Source: RCountDownLatch, Redisson 4.7.0.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER
 from interlock._core.objects.lifetime import Lifetime
 from interlock._core.objects.limits import is_unset
-from interlock._core.queue.waiting import wait_in_queue
+from interlock._core.queue.waiting import Turn, wait_in_queue
 from interlock._core.scripts import count_down_latch as scripts
 from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
 from interlock.errors import ConfigError, LatchDeletedError
@@ -207,6 +208,7 @@ class CountDownLatch:
             self._look,
             found.ending,
             deadline,
+            turn=Turn(wish=partial(self._session.wish, self.kind, self.key)),
             interval=self._interval,
         )
         return (yield from waiting)

@@ -23,8 +23,7 @@ from interlock._core.objects.lifetime import Lifetime
 from interlock._core.objects.limits import is_unset
 from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.objects.semaphore import check_permits, out_of_time, try_set_permits
-from interlock._core.queue.waiters import SHARED
-from interlock._core.queue.waiting import may_overtake, wait_in_queue
+from interlock._core.queue.waiting import may_overtake
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.script import Grant
 from interlock._core.upkeep.idempotency import IdempotentCalls, new_id, numbers
@@ -158,22 +157,15 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
     def _wait(self, outcome: Grant | float | InterlockError | None) -> Op[bool]:
         semaphore, deadline = self.semaphore, self.deadline
         session, queue = semaphore.session, semaphore.queue
-        part = queue.part(self.permits)
         if self.first is not None and outcome is not None:
             if (yield from self._after_first(self.first, outcome)):
                 return True
-        elif may_overtake(session, part, deadline) and (
+        elif may_overtake(session, queue.part(self.permits), deadline) and (
             (yield from self._try(waits=session.clock() < deadline)) is None
         ):
             queue.tell_waiter(self.permits)
             return True
-        if session.clock() < deadline:
-            queue.make_place(self.permits)
-        taken = yield from wait_in_queue(
-            session, part, deadline, SHARED, self._try, turn=queue.turn()
-        )
-        yield from queue.leave(self.permits, later=taken)
-        return taken
+        return (yield from queue.wait(self.permits, deadline, self._try))
 
     def _after_first(
         self, first: Eval[Grant | float], outcome: Grant | float | InterlockError
@@ -278,7 +270,7 @@ class LeasedPermits:
         self.channel = names.semaphore_channel(self.key)
         self.session = session
         self.queue = PermitQueue(
-            *(session, self.key, self.channel, "leased:", scripts.leased_semaphore_leave)
+            *(session, self.key, self.channel, self.kind, "leased:", scripts.leased_semaphore_leave)
         )
         self.looked_at = self.queue
         self._requests = IdempotentCalls(session, self.key)

@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.queue.places import line_of, section
-from interlock._core.queue.waiting import NO_TURN, QUEUE_KEPT, Turn, leave_queue
+from interlock._core.queue.waiters import SHARED
+from interlock._core.queue.waiting import QUEUE_KEPT, Turn, leave_queue, wait_in_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,8 @@ class PermitQueue:
         session: the client's state.
         key: the semaphore's key.
         channel: announces its permits.
-        kind: how its members begin after the client's id; empty for plain permits.
+        kind: of the semaphore.
+        prefix: how its members begin after the client's id; empty for plain permits.
         leave: makes the script that gives up the place of the named client, and passes on the
             permits that this client was woken for.
 
@@ -43,18 +45,19 @@ class PermitQueue:
         key: str,
         channel: str,
         kind: str,
+        prefix: str,
         leave: Callable[..., Eval[int]],
     ) -> None:
         self._session = session
         self.key = key
         self.queue = channel
         self._line = line_of(channel, key)
-        self._kind = kind
+        self._kind, self._prefix = kind, prefix
         self._leave = leave
 
     def part(self, permits: int) -> str:
         """Return the local queue of those who want *permits*."""
-        return section(self._line, f"{self._kind}{permits}" if self._kind else permits)
+        return section(self._line, f"{self._prefix}{permits}" if self._prefix else permits)
 
     def busy(self, permits: int) -> bool:
         """Return whether others wait here for as many, or did so lately."""
@@ -70,7 +73,8 @@ class PermitQueue:
         session = self._session
         if session.queues_for(self.key):
             client = session.client_id
-            me = client if permits == 1 and not self._kind else f"{client}:{self._kind}{permits}"
+            plain = permits == 1 and not self._prefix
+            me = client if plain else f"{client}:{self._prefix}{permits}"
             session.waiters.place_for(self.part(permits), client, me, waits=waits)
 
     def stand(self, permits: int, place: Place) -> tuple[bool, float]:
@@ -92,6 +96,19 @@ class PermitQueue:
         if place is not None and not place.taken:
             waiters.freed(part, ours=True)
 
+    def wait(
+        self, permits: int, deadline: float, attempt: Callable[[], Op[float | None]]
+    ) -> Op[bool]:
+        """Wait for *permits*, as `wait_in_queue` does, and give up a place that is left."""
+        session = self._session
+        if session.clock() < deadline:
+            self.make_place(permits)
+        taken = yield from wait_in_queue(
+            session, self.part(permits), deadline, SHARED, attempt, turn=self._turn()
+        )
+        yield from self.leave(permits, later=taken)
+        return taken
+
     def leave(
         self, permits: int, error: BaseException | None = None, *, later: bool = False
     ) -> Op[None]:
@@ -103,8 +120,13 @@ class PermitQueue:
         """Return the script that gives up *place*, and passes on the permits of its claim."""
         return self._leave(self.key, place.client, self._session.publish, self.queue)
 
-    def turn(self) -> Turn:
-        """Return what happens if a waiter asks in vain: the client looks who is still there."""
-        if not self._session.queues_for(self.key):
-            return NO_TURN
-        return Turn(polled=partial(self._session.looks.given, self))
+    def _turn(self) -> Turn:
+        """Return what operators are told of a waiter.
+
+        If a waiter asks in vain, the client looks who is still there.
+        """
+        session = self._session
+        wish = partial(session.wish, self._kind, self.key)
+        if not session.queues_for(self.key):
+            return Turn(wish=wish)
+        return Turn(polled=partial(session.looks.given, self), wish=wish)

@@ -50,8 +50,7 @@ from interlock._core.model.replication import Replication
 from interlock._core.objects.lifetime import Lifetime
 from interlock._core.objects.limits import is_unset
 from interlock._core.objects.permit_queue import PermitQueue
-from interlock._core.queue.waiters import SHARED
-from interlock._core.queue.waiting import may_overtake, wait_in_queue
+from interlock._core.queue.waiting import may_overtake
 from interlock._core.scripts import semaphore as scripts
 from interlock._core.upkeep.idempotency import IdempotentCalls
 from interlock._core.upkeep.session import GRACE
@@ -196,20 +195,13 @@ class Taking(Opened["bool"]):
     def _wait(self, failure: InterlockError | None) -> Op[bool]:
         semaphore, permits, deadline = self.semaphore, self.permits, self.deadline
         session, queue, first = semaphore.session, semaphore.queue, self.call
-        part = queue.part(permits)
-        if first is not None or may_overtake(session, part, deadline):
+        if first is not None or may_overtake(session, queue.part(permits), deadline):
             waits = session.clock() < deadline
             remaining = yield from self._try(waits=waits, first=first, failure=failure)
             if remaining is None:
                 queue.tell_waiter(permits)
                 return True
-        if session.clock() < deadline:
-            queue.make_place(permits)
-        taken = yield from wait_in_queue(
-            session, part, deadline, SHARED, self._try, turn=queue.turn()
-        )
-        yield from queue.leave(permits, later=taken)
-        return taken
+        return (yield from queue.wait(permits, deadline, self._try))
 
     def _try(
         self,
@@ -295,7 +287,9 @@ class Semaphore:
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.channel = names.semaphore_channel(self.key)
-        self.queue = PermitQueue(session, self.key, self.channel, "", scripts.semaphore_leave)
+        self.queue = PermitQueue(
+            *(session, self.key, self.channel, self.kind, "", scripts.semaphore_leave)
+        )
         self.session = session
         self.requests = IdempotentCalls(session, self.key)
         self.requests.looked_at = self.queue

@@ -86,6 +86,26 @@ class Claim(NamedTuple):
         return holder.endswith(f":{self.number}")
 
 
+class Wish(NamedTuple):
+    """What operators are told of a waiter for permits or a latch, which has no hold that tells it.
+
+    Attributes:
+        kind: of the semaphore or latch.
+        key: its key.
+        holder: the client's id and a number of the wait.
+        since: when the wait began, on the session's clock.
+        owner: tells the threads and tasks of one client apart.
+        label: what the thread or task is called.
+    """
+
+    kind: str
+    key: str
+    holder: str
+    since: float
+    owner: int
+    label: str
+
+
 class Waiter:
     """One waiter in the queue of a channel.
 
@@ -106,11 +126,12 @@ class Waiter:
         departed: True when it no longer waits.
         shares: True if others may have the same at the same time, as readers do.
         asked_in_vain: True if the server has refused it before.
+        wish: what operators are told of it; None if a hold tells it.
     """
 
     __slots__ = (
         "asked_in_vain", "busy", "candidate", "channel", "claim", "departed", "front", "next_look",
-        "offered", "offered_until", "shares", "should_ask", "successor_look", "wakeup",
+        "offered", "offered_until", "shares", "should_ask", "successor_look", "wakeup", "wish",
     )  # fmt: skip
 
     def __init__(self, channel: str, wakeup: Callable[[], None]) -> None:
@@ -124,6 +145,7 @@ class Waiter:
         self.candidate: Candidate | None = None
         self.busy = self.offered = self.departed = self.shares = self.asked_in_vain = False
         self.offered_until = 0.0
+        self.wish: Wish | None = None
 
     @property
     def stand(self) -> Stand:

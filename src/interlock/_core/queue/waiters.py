@@ -30,11 +30,12 @@ asyncio.Semaphore (gh-90155).
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from interlock._core.queue.places import Place, Places
 from interlock._core.queue.policy import COURTESY, PassPolicy
-from interlock._core.queue.waiter import Claim, Waiter
+from interlock._core.queue.waiter import Claim, Waiter, Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -332,18 +333,35 @@ class Waiters(Places):
                 return
         next(iter(queue)).wake()
 
-    def introduce(self, waiter: Waiter, candidate: Candidate | None, *, shares: bool) -> None:
+    def introduce(
+        self,
+        waiter: Waiter,
+        candidate: Candidate | None,
+        *,
+        shares: bool,
+        wish: Callable[[], Wish] | None = None,
+    ) -> None:
         """Note that *candidate* may be given to *waiter*, which has just joined its queue.
 
-        *shares* tells whether others may have the same at the same time. The message of a claim may
-        be faster than the reply to the refused request before it.
+        *shares* tells whether others may have the same at the same time, and *wish* returns what
+        operators are told. The message of a claim may be faster than the reply to the refused
+        request before it.
         """
+        if wish is not None:
+            waiter.wish = wish()
         with self._mutex:
             waiter.candidate, waiter.shares = candidate, shares
             place = self.places.get(waiter.channel)
             claim = None if place is None else place.claim
             if candidate is not None and claim is not None and claim.is_for(candidate.holder):
                 waiter.claim = claim
+
+    def wishes(self) -> list[Wish]:
+        """Return what operators are told of those who wait without a hold, oldest first."""
+        # Copies: other threads queue and leave meanwhile.
+        waiting = chain.from_iterable(map(list, list(self.queues.values())))
+        found = [waiter.wish for waiter in waiting if waiter.wish is not None]
+        return sorted(found, key=lambda wish: wish.since)
 
     def started(self, channel: str, holder: str) -> None:
         """Note that *holder* began with its claim; if the front has no place now, it must ask."""

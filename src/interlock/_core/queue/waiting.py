@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
     from interlock._core.queue.places import Place
-    from interlock._core.queue.waiter import Claim, Waiter
+    from interlock._core.queue.waiter import Claim, Waiter, Wish
     from interlock._core.upkeep.session import Session
 
 EXPIRY_MARGIN = 0.001
@@ -39,11 +39,13 @@ class Turn(NamedTuple):
         candidate: the hold that a release may hand the lock over to.
         start: takes a claim; returns whether the candidate is held now. If not, it asks.
         polled: called with the time if it has asked again, in vain and without a message.
+        wish: returns what operators are told of the waiter; None for a hold, which tells it itself.
     """
 
     candidate: Hold | None = None
     start: Callable[[Claim], Op[bool]] | None = None
     polled: Callable[[float], None] = lambda _: None
+    wish: Callable[[], Wish] | None = None
 
 
 NO_TURN: Final = Turn()
@@ -121,7 +123,7 @@ def wait_in_queue(
     if session.clock() >= deadline:
         return False
     waiter = yield from Enqueue(channel)
-    session.waiters.introduce(waiter, turn.candidate, shares=shares)
+    session.waiters.introduce(waiter, turn.candidate, shares=shares, wish=turn.wish)
     try:
         look_at = session.clock() + _first_look(session, channel)
         while True:

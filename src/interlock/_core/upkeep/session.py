@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from interlock._core.insight.observing import Observing
 from interlock._core.model.effects import NEVER, Cleanup, Eval, R, Wait, undoing
-from interlock._core.model.holds import Holds, State
+from interlock._core.model.holds import Holds, State, numbers
 from interlock._core.model.names import check_one_slot, shares_channels
 from interlock._core.queue.grant_looks import GrantLooks
+from interlock._core.queue.waiter import Wish
 from interlock._core.upkeep.backup import BackedHolds, BackedWatchdog
 from interlock._core.upkeep.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
@@ -62,6 +63,7 @@ class Session:
         counts_failovers: whether *epoch* grows with each failover.
         call_user: calls a listener of a loss, and reports what it raises.
         events: what observers are told.
+        caller: returns the running thread or task; None in a client without threads and tasks.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Session:
         self.deadlocked: dict[Hold, InterlockError] = {}
         self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
         self.events.client_id, self.events.server = client_id, where
+        self.caller: Callable[[], Owner] | None = None
         self._releases_on_close: Sequence[Eval[int]] | None = None
         watchdog = Watchdog if backup is None else partial(BackedWatchdog, backup)
         self.looks = GrantLooks(wake)
@@ -177,6 +180,13 @@ class Session:
             "queue.refused",
             "the user may not subscribe to the channels of the waiting room; each release wakes it",
         )
+
+    def wish(self, kind: str, key: str) -> Wish:
+        """Return what operators are told of the running thread or task, which begins to wait."""
+        number = next(numbers)
+        caller = None if self.caller is None else self.caller()
+        owner, label = (number, "") if caller is None else (caller.identity, caller.label)
+        return Wish(kind, key, f"{self.client_id}:{number}", self.clock(), owner, label)
 
     def holder(self, owner: Owner) -> str:
         """Return the hash field for a new hold of *owner*."""
