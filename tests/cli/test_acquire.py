@@ -54,6 +54,7 @@ def test_a_pipeline(shell: Shell, tmp_path: Path, redis_client: redis.Redis) -> 
     kept = path.read_text()
     assert shell.run(*acquire, "--wait", "0.05", "--ticket-file", path) == 1
     assert "held by" in shell.err
+    assert "by ticket release 1.7)" in shell.err
     assert path.read_text() == kept
 
     assert shell.run("renew", "--ticket-file", path, "--lease", 90) == 0

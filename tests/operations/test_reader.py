@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -325,7 +326,7 @@ def test_cards_tell_who_waits_for_permits_or_a_latch(
 
     def told() -> bool:
         found = by_name(client)
-        return all(found[name].waiter_count == 2 for name in waits)
+        return all(name in found and found[name].waiter_count == 2 for name in waits)
 
     with connect(redis_url, lease=1.5) as other:
         with leased.acquire():
@@ -353,6 +354,32 @@ def test_cards_tell_who_waits_for_permits_or_a_latch(
         latch.count_down()
         for thread in threads:
             thread.join(30)
+
+
+def test_holds_without_a_process_are_told_as_such(
+    client: Client, redis_client: redis.Redis, redis_url: str
+) -> None:
+    """A ticket has a card of its own beside its client's; without one it is told all the same."""
+    with connect(redis_url, lease=1.5) as other, other.lock("own"):
+        with other.lock("announced") as hold:
+            ticket = other.ticket(hold.hand_over(lease=timedelta(minutes=1)))
+        ticket.announce(60, "training", who="ann")
+        with other.lock("queued") as hold:
+            queued = hold.hand_over(lease=timedelta(minutes=1))
+        other.once("short", min_hold=60)(lambda: None)()
+        wait_until(lambda: by_name(client)["own"].held_for is not None, 20, "its client has a card")
+        told = {name: explain(name, info).text for name, info in by_name(client).items()}
+        assert "is held by a ticket of ann (training)" in told["announced"]
+        assert "held by a ticket that nobody announced" in told["queued"]
+        assert "held by a call that has ended, and left it locked" in told["short"]
+        for name in ("announced", "queued", "short"):
+            assert "No process is needed for that" in told[name]
+            assert "unless" not in told[name]
+        with connect(redis_url, card=False) as another:
+            another.ticket(str(ticket)).release()
+            another.ticket(queued).release()
+        assert redis_client.exists(f"interlock_client:{{{other.client_id}}}")
+        assert not redis_client.exists(f"interlock_client:{{{ticket.holder.partition(':')[0]}}}")
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_a_ticket_has_no_process_that_could_be_alive_or_dead() -> None:
     account = explain("orders:42", replace(info, holders=holders))
     assert account.text.startswith(
         "The fenced lock 'orders:42' is held by a ticket of ann@ci (release 1.7) for 1 min 0 s. "
-        "No process is needed for that: it is held until the ticket is released. "
+        "No process is needed for that: it is held until the ticket is used. "
         "Its lease ends in 48 min"
     )
     assert not account.commands

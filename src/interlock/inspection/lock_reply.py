@@ -8,9 +8,11 @@ from functools import cache, lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
+from interlock._core.insight.card import BY_TICKET
 from interlock._core.kinds import KINDS, recognize, seen, sight_of
+from interlock._core.locks.transfer import LEFT_LOCKED, TICKET
 from interlock._core.model import names
-from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
+from interlock.inspection.info import LEFT, ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.service import GONE, text_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ OURS = ("redisson_", "interlock_")
 """How keys begin that are no names of locks."""
 READ_ENTRY = ":rwlock_timeout:"
 """What is within the keys of readers' entries."""
+_NOBODY = {TICKET: BY_TICKET, LEFT_LOCKED: LEFT}
+"""How client ids begin that no client has -> what such a hold is called."""
 DEEPEST = 100
 """Entries of one reader that are looked at, at most."""
 
@@ -69,7 +73,9 @@ def _holder(part: Sequence[Any], sight: Sight, mode: str) -> HolderInfo:
     holder = text_of(name)
     if mode:
         mode = "write" if holder.endswith(":write") else "read"
-    return HolderInfo(holder, _client(holder.partition(":")[0]), mode, int(depth), _seconds(left))
+    client = _client(holder.partition(":")[0])
+    renewed = False if client.program else None
+    return HolderInfo(holder, client, mode, int(depth), _seconds(left), renewed=renewed)
 
 
 def time_readers(
@@ -107,7 +113,8 @@ def time_readers(
 
 @lru_cache(maxsize=1024)
 def _client(client_id: str) -> ClientInfo:
-    return ClientInfo(client_id)
+    begin = client_id.partition("-")[0]
+    return ClientInfo(client_id, program=_NOBODY.get(begin, ""))
 
 
 def key_of(info: LockInfo) -> str:

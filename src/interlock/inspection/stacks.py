@@ -13,7 +13,7 @@ from interlock.inspection import cards
 from interlock.inspection.card_reader import place_of
 from interlock.inspection.info import StackInfo
 from interlock.inspection.lock_reply import key_of
-from interlock.inspection.words import by_ticket
+from interlock.inspection.words import by_ticket, left_locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +51,9 @@ def stacks_of(service: Service, card_of: CardOf, info: LockInfo) -> Iterator[Sta
     for holder in info.holders[:ASKED]:
         if by_ticket(holder.client):
             yield StackInfo(holder.holder, missing="a ticket holds it, and no process")
+            continue
+        if left_locked(holder.client):
+            yield StackInfo(holder.holder, missing="its call has ended, and left it locked")
             continue
         if holder.client.dead:
             yield StackInfo(holder.holder, missing="its process is dead")

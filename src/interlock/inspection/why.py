@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import LASTING, MOST
 from interlock._core.insight.events import tell_loss
-from interlock.inspection.words import by_ticket, clock_at, counted, duration, given_to
+from interlock.inspection.words import by_ticket, clock_at, counted, duration, given_to, left_locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -167,7 +167,11 @@ def _person(client: ClientInfo, thread: str, holder: str) -> str:
     """Return who holds or waits."""
     if by_ticket(client):
         reason = f" ({thread})" if thread else ""
-        return f"a ticket of {client.host or 'somebody'}{reason}"
+        if not client.host:
+            return "a ticket that nobody announced, of a task in a queue or a hold given away"
+        return f"a ticket of {client.host}{reason}"
+    if left_locked(client):
+        return "a call that has ended, and left it locked for a least time (min_hold)"
     place = f"pid {client.pid} on {client.host}" if client.pid and client.host else ""
     program = f"{client.program} ({place})" if client.program and place else place
     if thread and program:
@@ -207,7 +211,7 @@ def _alike_holders(holders: Iterable[HolderInfo]) -> Iterator[list[HolderInfo]]:
     groups: dict[tuple[object, ...], list[HolderInfo]] = {}
     for each in sorted(holders, key=_health):
         client = each.client
-        unknown = client.answering is None and not by_ticket(client)
+        unknown = client.answering is None and not (by_ticket(client) or left_locked(client))
         key = (unknown or client.client_id, each.claim, each.late, bool(each.renewed))
         groups.setdefault(key, []).append(each)
     yield from groups.values()
@@ -297,8 +301,9 @@ def _ends(each: HolderInfo, number: int) -> str:
 def _life(each: HolderInfo, number: int) -> str:
     """Return whether a holder is alive, and when its hold ends, the first of *number* alike."""
     client, ends = each.client, _ends(each, number)
-    if by_ticket(client):
-        return f"No process is needed for that: it is held until the ticket is released. {ends}"
+    if by_ticket(client) or left_locked(client):
+        until = ": it is held until the ticket is used" if by_ticket(client) else ""
+        return f"No process is needed for that{until}. {ends}"
     silent = 0.0 if client.silent is None else client.silent
     if client.dead:
         since = f"{clock_at(silent)} ({duration(silent)})"
@@ -434,6 +439,9 @@ def _advice(
         elif by_ticket(worst.client):
             who = worst.client.host or "those who took it"
             told = f"Ask {who} whether the ticket is in use; break the hold only if it is not."
+            del commands[0]
+        elif left_locked(worst.client):
+            told = "It ends by itself. Break the hold only if the next call must not wait."
             del commands[0]
         return (told,), tuple(commands)
     return (), ()

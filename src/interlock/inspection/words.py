@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import BY_TICKET
 from interlock._core.kinds import sight_of
+from interlock.inspection.info import LEFT
 
 if TYPE_CHECKING:
     from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo
@@ -44,6 +45,11 @@ def clock_at(ago: float) -> str:
 def by_ticket(client: ClientInfo) -> bool:
     """Return whether *client* is a ticket: it has no process, and so no connection either."""
     return client.pid is None and client.program == BY_TICKET
+
+
+def left_locked(client: ClientInfo) -> bool:
+    """Return whether *client* is a hold that a call has left locked when it ended."""
+    return client.pid is None and client.program == LEFT
 
 
 def silence(client: ClientInfo) -> str:

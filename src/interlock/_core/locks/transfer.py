@@ -20,6 +20,7 @@ Source: none in Redisson; redis-py's Lock passes its token on.
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     _Interrupted: TypeAlias = Callable[[Session, Hold, Eval[int], BaseException], Op[None]]
 
 
+TICKET, LEFT_LOCKED = "f" * 8, "e" * 8
+"""How holder ids begin that no client has: of a ticket, and of a hold whose lease goes on."""
 LONGEST_SHOWN, BEGINNING = 60, 20
 """Characters of a wrong ticket that are told, and those of a longer one."""
 
@@ -118,7 +121,7 @@ def hand_over(any_hold: AnyHold, lease: float | None) -> Op[Ticket]:
     """
     hold, core = transferable(any_hold)
     lease = check_lease(core.session.options.lease if lease is None else lease)
-    nobody = core.session.holder(Owner("ticket"))
+    nobody = _nobody(core.session, TICKET)
     yield from _give_to(nobody, hold, core, lease, _take_back)
     return Ticket(core.kind, nobody, hold.token, hold.name)
 
@@ -135,8 +138,19 @@ def leave_locked(any_hold: AnyHold, lease: float) -> Op[None]:
         One round trip.
     """
     hold, core = transferable(any_hold)
-    nobody = core.session.holder(Owner("nobody"))
+    nobody = _nobody(core.session, LEFT_LOCKED)
     yield from _give_to(nobody, hold, core, check_lease(lease), _finish_giving)
+
+
+def _nobody(session: Session, mark: str) -> str:
+    """Return a new holder id that no client has; the *mark* tells operators what it stands for.
+
+    Its card is its own, too: the client's card tells of what the client has.
+    """
+    holder = session.holder(Owner("nobody"))
+    digest = hashlib.blake2b(holder.encode(), digest_size=16).hexdigest()
+    parts = (mark, digest[8:12], digest[12:16], digest[16:20], digest[20:])
+    return f"{'-'.join(parts)}:{holder.rpartition(':')[2]}"
 
 
 def _give_to(
