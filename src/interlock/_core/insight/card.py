@@ -13,7 +13,7 @@ Rules:
 * A card gets a higher number only after the server has answered for the card before. So a card
   whose number is two higher was composed after the reader saw the first one (`deadlock`).
 * Older holds and waits come first. All others are only counted.
-* Who waits for permits or a latch has a mark of its own (``p``): no deadlock is proven by it.
+* A wait for permits or a latch has a mark of its own (``p``). It proves no deadlock.
 * A client that listens for messages anyway also listens for an operator's question. It answers
   with a card that has the stacks of the holders. Questions cannot add up: one answer serves all
   questions within `ANSWER_PAUSE`, its size has a limit, and the next card has no stacks.

@@ -87,7 +87,7 @@ class Claim(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What operators are told of a waiter for permits or a latch, which has no hold that tells it.
+    """A waiter for permits or a latch, as operators are told of it: it has no hold.
 
     Attributes:
         kind: of the semaphore or latch.
