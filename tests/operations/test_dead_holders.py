@@ -96,6 +96,35 @@ def test_a_killed_holder_is_dead_whatever_its_lease(
     assert "none: its process is dead" in capsys.readouterr().out
 
 
+WAITER = """
+import sys, threading, interlock
+client = interlock.connect(sys.argv[1], lease=1.5)
+slots, stuck = client.semaphore("slots", 1), client.lock("stuck")
+threading.Thread(target=slots.acquire, args=(2,)).start()
+stuck.acquire()
+"""
+
+
+def test_a_killed_waiter_waits_no_more(redis_url: str) -> None:
+    """Its card is there for a while, and no list takes it for one that waits."""
+
+    def waiting() -> int:
+        with Reader(open_url(redis_url), Options()) as reader:
+            found = [info for page in reader.pages("*") for info in page]
+        return sum(len(info.waiters) for info in found)
+
+    with connect(redis_url) as client, client.lock("stuck"):
+        with subprocess.Popen([sys.executable, "-c", WAITER, redis_url]) as process:
+            try:
+                wait_until(lambda: waiting() == 2, GIVE_UP, "the lists tell of both threads")
+                both = [described(redis_url, name).longest_wait for name in ("slots", "stuck")]
+                assert None not in both
+            finally:
+                process.kill()
+        wait_until(lambda: not described(redis_url).awaited, GIVE_UP, "nobody waits")
+        wait_until(lambda: not waiting(), GIVE_UP, "nobody waits in a list")
+
+
 def test_a_stopped_holder_is_silent_and_not_dead(
     holder: subprocess.Popen[bytes], redis_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import threading
 from dataclasses import replace
 
 import pytest
 import redis
+from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import connect
 from interlock.cli import main
@@ -321,9 +323,19 @@ def test_numbers_and_objects_without_holders_are_told_apart(
         server.zadd("interlock_barrier_parties:{gate}", {"party": 1})
         server.zadd("interlock_condition:{news}", {"waiter": 1})
         told: dict[str, str] = {}
-        for name in ("stock", "removed", "parts", "done", "some", "ready", "gate", "news"):
+        waiter = threading.Thread(target=client.event("unset").wait)
+        waiter.start()
+        wait_until(
+            lambda: server.pubsub_numsub("interlock_event__channel:{unset}")[0][1] == 1,
+            GIVE_UP,
+            "the waiter listens",
+        )
+        names = ("stock", "removed", "parts", "done", "some", "ready", "gate", "news", "unset")
+        for name in names:
             main(["why", name, "--url", redis_url])
             told[name] = capsys.readouterr().out
+        client.event("unset").set()
+        waiter.join(GIVE_UP)
         main(["show", "stock", "--url", redis_url])
         assert "free:     3 of 5" in capsys.readouterr().out
         main(["show", "ready", "--url", redis_url])
@@ -339,6 +351,8 @@ def test_numbers_and_objects_without_holders_are_told_apart(
     assert "The latch 'done' is open; it was set up with the count 1." in told["done"]
     assert "The number 'some' is 4: the free permits of a semaphore, or the" in told["some"]
     assert "The event 'ready' is set." in told["ready"]
+    assert "1 client waits for the event 'unset', which is not set." in told["unset"]
+    assert "Nobody holds or awaits" not in told["unset"]
     assert "Somebody waits at the barrier 'gate'." in told["gate"]
     assert "Somebody waits for the condition 'news'." in told["news"]
     assert "parts" in listed

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.model import names
 from interlock._links.resp import ReplyError
+from interlock.inspection.listeners import count_listeners
 from interlock.inspection.lock_reply import key_of, numbers
 from interlock.inspection.service import code_of, text_of
 
@@ -55,7 +56,7 @@ def read_beside(service: Service, name: str) -> dict[str, str] | None:
     user may not read one of them.
 
     Cost:
-        A round trip.
+        A round trip, or two.
     """
     asked = {
         "event": ("GET", names.event_key(name)),
@@ -64,11 +65,18 @@ def read_beside(service: Service, name: str) -> dict[str, str] | None:
         "semaphore": ("GET", names.semaphore_total(name)),
         "count_down_latch": ("GET", names.latch_total(name)),
     }
-    replies = service.ask(service.owner(name), list(asked.values()))
+    node = service.owner(name)
+    replies = service.ask(node, list(asked.values()))
     if any(isinstance(reply, ReplyError) and code_of(reply) == "NOPERM" for reply in replies):
         return None
-    return {
+    found = {
         kind: text_of(reply).partition(" ")[0] if isinstance(reply, bytes) else str(reply)
         for kind, reply in zip(asked, replies, strict=True)
         if reply and not isinstance(reply, ReplyError)
     }
+    if "event" not in found and service.options.pubsub != "off":
+        # Before it is set for the first time, an event is only what its waiters listen to.
+        heard = count_listeners(service, node, [names.event_channel(name)]) or {}
+        if waiting := sum(heard.values()):
+            found["event_waiters"] = str(waiting)
+    return found

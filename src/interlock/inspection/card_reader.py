@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.insight.card import CARD, INDEX
@@ -177,7 +176,7 @@ class CardReader:
                         left -= 1
                         permit = holder[start : start + PERMIT]
                         told.permits[permit, key] = card.client, entry
-            for entry in chain(card.waits.values(), card.wishes.values()):
+            for entry in _waits(card):
                 if only not in (None, entry.key) or (not left and entry.key not in told.crowds):
                     continue
                 crowd = told.crowds.setdefault(entry.key, Crowd())
@@ -327,6 +326,13 @@ def _set_entry(holder: HolderInfo, client: ClientInfo, entry: cards.Entry | None
         _set(holder, "owner", entry.owner)
         if entry.trace_id:
             _set(holder, "trace_id", entry.trace_id)
+
+
+def _waits(card: cards.Card) -> Iterator[cards.Entry]:
+    """Yield what threads and tasks wait for; nothing of a client that is dead or gone."""
+    if not card.client.dead and card.client.connected is not False:
+        yield from card.waits.values()
+        yield from card.wishes.values()
 
 
 def _waiter(entry: cards.Entry, client: ClientInfo) -> WaiterInfo:

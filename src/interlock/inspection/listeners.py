@@ -1,7 +1,7 @@
 """Ask the servers how many clients listen for the releases of locks, and which want permits.
 
-Theory. Cards tell which threads and tasks wait for a lock. They tell nothing of those who wait for
-permits. But the server has a queue of the clients that do, with the time when each came.
+Theory. Cards tell which threads and tasks wait, after a second. For permits, the server also has a
+queue of the clients that wait, with the time when each came.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def listeners_of(
             channels[channel], twins[channel] = info.name, kind
     if not channels or service.options.pubsub == "off":
         return {}, {}
-    heard = _counts(service, node, channels)
+    heard = count_listeners(service, node, channels)
     if heard is None:
         return None
     counts: dict[str, int] = {}
@@ -57,7 +57,9 @@ def listeners_of(
     return counts, found
 
 
-def _counts(service: Service, node: Endpoint, channels: Iterable[str]) -> dict[str, int] | None:
+def count_listeners(
+    service: Service, node: Endpoint, channels: Iterable[str]
+) -> dict[str, int] | None:
     """Return how many clients listen to each of *channels*; None if the server does not tell."""
     asking = "SHARDNUMSUB" if service.sharded else "NUMSUB"
     # Plain channels of a cluster are counted by each node for its own clients.
@@ -111,7 +113,7 @@ def permit_waiters(
                 found.setdefault(key, []).append((names.wake_channel(channel, client_id), waiter))
     # One that has died stands in the queue until its turn comes.
     channels = dict.fromkeys(wake for each in found.values() for wake, _ in each)
-    heard = (_counts(service, node, channels) if channels else None) or {}
+    heard = (count_listeners(service, node, channels) if channels else None) or {}
     return {
         key: tuple([waiter for wake, waiter in each if heard.get(wake)])
         for key, each in found.items()

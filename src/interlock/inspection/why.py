@@ -106,7 +106,8 @@ def explain(
     told: list[str] = []
     rings = [each for each in deadlocks if any(step.waits_for == name for step in each.steps)]
     if info is None:
-        told.append(f"Nobody holds or awaits {name!r}.")
+        if "event_waiters" not in (beside or {}):
+            told.append(f"Nobody holds or awaits {name!r}.")
         told += objects_of(name, beside)
         if uptime is not None and uptime < NEW and not ends:
             told.append(
@@ -136,6 +137,9 @@ def objects_of(name: str, beside: Mapping[str, str] | None) -> Iterator[str]:
     found = dict(beside or {})
     if event := found.get("event"):
         yield f"The event {name!r} is {event.partition(' ')[0]}."
+    if waiting := found.get("event_waiters"):
+        waits = "client waits" if waiting == "1" else "clients wait"
+        yield f"{waiting} {waits} for the event {name!r}, which is not set."
     if "condition" in found:
         yield f"Somebody waits for the condition {name!r}."
     if "barrier" in found:
