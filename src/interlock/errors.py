@@ -96,7 +96,8 @@ class HoldLostError(InterlockError, RuntimeError):
             and left a note. ``"server lost it"``: it was gone from the server, and no note says
             why. It was deleted or evicted, or the server lost its data (a restart, a failover).
         detail: the reason that an operator gave who released it by force. For ``"server lost it"``
-            it may name what may have happened. Else it is empty.
+            it may name what may have happened. For ``"unreachable past validity"`` it tells how the
+            last renewal failed, as far as that is known. Else it is empty.
     """
 
     def __init__(

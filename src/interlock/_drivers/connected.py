@@ -80,6 +80,7 @@ class ConnectedDriver:
             backup=backup_of(topology, options, self._timeout),
             counts_failovers=topology.only is not None and topology.only.moves,
             log=log_lack,
+            caller=caller,
         )
         self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)

@@ -182,16 +182,22 @@ class ThreadDriver(ConnectedDriver):
     Args:
         servers: one server, or a cluster.
         options: the client's.
+        caller: returns the running thread, or what runs in its place.
     """
 
     face = "interlock.Client"
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+    def __init__(
+        self,
+        servers: Endpoint | Cluster,
+        options: Options,
+        caller: Callable[[], Owner] = current_owner,
+    ) -> None:
         topology = topology_of(servers)
         self._pool = Pool(topology)
         self._poster = Poster(self._pool)
         self._exiting = False
-        super().__init__(servers, options, topology, current_owner)
+        super().__init__(servers, options, topology, caller)
         self._mutex_held_here = self._subscriber.mutex.held_here
         self._serve(self._pool)
 

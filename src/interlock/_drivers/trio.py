@@ -19,7 +19,6 @@ from interlock._core.model.effects import A, Effect, Enqueue, Op, Post, R, RunOn
 from interlock._core.model.holds import Owner
 from interlock._drivers import tasks
 from interlock._drivers.process import clock, lifecycle
-from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.threads import ThreadDriver
 from interlock._drivers.threads import current_owner as thread_owner
 from interlock._traceback import shorten
@@ -121,14 +120,11 @@ class TrioDriver:
     """
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
-        self._threads = ThreadDriver(servers, options)
+        self._threads = ThreadDriver(servers, options, _caller)
         self._limiter = trio.CapacityLimiter(THREADS)
         self.session = self._threads.session
         self.observers = self._threads.observers
-        self._threads.named = NamedOwners(_caller)
-        self.session.caller = _caller
         self.unclaimed = self._threads.unclaimed
-        self.unclaimed.caller = _caller
         self._begun = False
         _drivers[id(self.session)] = self
 

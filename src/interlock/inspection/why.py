@@ -48,11 +48,9 @@ LOSSES = {
     "expired": "its lease ran out",
     "force-released": "it was released by force",
     "server lost it": f"it was {tell_loss('server lost it')}",
-    "unreachable past validity": "the server was unreachable until the lease had run out",
+    "unreachable past validity": "no renewal succeeded until the lease had run out",
 }
 """The reason of a loss -> in words."""
-FORCED = "force-released: "
-"""How a loss begins whose reason an operator gave."""
 _LETTERS = str.maketrans("аеорсухіјѕԁԛοανρτικ", "aeopcyxijsdqoavptik")
 _OUR_CODE = ("/interlock/", "/threading.py", "/asyncio/", "/concurrent/")
 
@@ -400,8 +398,9 @@ def _ring(deadlock: Deadlock) -> str:
 
 def loss_of(why: str) -> str:
     """Return in words *why* a hold was lost, as a card tells it."""
-    if why.startswith(FORCED):
-        return f"{LOSSES['force-released']}: {why.removeprefix(FORCED)}"
+    reason, _, detail = why.partition(": ")
+    if detail and reason in LOSSES:
+        return f"{LOSSES[reason]}: {detail}"
     return LOSSES.get(why, why or "unknown why")
 
 

@@ -285,7 +285,7 @@ class CardWriter:
                 told["why"] = reason
                 if (
                     lost
-                    and reason == "force-released"
+                    and reason in ("force-released", "unreachable past validity")
                     and hold.detail
                     and self._session.options.card is True
                 ):

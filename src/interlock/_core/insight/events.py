@@ -113,7 +113,7 @@ class Lost(LockEvent):
     Attributes:
         seconds: how long it was held.
         reason: why it ended.
-        detail: the reason that an operator gave for releasing it by force; else empty.
+        detail: what more is known, as of `HoldLostError`.
     """
 
     method = "lost"

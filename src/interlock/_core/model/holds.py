@@ -772,10 +772,12 @@ class Hold(HoldLease):
         if self.reason is not None:
             self.reason = "force-released"
 
-    def leave_open(self) -> None:
-        """Note that it may have been released by force, if the server does not have it."""
+    def leave_open(self, failure: str) -> None:
+        """Note what may have ended it: a release by force, or the *failure* of its renewal."""
         if self.reason == "server lost it":
             self._detail = UNASKED
+        elif failure and self.reason == "unreachable past validity":
+            self._detail = f"the last renewal failed: {failure}"
 
     def hear(self, answer: str | int | None) -> None:
         """Take the server's *answer* to why it is gone.

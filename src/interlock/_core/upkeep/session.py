@@ -63,7 +63,6 @@ class Session:
         counts_failovers: whether *epoch* grows with each failover.
         call_user: calls a listener of a loss, and reports what it raises.
         events: what observers are told.
-        caller: returns the running thread or task; None in a client without threads and tasks.
     """
 
     def __init__(
@@ -85,6 +84,7 @@ class Session:
         backup: Backup | None = None,
         counts_failovers: bool = False,
         log: Callable[[str, str, str], None] | None = None,
+        caller: Callable[[], Owner] | None = None,
     ) -> None:
         self.where = where
         self.database = database or where
@@ -111,7 +111,7 @@ class Session:
         self.deadlocked: dict[Hold, InterlockError] = {}
         self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
         self.events.client_id, self.events.server = client_id, where
-        self.caller: Callable[[], Owner] | None = None
+        self._caller = caller
         self._releases_on_close: Sequence[Eval[int]] | None = None
         watchdog = Watchdog if backup is None else partial(BackedWatchdog, backup)
         self.looks = GrantLooks(wake)
@@ -184,7 +184,7 @@ class Session:
     def wish(self, kind: str, key: str) -> Wish:
         """Return what operators are told of the running thread or task, which begins to wait."""
         number = next(numbers)
-        caller = None if self.caller is None else self.caller()
+        caller = None if self._caller is None else self._caller()
         owner, label = (number, "") if caller is None else (caller.identity, caller.label)
         return Wish(kind, key, f"{self.client_id}:{number}", self.clock(), owner, label)
 
@@ -261,7 +261,7 @@ class Session:
         listeners = hold.lose(reason)
         self.holds.leave_to_watchdog(hold)
         if held:
-            hold.leave_open()
+            hold.leave_open(self.events.failure_of(hold))
 
         def tell() -> None:
             if held:
