@@ -39,7 +39,7 @@ async def test_readers_that_leave_together_do_not_all_look(
 
 def test_all_threads_read_at_once(redis_url: str, redis_client: redis.Redis) -> None:
     """In each round, 32 threads of four clients are inside at once, and no writer is."""
-    clients = [interlock.connect(redis_url) for _ in range(4)]
+    clients = [interlock.connect(redis_url, card=False) for _ in range(4)]
     meeting, failures = threading.Barrier(CROWD + 1), list[BaseException]()
 
     def read(number: int) -> None:
@@ -84,7 +84,7 @@ def test_all_threads_read_at_once(redis_url: str, redis_client: redis.Redis) -> 
 
 async def test_all_tasks_read_at_once(redis_url: str, redis_client: redis.Redis) -> None:
     """200 tasks are all inside at the same moment, and nothing is left afterwards."""
-    async with interlock.asyncio.connect(redis_url) as client:
+    async with interlock.asyncio.connect(redis_url, card=False) as client:
         lock, inside = client.read_write_lock("name"), asyncio.Barrier(200)
 
         async def read() -> None:
