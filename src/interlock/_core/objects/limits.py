@@ -67,6 +67,8 @@ class Limits:
             return 0, 0
         try:
             epoch, earlier = taken.popleft(), 0
+            if permits == 1:  # at once: most calls end here
+                return epoch, 0
             for number in range(1, permits):
                 if (later := taken.popleft()) != epoch:
                     epoch, earlier = later, number
