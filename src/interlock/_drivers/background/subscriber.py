@@ -143,8 +143,10 @@ class NodeSubscriber:
         """
         connection, login = self._connection, self._endpoint.login
         if connection is not None and connection.outdated and login and not login.doubted:
-            self._at_once = True
-            self.reconnect()
+            with self._lock:
+                if self._connection is connection:  # else it has connected anew by now
+                    self._at_once = True
+                    connection.shutdown()
 
     def hang_up(self) -> None:
         """Make the thread end, without waiting for it."""
