@@ -16,7 +16,7 @@ from tests.support.cards import FOR_OPERATORS
 from tests.support.scripts import SENT, TEXTS
 
 from interlock import BrokenBarrierError, LatchDeletedError
-from interlock._core.scripts.source import CLOCK
+from interlock._core.scripts.source import around
 from interlock.check.rights import FOR_QUEUE, OPTIONAL
 
 if TYPE_CHECKING:
@@ -82,7 +82,11 @@ def test_commands_are_those_of_the_scripts(thing: str) -> None:
     silent = thing == "spin"
     for stem, texts in SENT.items():
         if stem.startswith(SCRIPTS[thing]) and stem not in FOR_OPERATORS:
-            text = texts["" if silent else "PUBLISH"].replace(CLOCK, "redis.call('time')").lower()
+            text = (
+                texts["" if silent else "PUBLISH"]
+                .replace(around("clock")[0], "redis.call('time')")
+                .lower()
+            )
             calls = set(re.findall(r"redis\.p?call\('([a-z]+)'", text))
             called |= calls if queued else calls - FOR_QUEUE.get(stem, frozenset())
     called -= OPTIONAL

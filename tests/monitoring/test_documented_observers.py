@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.faces_of_programs import assert_runs, programs
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/observe.md"
 PROGRAMS = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -33,3 +34,19 @@ def test_a_program_of_the_reference_runs(
 def test_the_reference_has_programs() -> None:
     """There is one program for each extra."""
     assert [name for name, _ in PROGRAMS] == ["with_otel.py", "with_prometheus.py"]
+
+
+MEASURED = {
+    name: text for name, text in programs("asyncio").items() if "interlock.prometheus" in text
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_tab_of_a_program_with_metrics_runs(name: str, redis_url: str, tmp_path: Path) -> None:
+    """A program for asyncio, which the site makes for a tab, runs as it stands."""
+    assert_runs(MEASURED[name], redis_url, tmp_path)
+
+
+def test_there_is_such_a_program() -> None:
+    """Otherwise the test above asks nothing."""
+    assert MEASURED

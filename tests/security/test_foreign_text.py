@@ -132,6 +132,7 @@ READ_EXACTLY = {
     "_core/queue/places.py": "digits, which are compared",
     "_core/queue/waiters.py": "digits, which are compared",
     "_core/scripts/script.py": "the package's own scripts",
+    "_core/scripts/source.py": "the package's own scripts",
     "_drivers/background/sentinel_monitor.py": "an address, which is compared",
     "_drivers/background/subscriber.py": "channels, which are compared",
     "_embedded/supervisor.py": "the embedded server's own answer",

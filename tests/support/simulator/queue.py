@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.locks.spin_lock import SpinLock
+from interlock._core.locks.transfer import LEFT_LOCKED, TICKET
 from interlock._core.model import names
 from interlock._core.model.holds import CLAIM, Permit
 from interlock._core.queue.policy import LEFT_EVERY
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.support.simulator.world import World
 
 _WRITES = names.writer("")
+_OF_NO_CLIENT = (TICKET, LEFT_LOCKED)
 
 
 class _Look(NamedTuple):
@@ -124,7 +126,11 @@ class BoundedOvertaking:
         assert now.holder is not None
         client = now.holder.partition(":")[0]
         if before.holder is not None and before.holder.partition(":")[0] == client:
-            return  # it was given it before, or hands it over to itself
+            return  # it was given it before
+        if now.holder.startswith(_OF_NO_CLIENT):
+            return  # it is handed over
+        if (before.holder or "").startswith(_OF_NO_CLIENT) and not now.claimed:
+            return  # the ticket is taken
         for other in before.queue:
             if other == client:
                 break
