@@ -73,3 +73,20 @@ async def test_replies_that_nobody_waits_for_need_few_connections(own: Table) ->
         await owner.do(lock.release)
     slow.resume()
     await until(lambda: own.stored() == [[]] * 5, 30, "nothing is left")
+
+
+@FIVE
+async def test_they_take_no_connection_from_others(own: Table) -> None:
+    """If each connection owes replies, one of them makes room for a call that cannot follow."""
+    urls, owner = [f"{each.url()}?max_connections=1" for each in own.servers], own.owner()
+    clients = own.clients(urls)
+    lock, other = own.red(clients), clients[0].lock("other")
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    own.servers[0].pause()
+    assert await owner.do(lock.acquire, timeout=0)
+    own.servers[0].resume()
+    assert await owner.do(other.acquire, timeout=20)
+    await owner.do(other.release)
+    await owner.do(lock.release)
+    await until(lambda: own.stored() == [[]] * 5, 20, "nothing is left")

@@ -118,8 +118,8 @@ class NodePool:
             self._end(connection)
             return
         self._owing.append(connection)
-        if self._closed:
-            self._drop_idle()
+        if self._waiting or self._closed:
+            self._given()
 
     def owing(self) -> Connection | None:
         """Return a connection that owes replies, but can be written to; None if there is none.
@@ -193,6 +193,9 @@ class NodePool:
             connection = self.idle() or self._another(deadline)
             if connection is not None:
                 return connection
+            if (owing := self.owing()) is not None:
+                self._end(owing)  # else all may owe replies, and none ever comes back
+                continue
             if time.monotonic() >= deadline:
                 raise ServerUnavailableError(
                     f"all {self._limit} connections to {self._endpoint.where} were busy for "
