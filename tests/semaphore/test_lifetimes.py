@@ -278,6 +278,19 @@ async def test_permits_that_come_back_too_late_are_not_added(plain: Stage, call:
     assert await owner.do(semaphore.available_permits) == 2
 
 
+async def test_permits_that_others_gave_back_are_forgotten(plain: Stage) -> None:
+    """A client whose permits others gave back loses none of a number that was idle, and ended."""
+    owner = plain.owner()
+    taker, giver = (plain.lock(plain.client(), permits=2, idle=0.5) for _ in range(2))
+    for _ in range(3):
+        assert await owner.do(taker.acquire)
+        await owner.do(giver.release)
+    await until(lambda: not plain.redis.exists("name"), 20, "it has ended")
+    for _ in range(3):
+        assert await owner.do(taker.acquire, timeout=0)
+        await owner.do(taker.release)
+
+
 async def test_what_was_released_without_a_number_ends_too(plain: Stage) -> None:
     """With ``permits=0`` a release makes the semaphore, with its end."""
     owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=0, idle=20)

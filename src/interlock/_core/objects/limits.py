@@ -76,8 +76,8 @@ class Limits:
             return 0, 0
         return epoch, earlier
 
-    def note_deleted(self, key: str) -> None:
-        """Note that this client has removed *key*: so it is not lost."""
+    def note_over(self, key: str) -> None:
+        """Note that *key* is not lost but over, or that this client has no permits of it."""
         _ = self._taken.pop(key, None)
 
     def was_there(self, key: str) -> bool:

@@ -322,10 +322,13 @@ class Semaphore:
             One round trip, and another one to set it; a third if another client was faster. One for
             the end.
         """
+        lifetime, limits = self._lifetime, self._limits
+        if ended and limits and lifetime and lifetime.idle and lifetime.over:
+            # Nobody has a permit for so long: others gave back what this client took.
+            limits.note_over(self.key)
         made = (lost or is_unset(self._limits, self.key, self.named)) and (
             yield from self._set_number(deadline)
         )
-        lifetime = self._lifetime
         there = lifetime is None or (yield from lifetime.extend(deadline))
         if lifetime is not None and not there and (ended or not self.named):
             # It has ended since this client set the number.
@@ -559,7 +562,7 @@ class Semaphore:
             RSemaphore.delete.
         """
         if self._limits is not None:
-            self._limits.note_deleted(self.key)
+            self._limits.note_over(self.key)
         return (yield from delete(self.requests, self.key))
 
     def available_permits(self) -> Op[int]:
