@@ -128,6 +128,32 @@ async def test_a_leased_call_counts_once(leased: Stage, proxy: FaultProxy, fault
     assert leased.redis.get("name") == b"3"
 
 
+@pytest.mark.parametrize("call", ["release", "release_if_exists", "count_down"])
+async def test_what_is_given_first_in_an_outage_counts(
+    plain: Stage, proxy: FaultProxy, call: str
+) -> None:
+    """If a number cannot even be looked up before permits come back, the background brings them."""
+    owner, name = plain.owner(), call.partition("_")[0]
+    away = plain.client(proxy.url(), command_timeout=0.3, outage_timeout=2)
+    await owner.do(away.lock("other").locked)
+    for client in (plain.client(), away):
+        if name == "count":
+            joint: Any = client.count_down_latch(name, count=5)
+            left = joint.count
+        else:
+            joint = client.semaphore(name, permits=5)
+            left = joint.available_permits
+        if client is not away:
+            assert await owner.do(left) == 5
+    proxy.on_request(command("EVALSHA"), drop_request)
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(getattr(joint, call))
+    assert plain.redis.get(name) == b"5"
+    proxy.clear_rules()
+    after = b"4" if name == "count" else b"6"
+    await until(lambda: plain.redis.get(name) == after, 20, "it counts")
+
+
 async def test_a_copy_that_arrives_after_the_end(plain: Stage, proxy: FaultProxy) -> None:
     """A late copy of a given-up acquire, an answered acquire or a release changes nothing."""
     owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.8)

@@ -210,8 +210,8 @@ class Semaphore:
         """
         step = None
         try:
-            await self._set_up(ended=False)
             step = self._recipe.release(n)
+            await self._set_up_before(step)
             if not await self._driver.perform(step):
                 self._recipe.tell_gone(n)
         except Exception:
@@ -227,16 +227,22 @@ class Semaphore:
         Returns:
             Whether there was one.
         """
-        await self._set_up(ended=False)
-        return await self._driver.perform(self._recipe.release_if_exists(n))
+        step = self._recipe.release_if_exists(n)
+        await self._set_up_before(step)
+        return await self._driver.perform(step)
 
-    async def _set_up(self, *, ended: bool = True) -> None:
+    async def _set_up(self) -> None:
         """Set the number of permits if the code names one, before the first call of the client.
 
-        Set it again if it has *ended*.
+        Set it again if it has ended.
         """
         if self._recipe.unset:
-            _ = await self._driver.run(self._recipe.set_up(ended=ended))
+            _ = await self._driver.run(self._recipe.set_up())
+
+    async def _set_up_before(self, step: Step[bool]) -> None:
+        """Set the number of permits before *step*, which gives some back; not if it has ended."""
+        if self._recipe.unset:
+            _ = await self._driver.run(self._recipe.set_up_before(step))
 
     async def __aenter__(self) -> Self:
         block = entered(self)

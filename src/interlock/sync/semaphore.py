@@ -207,8 +207,8 @@ class Semaphore:
         """
         step = None
         try:
-            self._set_up(ended=False)
             step = self._recipe.release(n)
+            self._set_up_before(step)
             if not self._driver.perform(step):
                 self._recipe.tell_gone(n)
         except Exception:
@@ -224,16 +224,22 @@ class Semaphore:
         Returns:
             Whether there was one.
         """
-        self._set_up(ended=False)
-        return self._driver.perform(self._recipe.release_if_exists(n))
+        step = self._recipe.release_if_exists(n)
+        self._set_up_before(step)
+        return self._driver.perform(step)
 
-    def _set_up(self, *, ended: bool = True) -> None:
+    def _set_up(self) -> None:
         """Set the number of permits if the code names one, before the first call of the client.
 
-        Set it again if it has *ended*.
+        Set it again if it has ended.
         """
         if self._recipe.unset:
-            _ = self._driver.run(self._recipe.set_up(ended=ended))
+            _ = self._driver.run(self._recipe.set_up())
+
+    def _set_up_before(self, step: Step[bool]) -> None:
+        """Set the number of permits before *step*, which gives some back; not if it has ended."""
+        if self._recipe.unset:
+            _ = self._driver.run(self._recipe.set_up_before(step))
 
     def __enter__(self) -> Self:
         block = entered(self)

@@ -121,6 +121,10 @@ class CountDownLatch:
             yield from self._set_count(deadline)
             _ = yield from lifetime.extend(deadline)
 
+    def set_up_before(self, step: Step[bool]) -> Op[None]:
+        """Set up as `set_up` does, before *step*, which counts down in any case."""
+        return self._requests.before(step, self.set_up())
+
     def _set_count(self, deadline: float) -> Op[None]:
         """Set the count, unless the latch was set up before; tell if with another count."""
         count, limits, request = self._count, self._limits, self._requests.begin(deadline)

@@ -336,6 +336,10 @@ class Semaphore:
             _ = yield from lifetime.extend(deadline)
         return made
 
+    def set_up_before(self, step: Step[bool]) -> Op[bool]:
+        """Set up as `set_up` does, before *step*, which gives permits back in any case."""
+        return self.requests.before(step, self.set_up(ended=False))
+
     def _set_number(self, deadline: float) -> Op[bool]:
         """Set the number unless there is one; tell if that is another one."""
         permits, limits = self.named, self._limits

@@ -281,6 +281,18 @@ class IdempotentCalls:
         step.ended = step.result = False
         return step
 
+    def before(self, step: Step[bool], op: Op[R]) -> Op[R]:
+        """Perform *op*, which comes before *step*, a step of `carried_through`.
+
+        If the server does not answer, or a Ctrl-C comes, the step is carried through all the same.
+        """
+        return undoing(op, self._carry, step)
+
+    def _carry(self, step: Step[bool], error: BaseException) -> Op[None]:
+        if isinstance(error, ServerUnavailableError) or not isinstance(error, Exception):
+            call: Any = step.begin()
+            yield from self.clean_up(call, error)
+
     def failed(
         self, request: IdempotentCall, error: BaseException | None, *, before: bool = False
     ) -> None:
