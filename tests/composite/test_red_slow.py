@@ -90,3 +90,21 @@ async def test_they_take_no_connection_from_others(own: Table) -> None:
     await owner.do(other.release)
     await owner.do(lock.release)
     await until(lambda: own.stored() == [[]] * 5, 20, "nothing is left")
+
+
+@FIVE
+async def test_other_calls_use_the_same_connections(own: Table) -> None:
+    """A connection that has got the replies that nobody waited for serves other calls."""
+    clients, owner = own.clients(), own.owner()
+    lock, slow, other = own.red(clients), own.servers[0], clients[0].lock("other")
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    before = slow.execute("CLIENT", "LIST").count(b"id=")
+    for _ in range(FEW):
+        slow.pause()
+        assert await owner.do(lock.acquire, timeout=0)
+        slow.resume()
+        await owner.do(lock.release)
+        await until(lambda: own.stored() == [[]] * 5, 20, "nothing is left")
+        assert not await owner.do(other.locked)
+    assert slow.execute("CLIENT", "LIST").count(b"id=") <= before + 3

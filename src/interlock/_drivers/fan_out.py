@@ -223,7 +223,8 @@ def _caught_up(group: _Group) -> bool:
 
 def _send(group: _Group, replies: list[object], *, behind: bool) -> None:
     """Send the calls of *group*; *behind*: maybe on a connection that still owes older replies."""
-    connection = group.connection = group.pool.idle() or (group.pool.owing() if behind else None)
+    pool = group.pool
+    connection = group.connection = pool.idle() or (pool.owing() if behind else pool.settled())
     if connection is None:
         # A Ctrl-C in `start` may leave it waiting for ever: the process ends all the same.
         thread = threading.Thread(target=_alone, args=(group, replies), daemon=True)

@@ -131,6 +131,24 @@ class NodePool:
         except IndexError:
             return None
 
+    def settled(self) -> Connection | None:
+        """Return a connection that has got all replies that it owed; None if there is none.
+
+        Give it back as for `idle`.
+        """
+        for _ in range(len(self._owing)):
+            try:
+                connection = self._owing.popleft()
+            except IndexError:
+                return None
+            if connection.owed.caught_up():
+                self._end(connection)  # it has failed
+            elif connection.owes:
+                self.set_aside(connection)
+            else:
+                return connection
+        return None
+
     def discard(self, connection: Connection) -> None:
         """Close *connection*, which `idle` returned."""
         self._end(connection)
@@ -190,7 +208,7 @@ class NodePool:
         while True:
             if self._closed:
                 raise ClosedError("the client is closed")
-            connection = self.idle() or self._another(deadline)
+            connection = self.idle() or self.settled() or self._another(deadline)
             if connection is not None:
                 return connection
             if (owing := self.owing()) is not None:
