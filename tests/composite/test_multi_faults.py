@@ -47,7 +47,7 @@ async def test_an_outage_is_sat_out(own: Table) -> None:
     last.kill()
     waiting = asyncio.create_task(owner.do(lock.acquire))
     await until(lambda: ["name"] in own.stored(), 5, "it has the first")
-    await until(lambda: ["name"] not in own.stored(), 20, "it has given the first back")
+    await until(lambda: ["name"] not in own.stored(), 10, "it has given the first back")
     last.restart()
     assert await waiting
     await owner.do(lock.release)

@@ -78,7 +78,7 @@ async def test_a_minority_that_is_down(
         assert await owner.do(lock.locked) is False
         assert await owner.do(lock.force_release) is False
     _revive(own.servers[:2])
-    await until(lambda: own.stored() == [[]] * 5, 20, "nothing is left where nobody answered")
+    await until(lambda: own.stored() == [[]] * 5, 10, "nothing is left where nobody answered")
 
 
 @down

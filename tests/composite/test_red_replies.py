@@ -57,7 +57,7 @@ async def test_a_reply_that_is_not_read(table: Table, fault: str, wins: bool) ->
         for one in taken:
             await other.do(one.release)
         await asyncio.sleep(1.2)  # what came late has come by now
-        await until(lambda: table.stored() == [[], [], []], 20, "nothing is left anywhere")
+        await until(lambda: table.stored() == [[], [], []], 10, "nothing is left anywhere")
         await table.end()
 
 

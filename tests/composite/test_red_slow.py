@@ -43,9 +43,9 @@ async def test_the_slowest_are_not_waited_for(own: Table, monkeypatch: pytest.Mo
     assert time.monotonic() - began < PATIENCE
     for server in own.servers[:2]:
         server.resume()
-    await until(lambda: own.stored() == [[], [], *[["name"]] * 3], 20, "three have it")
+    await until(lambda: own.stored() == [[], [], *[["name"]] * 3], 10, "three have it")
     await owner.do(lock.release)
-    await until(lambda: own.stored() == [[]] * 5, 20, "nothing is left")
+    await until(lambda: own.stored() == [[]] * 5, 10, "nothing is left")
     monkeypatch.setattr(composite, "LINGER", PATIENCE)
     assert await owner.do(lock.acquire, timeout=0)
     assert own.stored() == [["name"]] * 5
@@ -72,7 +72,7 @@ async def test_replies_that_nobody_waits_for_need_few_connections(own: Table) ->
         assert await owner.do(lock.acquire, timeout=0)
         await owner.do(lock.release)
     slow.resume()
-    await until(lambda: own.stored() == [[]] * 5, 30, "nothing is left")
+    await until(lambda: own.stored() == [[]] * 5, 10, "nothing is left")
 
 
 @FIVE
@@ -89,7 +89,7 @@ async def test_they_take_no_connection_from_others(own: Table) -> None:
     assert await owner.do(other.acquire, timeout=20)
     await owner.do(other.release)
     await owner.do(lock.release)
-    await until(lambda: own.stored() == [[]] * 5, 20, "nothing is left")
+    await until(lambda: own.stored() == [[]] * 5, 10, "nothing is left")
 
 
 @FIVE
@@ -105,6 +105,6 @@ async def test_other_calls_use_the_same_connections(own: Table) -> None:
         assert await owner.do(lock.acquire, timeout=0)
         slow.resume()
         await owner.do(lock.release)
-        await until(lambda: own.stored() == [[]] * 5, 20, "nothing is left")
+        await until(lambda: own.stored() == [[]] * 5, 10, "nothing is left")
         assert not await owner.do(other.locked)
     assert slow.execute("CLIENT", "LIST").count(b"id=") <= before + 3

@@ -164,7 +164,7 @@ async def test_a_primary_that_is_demoted_meanwhile_is_no_matter_of_replicas(
             assert not isinstance(caught.value, ReplicationError)
             assert caught.value.code == "READONLY"
             primary.execute("REPLICAOF", "NO", "ONE")
-            await until(lambda: primary.execute("EXISTS", "name") == 0, 20, "it is given back")
+            await until(lambda: primary.execute("EXISTS", "name") == 0, 10, "it is given back")
     finally:
         primary.execute("REPLICAOF", "NO", "ONE")
         for replica in replicated.replicas:

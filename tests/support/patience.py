@@ -18,7 +18,10 @@ _LEAST = 20.0
 
 
 def given(timeout: float) -> float:
-    """Return the seconds that a loaded machine gets for what takes *timeout* on a quiet one."""
+    """Return the seconds that a loaded machine gets for what takes *timeout* on a quiet one.
+
+    Give 10 at most for what the end of the default lease would bring about, too.
+    """
     return max(PATIENCE * timeout, _LEAST)
 
 
