@@ -81,7 +81,10 @@ def test_a_task_waits_for_another_client(redis_url: str) -> None:
         with interlock.connect(redis_url) as other:
             lock = other.lock("name", owner="anyone")
 
-            async with interlock.trio.connect(redis_url) as client, trio.open_nursery() as nursery:
+            async with (
+                interlock.trio.connect(redis_url, poll_cap=60) as client,
+                trio.open_nursery() as nursery,
+            ):
                 assert lock.acquire()
                 assert not await client.lock("name").acquire(timeout=0.1)
 
