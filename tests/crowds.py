@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import interlock
 import interlock.observe
+from tests.support.patience import GIVE_UP, wait_until
 from tests.support.server import RedisServer
 
 if TYPE_CHECKING:
@@ -247,6 +248,8 @@ def looked_at(url: str) -> None:
         finally:
             over.set()
             looking.join(LIMIT)
+        # Each name is of one turn; "looked" itself may be taken by nobody.
+        wait_until(lambda: len(seen) >= THREADS * TURNS, GIVE_UP, "the observer is told of all")
         stop()
 
 
