@@ -360,7 +360,7 @@ def test_holds_without_a_process_are_told_as_such(
     client: Client, redis_client: redis.Redis, redis_url: str
 ) -> None:
     """A ticket has a card of its own beside its client's; without one it is told all the same."""
-    with connect(redis_url, lease=1.5) as other, other.lock("own"):
+    with connect(redis_url, lease=3) as other, other.lock("own"):
         with other.lock("announced") as hold:
             ticket = other.ticket(hold.hand_over(lease=timedelta(minutes=1)))
         ticket.announce(60, "training", who="ann")
