@@ -95,12 +95,11 @@ class Unclaimed:
         caller: returns the running thread or task.
 
     Attributes:
-        caller: the argument.
         entries: by the lock's key and the owner's identity. Most programs have none.
     """
 
     def __init__(self, caller: Callable[[], Owner]) -> None:
-        self.caller = caller
+        self._caller = caller
         self.entries: dict[tuple[object, int], list[Entry]] = {}
 
     def add(self, entry: Entry, owner: Owner | None) -> None:
@@ -108,7 +107,7 @@ class Unclaimed:
         hold = entry.hold
         if owner is None or owner.ended():
             try:
-                owner = self.caller()
+                owner = self._caller()
             except RuntimeError:
                 return  # no task runs: the renewal thread releases it
         if hold.owner() is not owner:
