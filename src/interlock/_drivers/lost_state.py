@@ -28,7 +28,7 @@ class LostState:
 
     @property
     def detail(self) -> str:
-        """Return the note of an operator who released it by force; else an empty text."""
+        """Return what more is known of the loss, as `HoldLostError` tells it; may be empty."""
         return self._hold.detail if self.is_set() else ""
 
     def __bool__(self) -> NoReturn:
