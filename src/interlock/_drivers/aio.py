@@ -74,7 +74,7 @@ class AsyncDriver(ConnectedDriver):
         self._tasks = OwnTasks()
         self._cancellations = Cancellations()
         self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
-        self._serve(self._multiplexer)
+        self._follow_process(self._multiplexer)
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result.

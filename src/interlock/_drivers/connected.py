@@ -91,7 +91,7 @@ class ConnectedDriver:
         self.closed = False
         self.ending = lifecycle.Ending()
 
-    def _serve(self, connections: object) -> None:
+    def _follow_process(self, connections: object) -> None:
         """Follow the process from now on: *connections* for commands are there."""
         # None of these refers back to the driver, so it is collected when nobody can use it any
         # more. The renewal thread keeps these alive: they are still whole then.

@@ -199,7 +199,7 @@ class ThreadDriver(ConnectedDriver):
         self._exiting = False
         super().__init__(servers, options, topology, caller)
         self._mutex_held_here = self._subscriber.mutex.held_here
-        self._serve(self._pool)
+        self._follow_process(self._pool)
 
     def perform(self, step: Step[R]) -> R:  # noqa: C901 - written out: every operation runs it
         """Perform *step* and return its result.

@@ -12,7 +12,7 @@ LATE_MARGIN = 0.05
 """Share of the lease that a renewal takes on its way, and that does not count as late."""
 CLAIMED = "0" * 8
 """How the id of a permit begins that a waiter was given, and has not taken yet."""
-LEFT = "left locked"
+LEFT_LOCKED = "left locked"
 """The program of a hold whose lease goes on for a least time after its call has ended."""
 DEAD_AFTER = 120.0
 """Seconds of silence after which a client is dead, where its connections cannot be seen."""

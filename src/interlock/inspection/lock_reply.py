@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.insight.card import BY_TICKET
 from interlock._core.kinds import KINDS, recognize, seen, sight_of
-from interlock._core.locks.transfer import LEFT_LOCKED, TICKET
+from interlock._core.locks.transfer import LEFT_MARK, TICKET_MARK
 from interlock._core.model import names
-from interlock.inspection.info import LEFT, ClientInfo, HolderInfo, LockInfo, WaiterInfo
+from interlock.inspection.info import LEFT_LOCKED, ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.service import GONE, text_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ OURS = ("redisson_", "interlock_")
 """How keys begin that are no names of locks."""
 READ_ENTRY = ":rwlock_timeout:"
 """What is within the keys of readers' entries."""
-_NOBODY = {TICKET: BY_TICKET, LEFT_LOCKED: LEFT}
+_NOBODY = {TICKET_MARK: BY_TICKET, LEFT_MARK: LEFT_LOCKED}
 """How client ids begin that no client has -> what such a hold is called."""
 DEEPEST = 100
 """Entries of one reader that are looked at, at most."""

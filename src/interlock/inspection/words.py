@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import BY_TICKET
 from interlock._core.kinds import sight_of
-from interlock.inspection.info import LEFT
+from interlock.inspection.info import LEFT_LOCKED
 
 if TYPE_CHECKING:
     from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo
@@ -49,7 +49,7 @@ def by_ticket(client: ClientInfo) -> bool:
 
 def left_locked(client: ClientInfo) -> bool:
     """Return whether *client* is a hold that a call has left locked when it ended."""
-    return client.pid is None and client.program == LEFT
+    return client.pid is None and client.program == LEFT_LOCKED
 
 
 def silence(client: ClientInfo) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.locks.spin_lock import SpinLock
-from interlock._core.locks.transfer import LEFT_LOCKED, TICKET
+from interlock._core.locks.transfer import LEFT_MARK, TICKET_MARK
 from interlock._core.model import names
 from interlock._core.model.holds import CLAIM, Permit
 from interlock._core.queue.policy import LEFT_EVERY
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.simulator.world import World
 
 _WRITES = names.writer("")
-_OF_NO_CLIENT = (TICKET, LEFT_LOCKED)
+_OF_NO_CLIENT = (TICKET_MARK, LEFT_MARK)
 
 
 class _Look(NamedTuple):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     _Interrupted: TypeAlias = Callable[[Session, Hold, Eval[int], BaseException], Op[None]]
 
 
-TICKET, LEFT_LOCKED = "f" * 8, "e" * 8
+TICKET_MARK, LEFT_MARK = "f" * 8, "e" * 8
 """How holder ids begin that no client has: of a ticket, and of a hold whose lease goes on."""
 LONGEST_SHOWN, BEGINNING = 60, 20
 """Characters of a wrong ticket that are told, and those of a longer one."""
@@ -121,7 +121,7 @@ def hand_over(any_hold: AnyHold, lease: float | None) -> Op[Ticket]:
     """
     hold, core = transferable(any_hold)
     lease = check_lease(core.session.options.lease if lease is None else lease)
-    nobody = _nobody(core.session, TICKET)
+    nobody = _nobody(core.session, TICKET_MARK)
     yield from _give_to(nobody, hold, core, lease, _take_back)
     return Ticket(core.kind, nobody, hold.token, hold.name)
 
@@ -138,7 +138,7 @@ def leave_locked(any_hold: AnyHold, lease: float) -> Op[None]:
         One round trip.
     """
     hold, core = transferable(any_hold)
-    nobody = _nobody(core.session, LEFT_LOCKED)
+    nobody = _nobody(core.session, LEFT_MARK)
     yield from _give_to(nobody, hold, core, check_lease(lease), _finish_giving)
 
 

@@ -24,7 +24,7 @@ local old = false
 
 -- include: give_permits
 
--- include: new_total
+-- include: begin_epoch
 
 -- include: change_total
 

@@ -33,7 +33,7 @@ if free and not known then
   return 0
 end
 
--- include: new_total
+-- include: begin_epoch
 
 -- include: change_total
 

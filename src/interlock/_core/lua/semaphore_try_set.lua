@@ -28,7 +28,7 @@ if made == 0 then
   return 0
 end
 
--- include: new_total
+-- include: begin_epoch
 
 if total then
   begin_epoch(permits)
