@@ -216,12 +216,7 @@ class AsyncDriver(ConnectedDriver):
 
     async def _perform(
         self,
-        effect: Batch[object]
-        | Gather[object]
-        | RunOn[object]
-        | Enqueue
-        | Cleanup[object]
-        | Post[object],
+        effect: Batch[object] | Gather | RunOn[object] | Enqueue | Cleanup[object] | Post[object],
         waiting: list[Waiter],
     ) -> object:
         if isinstance(effect, Enqueue):

@@ -92,7 +92,7 @@ async def _perform(
 
 
 async def gather(
-    effect: Gather[object],
+    effect: Gather,
     home: Callable[[Client], Sender],
     start: Callable[[Coroutine[object, object, object]], asyncio.Task[object]],
 ) -> list[object]:

@@ -204,9 +204,8 @@ class _Arrivals:
 
 def _readable(groups: Sequence[_Group], seconds: float) -> list[_Group]:
     """Wait until something can be read for one of *groups*; return those whose replies begin."""
-    by_file = {
-        each.connection.owed.fileno(): each for each in groups if each.connection is not None
-    }
+    owed = [(each, each.connection.owed) for each in groups if each.connection is not None]
+    by_file = {replies.fileno(): (each, replies) for each, replies in owed}
     if hasattr(select, "poll"):
         poll = select.poll()
         for file in by_file:
@@ -214,11 +213,7 @@ def _readable(groups: Sequence[_Group], seconds: float) -> list[_Group]:
         ready = [file for file, _ in poll.poll(math.ceil(seconds * 1000))]
     else:  # Windows
         ready = select.select(list(by_file), (), (), seconds)[0]
-    return [each for each in map(by_file.__getitem__, ready) if _caught_up(each)]
-
-
-def _caught_up(group: _Group) -> bool:
-    return group.connection is None or group.connection.owed.caught_up()
+    return [each for each, replies in map(by_file.__getitem__, ready) if replies.caught_up()]
 
 
 def _send(group: _Group, replies: list[object], *, behind: bool) -> None:

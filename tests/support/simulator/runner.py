@@ -113,7 +113,7 @@ def home(session: Client) -> Host:
 
 
 def addressed(
-    effect: Eval[object] | Batch[object] | Gather[object], client: Host
+    effect: Eval[object] | Batch[object] | Gather, client: Host
 ) -> list[tuple[Host, Sequence[Eval[object]]]]:
     """Return which client sends which scripts in one write, for an *effect* of *client*."""
     if isinstance(effect, Eval):
@@ -123,7 +123,7 @@ def addressed(
     return [(home(session), (call,)) for session, call in effect.calls]
 
 
-def tell(effect: Eval[object] | Batch[object] | Gather[object], replies: Sequence[object]) -> None:
+def tell(effect: Eval[object] | Batch[object] | Gather, replies: Sequence[object]) -> None:
     """Tell of *replies* who wants to know of them first."""
     if isinstance(effect, Eval) and effect.then is not None:
         effect.then(replies[0])
@@ -334,7 +334,7 @@ class Runner(Generic[H]):
 
     def _send(
         self,
-        effect: Eval[object] | Batch[object] | Gather[object],
+        effect: Eval[object] | Batch[object] | Gather,
         fault: Fault | None,
         hear: Callable[[list[object]], None],
     ) -> None:
@@ -390,7 +390,7 @@ class Runner(Generic[H]):
 
     def _miss(
         self,
-        effect: Eval[object] | Batch[object] | Gather[object],
+        effect: Eval[object] | Batch[object] | Gather,
         replies: list[object],
         error: BaseException,
     ) -> None:
@@ -399,9 +399,7 @@ class Runner(Generic[H]):
             tell(effect, replies)
         self._go(None, error)
 
-    def _hear(
-        self, effect: Eval[object] | Batch[object] | Gather[object], replies: list[object]
-    ) -> None:
+    def _hear(self, effect: Eval[object] | Batch[object] | Gather, replies: list[object]) -> None:
         tell(effect, replies)
         if not isinstance(effect, Eval):
             self._go(replies, None)

@@ -206,7 +206,7 @@ LATE: Final = _Late()
 
 
 @dataclass(slots=True)
-class Gather(Generic[R_co]):
+class Gather:
     """Send each call to the server of its own client, all before any reply is read.
 
     The reply to this effect has an undecoded reply or an error for each call. With *enough*, it has
@@ -220,7 +220,7 @@ class Gather(Generic[R_co]):
             taken longer: as long again as it took.
     """
 
-    calls: tuple[tuple[Client, Eval[R_co]], ...]
+    calls: tuple[tuple[Client, Eval[object]], ...]
     enough: Callable[[int, object], bool] | None = None
     linger: float = 0.0
 
@@ -303,7 +303,7 @@ class Post(Generic[R_co]):
         return bool((yield self))
 
 
-Effect: TypeAlias = "Eval[object] | Batch[object] | Gather[object] | RunOn[object] | \
+Effect: TypeAlias = "Eval[object] | Batch[object] | Gather | RunOn[object] | \
 Enqueue | Wait | Cleanup[object] | Post[object]"
 Op: TypeAlias = Generator[Effect, object, R]
 
