@@ -63,7 +63,8 @@ async def test_a_minority_that_is_down(
         await owner.do(lock.release)
     for server in own.servers[:2]:
         fail(server)
-    for _ in range(2):
+    took: list[float] = []
+    for _ in range(3):
         began = time.monotonic()
         assert await owner.do(lock.acquire, timeout=0)
         assert await owner.do(lock.acquire, timeout=0)
@@ -74,9 +75,11 @@ async def test_a_minority_that_is_down(
         await owner.do(lock.extend, 60)
         await owner.do(lock.release)
         await owner.do(lock.release)
-        assert time.monotonic() - began < 7 * PATIENCE + SLACK
+        took.append(time.monotonic() - began)
         assert await owner.do(lock.locked) is False
         assert await owner.do(lock.force_release) is False
+    print(f"took {took}")
+    assert min(took) < 4 * PATIENCE, "two calls wait, each for both servers at once"
     _revive(own.servers[:2])
     await until(lambda: own.stored() == [[]] * 5, 10, "nothing is left where nobody answered")
 
