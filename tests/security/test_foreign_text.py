@@ -74,6 +74,7 @@ def test_a_forged_card_is_told_in_one_line(redis_url: str, redis_client: redis.R
         "written": "1",
         f"h {FORGER}:1 mine": json.dumps(entry),
         f"w {FORGER}:{EVIL} stuck": json.dumps(entry),
+        f"p {FORGER}:{EVIL} wished": json.dumps(entry),
         f"x {FORGER}:2 mine": json.dumps({"age": 1.0, "how": "lost", "why": EVIL}),
         f"s {FORGER}:1 mine": json.dumps({"stack": [EVIL]}),
     }
@@ -84,14 +85,14 @@ def test_a_forged_card_is_told_in_one_line(redis_url: str, redis_client: redis.R
     assert card is not None
     assert seen is not None
     told = [card.client.host, card.client.program, card.client.version]
-    for entries in (card.holds, card.waits):
+    for entries in (card.holds, card.waits, card.wishes):
         assert len(entries) == 1
         for entry_of in entries.values():
             told += [entry_of.holder, entry_of.thread, entry_of.trace_id, entry_of.kind]
     told += [each.why for each in card.ends.values()]
     told += [line for each in card.stacks.values() for line in each]
     told += [wait.label for waits in seen.waits.values() for wait in waits]
-    assert len(told) == 14
+    assert len(told) == 18
     assert all(text and text.isprintable() for text in told)
 
 
