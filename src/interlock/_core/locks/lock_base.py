@@ -44,7 +44,7 @@ Source: RLock, Redisson 4.7.0.
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, NoReturn, Self
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.insight.forced_note import ask_why
@@ -558,12 +558,10 @@ class Extend(Step[None]):
         if not self.done((yield from self.lock.session.again(call, failure))):
             yield from self._end()
 
-    def _end(self) -> Op[None]:
+    def _end(self) -> Op[NoReturn]:
         """End the hold, which the server does not have or which is over; raise HoldLostError."""
-        hold, session = self.hold, self.lock.session
-        if self.answer[0]:
-            yield from _end_lost(session, hold)
-        yield from _end_gone(session, hold)
+        end = _end_lost if self.answer[0] else _end_gone
+        return end(self.lock.session, self.hold)
 
 
 class Refused(Step[None]):
@@ -1070,7 +1068,7 @@ def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException
         session.holds.released(hold)
 
 
-def _end_lost(session: Session, hold: Hold) -> Op[None]:
+def _end_lost(session: Session, hold: Hold) -> Op[NoReturn]:
     """End a hold that this client takes for lost, on the server too; raise HoldLostError."""
     replaced = hold not in session.holds
     session.lose(hold, hold.expiry_reason())
@@ -1085,7 +1083,7 @@ def _end_lost(session: Session, hold: Hold) -> Op[None]:
     raise lost(hold)
 
 
-def _end_gone(session: Session, hold: Hold) -> Op[None]:
+def _end_gone(session: Session, hold: Hold) -> Op[NoReturn]:
     """End a hold that the server no longer has; raise HoldLostError."""
     # A try to get it may still be under way, or a copy of the command that broke it.
     renumber_owner(hold)
