@@ -70,7 +70,11 @@ def test_a_client_that_departs(
     [
         ("", 64, "--client is empty"),
         ("/no/such/program", 69, "cannot be started"),
-        ("true", 69, "has ended"),
+        ("true", 69, "has ended with exit status 0"),
+        ("sh -c 'exit 3'", 69, "has ended with exit status 3"),
+        ("sh -c 'kill -9 $$'", 69, "has ended by signal 9"),
+        ("sh -c 'exec >&-; sleep 3'", 69, "has ended its output, but not itself"),
+        ("cat", 69, "has no 'value'"),
         ("echo hello", 69, "is no answer"),
         (PEER, 64, "would be lost"),
     ],

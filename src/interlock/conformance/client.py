@@ -85,13 +85,13 @@ class Client:
             ClientError: it does not.
         """
         try:
-            self.client_id = str(self.ask("connect", "connect", url=url)["value"])
+            self.client_id = _told(self.ask("connect", "connect", url=url), "value")
         except RefusedError as error:
             raise ClientError(f"the client cannot connect: {error}") from error
 
     def owner(self, thread: str) -> str:
         """Return the holder id of *thread*."""
-        return f"{self.client_id}:{self.ask(thread, 'sleep', seconds=0)['owner']}"
+        return f"{self.client_id}:{_told(self.ask(thread, 'sleep', seconds=0), 'owner')}"
 
     def start(self, thread: str, do: str, **rest: Any) -> Future[dict[str, Any]]:
         """Send a call to *thread* without waiting for it."""
@@ -105,7 +105,7 @@ class Client:
             gone = True
         if gone:
             self._reader.join(PATIENCE)  # it knows why
-            raise ClientError(f"the client has ended: {self._ended or 'it closed its input'}")
+            raise ClientError(self._ended or "the client has closed its input")
         return future
 
     def ask(self, thread: str, do: str, **rest: Any) -> dict[str, Any]:
@@ -124,10 +124,29 @@ class Client:
                 reply = cast("dict[str, Any]", json.loads(line))
                 self._pending.pop(reply["id"]).set_result(reply)
             except (ValueError, LookupError, TypeError):
-                self._ended = f"it wrote {line[:200]!r}, which is no answer"
+                self._ended = f"the client wrote {line[:200]!r}, which is no answer"
                 break
+        else:
+            self._ended = f"the client has ended {self._how()}"
         for future in list(self._pending.values()):
-            future.set_exception(ClientError(self._ended or "the client has ended"))
+            future.set_exception(ClientError(self._ended))
+
+    def _how(self) -> str:
+        """Return how the process ended, which has closed its stdout."""
+        try:
+            status = self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            return "its output, but not itself"
+        if status < 0:
+            return f"by signal {-status}"
+        return f"with exit status {status}; what it wrote to stderr is above"
+
+
+def _told(reply: dict[str, Any], field: str) -> str:
+    """Return *field* of an answer that must have it."""
+    if not isinstance(reply.get(field), str | int):
+        raise ClientError(f"the client's answer {json.dumps(reply)} has no {field!r}")
+    return str(reply[field])
 
 
 def answer_of(ending: Future[dict[str, Any]]) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class _Stage:
             time.sleep(SETTLE)
             return "done" if ending.done() else "waits"
         try:
-            value = answer_of(ending)["value"]
+            value = answer_of(ending).get("value")
         except RefusedError as error:
             if error.kind == UNSUPPORTED:
                 raise
