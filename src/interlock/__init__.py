@@ -9,7 +9,6 @@ it this module. It must not pay for redis-py there.
 from __future__ import annotations
 
 import _thread
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -93,7 +92,12 @@ _ELSEWHERE = {
     **dict.fromkeys(
         ("Redis", "StrictRedis", "Redisson", "RedissonClient", "from_url"), "interlock.connect(url)"
     ),
-    **dict.fromkeys(("RLock", "FileLock", "Redlock", "Mutex"), "interlock.connect(url).lock(name)"),
+    **dict.fromkeys(
+        ("RLock", "FileLock", "Redlock", "Mutex", "RedisLock", "DistributedLock"),
+        "interlock.connect(url).lock(name)",
+    ),
+    "AsyncLock": "interlock.asyncio.connect(url).lock(name)",
+    "AsyncClient": "interlock.asyncio.connect(url)",
     "BoundedSemaphore": "interlock.connect(url).semaphore(name, permits=n)",
     "aio": "interlock.asyncio",
     "LockError": "InterlockError, or those below it in interlock.errors",
@@ -164,12 +168,9 @@ def __getattr__(name: str) -> object:
     if name in ("asyncio", "check", "errors", "fencing", "observe"):
         return import_module(f"interlock.{name}")
     if name not in _HOME_OF:
-        text = f"module 'interlock' has no attribute {name!r}"
-        instead = _ELSEWHERE.get(name) or _method(name)
-        if not instead:
-            raise AttributeError(text, name=name, obj=sys.modules[__name__])
-        # Without the name, or Python would guess another one.
-        raise AttributeError(f"{text}: use {instead}", name="")
+        from interlock._hints import missing  # noqa: PLC0415 - only a mistake needs it
+
+        raise missing(__name__, name, _ELSEWHERE.get(name) or _method(name))
     value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

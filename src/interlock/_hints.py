@@ -1,12 +1,14 @@
 """Hints for users who know another library: what they call a thing, and what it is here.
 
-One class decorator, `hints`, gives them. Nothing of it is in `dir`, in `help` or in a signature.
+One class decorator, `hints`, gives them. Nothing of it is in `dir` of an object or in a signature,
+nor in `help`, but for what must not be set.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 from difflib import get_close_matches
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -21,6 +23,10 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 _DATA = "a client of redis-py's for data: this one makes locks"
 _KEY = "a client of redis-py's: that is of the key, not of the lock"
+_RATE = (
+    "limited(name, n), which limits how many run at once; for n in each second, permits "
+    "that end by themselves: leased_semaphore(name, permits=n).acquire(lease=1)"
+)
 CLIENT_NAMES = {
     "get_lock": "lock(name)",
     "get_non_reentrant_lock": "lock(name, reentrant=False)",
@@ -45,7 +51,9 @@ CLIENT_NAMES = {
     "acquire": "lock(name).acquire()",
     "release": "lock(name).release()",
     "lock_async": "lock(name)",
-    "get_rate_limiter": "limited(name, n), which limits how many run at once",
+    "get_rate_limiter": _RATE,
+    "rate_limiter": _RATE,
+    "rate_limit": _RATE,
     **dict.fromkeys(("get_bucket", "get_map", "get_set", "get_list", "get_queue"), _DATA),
     **dict.fromkeys(("get_atomic_long", "get_topic", "get_keys", "get_deque"), _DATA),
     "is_shutting_down": "close()",
@@ -175,6 +183,24 @@ _WOKEN = (
     "timeout",
     "nothing: a message wakes a waiter, and connect(poll_cap=seconds) limits the pause",
 )
+LOCK_GIVEN = {
+    "timeout": "client.lock(name, timeout=seconds)",
+    "lease": "client.lock(name, lease=seconds)",
+    "owner": "client.lock(name, owner=name)",
+    "reentrant": "client.lock(name, reentrant=False)",
+}
+"""What a lock is given when it is made, and cannot be told later."""
+HOLD_GIVEN = {
+    "lease": "hold.set_lease(seconds), or client.lock(name, lease=seconds) in the first place",
+    "timeout": "client.lock(name, timeout=seconds)",
+}
+"""What users may want to set on a hold."""
+SEMAPHORE_GIVEN = {
+    "permits": "semaphore.set_permits(n)",
+    "timeout": "client.semaphore(name, timeout=seconds)",
+}
+"""What users may want to set on a semaphore."""
+
 KEYWORDS: dict[str, tuple[tuple[str, str], ...]] = {
     **dict.fromkeys(("blocking_timeout", "wait_time", "acquire_timeout", "max_wait"), (_TIMEOUT,)),
     **dict.fromkeys(("expire", "expires", "px", "ex", "lease_time"), (_LEASE,)),
@@ -227,6 +253,7 @@ def hints(
     calls: Iterable[str] = (),
     decorator: str = "",
     block: str = "",
+    given: Mapping[str, str] | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Make a class name our word for a name that it lacks.
 
@@ -237,6 +264,7 @@ def hints(
         calls: its methods that tell of keywords that they do not take.
         decorator: what to write in place of an object as a decorator; ``{}`` stands for its name.
         block: what to write in place of a ``with`` statement of an object.
+        given: what to write in place of an assignment to an attribute that has no effect.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -250,9 +278,44 @@ def hints(
             for name in ("__enter__", "__exit__", "__aenter__", "__aexit__"):
                 if not hasattr(cls, name):
                     _set(cls, name, _refusal("not for a with statement itself", block))
+        for name, instead in (given or {}).items():
+            if not hasattr(cls, name):
+                _set(cls, name, _Given(name, instead))
+        if given:
+            _set(cls, "__dir__", _without(cls, given))
         return cls
 
     return decorate
+
+
+class _Given:
+    """An attribute that nobody can read, and that tells who sets it what to write.
+
+    A ``__setattr__`` would tell too, but each object that is made would pay for it.
+    """
+
+    def __init__(self, name: str, instead: str) -> None:
+        self.__doc__ = f"Not to be set: write {instead}."
+        self._name, self._instead = name, instead
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        # For an object, Python asks its `__getattr__` next.
+        raise AttributeError(f"type object {owner.__name__!r} has no attribute {self._name!r}")
+
+    def __set__(self, instance: object, value: object) -> NoReturn:
+        raise AttributeError(
+            f"to set {self._name!r} of a {type(instance).__name__!r} object has no effect: "
+            f"use {self._instead}"
+        )
+
+
+def _without(cls: type, given: Mapping[str, str]) -> Callable[[Any], list[str]]:
+    whole: Callable[[Any], Iterable[str]] = cls.__dir__
+
+    def __dir__(self: object) -> list[str]:  # noqa: N807 - it becomes that
+        return [name for name in whole(self) if name not in given]
+
+    return __dir__
 
 
 def _hide_unknown(function: Any) -> None:
@@ -363,6 +426,24 @@ def _instead(method: str, keyword: str, parameters: Mapping[str, object]) -> str
         if parameter in parameters:
             return f"use {text}"
     return did_you_mean(keyword, [name for name in parameters if name != "self"])
+
+
+def missing(module: str, name: str, instead: str) -> AttributeError | ImportError:
+    """Return the error for *name*, which the ``__getattr__`` of *module* was asked for.
+
+    Args:
+        module: its name.
+        name: what it lacks.
+        instead: what to write; empty if nobody knows.
+    """
+    text = f"module {module!r} has no attribute {name!r}"
+    if not instead:
+        return AttributeError(text, name=name, obj=sys.modules[module])
+    # An import asks whether there is such a name, and hides the error of an attribute.
+    if sys._getframe(2).f_code.co_name == "_handle_fromlist":  # noqa: SLF001 - nothing else tells
+        return ImportError(f"cannot import name {name!r} from {module!r}: use {instead}")
+    # Without the name, or Python would guess another one.
+    return AttributeError(f"{text}: use {instead}", name="")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

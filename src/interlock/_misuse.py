@@ -65,6 +65,31 @@ def wants_with(cls: type[T]) -> type[T]:
     return _refuse(cls, ("__aenter__", "__aexit__"), "with", "for threads")
 
 
+def not_awaited(instead: str) -> Callable[[type[T]], type[T]]:
+    """Have ``await`` of an asyncio class's object say what to write *instead*.
+
+    `inspect.isawaitable` then takes it for an awaitable. So not for clients and holds: containers
+    of dependencies, and callers of a user's function, await what they take for that.
+    """
+
+    def decorate(cls: type[T]) -> type[T]:
+        def __await__(self: object) -> NoReturn:  # noqa: N807 - it becomes that
+            kind = type(self).__name__
+            raise TypeError(f"object {kind} can't be used in 'await' expression: write {instead}")
+
+        setattr(cls, "__await__", __await__)  # noqa: B010 - type checkers shall not know of it
+        return cls
+
+    return decorate
+
+
+def one_id(permit: T) -> T:
+    """Return *permit* unless it is several ids, as Redisson's calls take them."""
+    if isinstance(permit, list | tuple):
+        raise TypeError("several ids: give the permit itself, for all of its ids, or one id a call")
+    return permit
+
+
 def _refuse(cls: type[T], methods: tuple[str, ...], statement: str, whose: str) -> type[T]:
     def refuse(self: object, *_: object) -> NoReturn:
         other = (

@@ -6,6 +6,22 @@ from tests.first_hour.mistake import Mistake, sync
 
 OBJECTS: list[Mistake] = [
     sync(
+        "permits that are set",
+        'client.semaphore("x", permits=2).permits = 3',
+        "AttributeError",
+        "semaphore.set_permits(n)",
+    ),
+    sync(
+        "several ids of permits",
+        """
+        workers = client.leased_semaphore("x", permits=2)
+        workers.release(workers.acquire(2, lease=5).ids)
+        """,
+        "TypeError",
+        "give the permit itself",
+    ),
+    sync("a rate limiter", 'client.get_rate_limiter("x")', "AttributeError", "acquire(lease=1)"),
+    sync(
         "permits by position of the class's habit",
         'client.semaphore("x", value=5)',
         "TypeError",

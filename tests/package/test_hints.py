@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import pydoc
@@ -72,6 +73,54 @@ def test_a_question_names_the_nearest_word() -> None:
     assert did_you_mean("xyz", ["b", "a"]) == "there are a, b"
 
 
+@pytest.mark.parametrize("module", [interlock, interlock.asyncio])
+def test_what_is_given_at_making_cannot_be_set(module: Any) -> None:
+    """An argument of a factory is no attribute: reading tells so, and setting does not lie."""
+    with contextlib.ExitStack() as stack:
+        client = module.connect("redis://localhost:1")
+        if module is interlock:
+            stack.enter_context(client)
+        made: dict[str, Any] = {
+            "lease": client, "timeout": client.lock("x"), "owner": client.fair_lock("x"),
+            "permits": client.semaphore("x"),
+        }  # fmt: skip
+        for name, thing in made.items():
+            with pytest.raises(AttributeError, match=rf"to set '{name}' .* has no effect: use "):
+                setattr(thing, name, 1)
+            assert not hasattr(thing, name)
+            assert not hasattr(type(thing), name)
+            assert name not in dir(thing)
+        made["timeout"].acquire = "a test's double"
+        made["timeout"].anything = 1
+        assert isinstance(client.client_id, str)
+
+
+@pytest.mark.parametrize("name", ["lock", "Redlock", "once"])
+def test_an_import_tells_as_an_attribute_does(name: str) -> None:
+    """`from interlock import lock` has the words of `interlock.lock`, and is an ImportError."""
+    with pytest.raises(ImportError, match=r"use interlock\.connect\(url\)"):
+        exec(f"from interlock import {name}", {})
+    assert not hasattr(interlock, name)
+    with pytest.raises(ImportError, match=r"\(.*__init__\.py\)$"):
+        exec("from interlock import nonsense", {})
+
+
+def test_only_what_no_library_hands_on_says_that_it_is_not_awaited() -> None:
+    """Containers of dependencies and callbacks await what can be awaited: no client, no hold."""
+    face: Any = interlock.asyncio
+    told = {name for name in face.__all__ if inspect.isawaitable(_bare(getattr(face, name)))}
+    assert {"Lock", "Semaphore", "Event", "Limited", "CountDownLatch"} <= told
+    assert not told & {"Client", "Hold", "Permit"}
+    for name in told:
+        with pytest.raises(TypeError, match=f"object {name} can't be used in 'await' expression: "):
+            _bare(getattr(face, name)).__await__()
+    assert not any(hasattr(getattr(interlock, name, None), "__await__") for name in told)
+
+
+def _bare(cls: Any) -> Any:
+    return object.__new__(cls) if isinstance(cls, type) else cls
+
+
 def test_the_package_knows_the_names_of_its_client() -> None:
     """The package names `connect` for each method of a client that it lacks and that makes things.
 
@@ -79,11 +128,13 @@ def test_the_package_knows_the_names_of_its_client() -> None:
     """
     made = {
         name
-        for name in vars(interlock.Client)
-        if not name.startswith("_") and name.endswith(("lock", "semaphore", "ed", "once", "event"))
+        for name, value in vars(interlock.Client).items()
+        if callable(value)
+        and not name.startswith("_")
+        and name.endswith(("lock", "semaphore", "ed", "once", "event"))
     }
     assert {"lock", "try_lock", "locked", "limited", "once", "semaphore"} <= made
-    for name in made - {"closed"}:
+    for name in made:
         with pytest.raises(
             AttributeError, match=rf"use interlock\.connect\(url\)\.{name}\("
         ) as told:

@@ -56,3 +56,21 @@ publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, L
 publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
 publish(__name__, Limited, RedLock, Semaphore, Ticket, Watch)
 connect.__module__ = Client.__module__
+
+
+# asyncio only
+def _missing(name: str) -> object:
+    import sys  # noqa: PLC0415 - only a mistake needs it
+
+    from interlock._hints import missing  # noqa: PLC0415 - as above
+
+    instead = ""
+    if name in sys.modules["interlock"].__all__ and not name.startswith("_"):
+        instead = f"interlock.{name}, which both faces have"
+    elif not name.startswith("_") and callable(vars(Client).get(name)):
+        instead = f"interlock.asyncio.connect(url).{name}(...)"
+    raise missing(__name__, name, instead)
+
+
+globals()["__getattr__"] = _missing  # a type checker that saw it would find every name
+# end

@@ -16,7 +16,7 @@ from interlock import errors
 # end
 from interlock._drivers.awaited import act_for
 from interlock._hints import hints
-from interlock._misuse import wants_async_with
+from interlock._misuse import not_awaited, wants_async_with
 from interlock._naming import checked_result
 from interlock.options import check_callback, check_timeout
 
@@ -34,6 +34,9 @@ class BrokenBarrierError(errors.BrokenBarrierError, asyncio.BrokenBarrierError):
     """What a task gets at a broken barrier: asyncio's error as well as threading's."""
 
 
+# end
+# asyncio only
+@not_awaited("`await barrier.wait()`")
 # end
 @wants_async_with
 @hints(made_by="client.barrier(name, parties)")

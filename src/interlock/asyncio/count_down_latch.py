@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
 from interlock._hints import LATCH_NAMES, hints
-from interlock._misuse import always_true
+from interlock._misuse import always_true, not_awaited
 from interlock.asyncio.hold import awaited
 from interlock.options import check_timeout
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
+# asyncio only
+@not_awaited("`await latch.wait()`")
+# end
 @always_true("write `if await latch.count() == 0:`")
 @hints(LATCH_NAMES, made_by="client.count_down_latch(name)")
 class CountDownLatch:

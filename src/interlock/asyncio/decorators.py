@@ -9,7 +9,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from interlock._drivers.awaited import between
-from interlock._misuse import always_true, wants_async_with
+from interlock._misuse import always_true, not_awaited, wants_async_with
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock.asyncio.lock import Lock
 
@@ -46,6 +46,9 @@ class _OfLock:
         return of_lock
 
 
+# asyncio only
+@not_awaited("`async with client.locked(name) as hold:`")
+# end
 @always_true("it is a decorator and a block; `await client.lock(name).locked()` asks who holds it")
 @wants_async_with
 class Locked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._hints import EVENT_NAMES, hints
-from interlock._misuse import always_true
+from interlock._misuse import always_true, not_awaited
 from interlock.asyncio.hold import awaited
 from interlock.options import check_timeout
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
+# asyncio only
+@not_awaited("`await event.wait()`")
+# end
 @always_true("write `if await event.is_set():`")
 @hints(EVENT_NAMES, made_by="client.event(name)")
 class Event:

@@ -14,7 +14,7 @@ from interlock._drivers.awaited import release_unclaimed, take_for
 from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.tasks import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
-from interlock._misuse import always_true
+from interlock._misuse import always_true, one_id
 from interlock.asyncio.hold import Hold, attempt, awaited
 from interlock.asyncio.trying import Trying
 from interlock.options import FOREVER, check_timeout, lease_of
@@ -297,7 +297,7 @@ class LeasedSemaphore:
             self._recipe.check_own(permit.name)
             await permit.release()
         else:
-            await self._driver.run(self._recipe.release_id(permit))
+            await self._driver.run(self._recipe.release_id(one_id(permit)))
 
     async def update_lease(self, permit: Permit | str, lease: Duration | None = None) -> None:
         """Restart the lease of *permit*, or of the one with that id; it may end sooner than before.
@@ -321,7 +321,7 @@ class LeasedSemaphore:
             self._recipe.check_own(permit.name)
             await permit.update_lease(lease)
         else:
-            driver = self._driver
+            driver, permit = self._driver, one_id(permit)
             await driver.run(self._recipe.update_lease_of_id(permit, lease_of(lease, driver)))
 
     async def try_set_permits(self, n: int) -> bool:

@@ -9,7 +9,7 @@ import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from interlock._drivers.awaited_block import ByHand, Exit, caller, entered
-from interlock._misuse import always_true, wants_async_with
+from interlock._misuse import always_true, not_awaited, wants_async_with
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock.errors import NotHeldError
 from interlock.options import check_timeout
@@ -26,6 +26,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+# asyncio only
+@not_awaited("`async with client.limited(name, n) as permit:`")
+# end
 @always_true("write `async with client.limited(name, n) as permit:`")
 @wants_async_with
 class Limited:

@@ -12,10 +12,11 @@ from interlock._core.model.no_hold import NoHold
 from interlock._drivers.awaited import acquire_for, change_hold, end_block, release_unclaimed
 from interlock._drivers.awaited_block import Block, ByHand, Exit, entered
 from interlock._drivers.tasks import current_owner
-from interlock._hints import LOCK_NAMES, hints, unknown_arguments
+from interlock._hints import LOCK_GIVEN, LOCK_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     always_true,
     check_long_lease,
+    not_awaited,
     wants_async_with,
 )
 from interlock.asyncio.hold import Hold, awaited
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
+# asyncio only
+@not_awaited("`async with client.lock(name) as hold:`, or `await client.lock(name).acquire()`")
+# end
 @wants_async_with
 @always_true("write `async with lock.trying() as hold:`, and inside it `if hold:`")
 @hints(
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     made_by="client.lock(name)",
     calls=("acquire",),
     decorator="@client.locked({})",
+    given=LOCK_GIVEN,
 )
 class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.

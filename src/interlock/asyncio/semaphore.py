@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Never, Self
 
 from interlock._drivers.awaited import end_by
 from interlock._drivers.awaited_block import Exit, entered
-from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
+from interlock._hints import SEMAPHORE_GIVEN, SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     always_true,
+    not_awaited,
     publish,
     wants_async_with,
 )
@@ -86,6 +87,9 @@ class Permits:
             block.left = None
 
 
+# asyncio only
+@not_awaited("`async with semaphore:`, or `await semaphore.acquire()`")
+# end
 @wants_async_with
 @always_true("write `async with semaphore.trying() as permits:`, and inside it `if permits:`")
 @hints(
@@ -93,6 +97,7 @@ class Permits:
     made_by="client.semaphore(name)",
     calls=("acquire",),
     decorator="@client.limited({}, n)",
+    given=SEMAPHORE_GIVEN,
 )
 class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from interlock._drivers.awaited_block import ByHand, Exit, caller, entered
-from interlock._misuse import publish, wants_async_with
+from interlock._misuse import not_awaited, publish, wants_async_with
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,6 +26,9 @@ class _Entered(Protocol):
 E = TypeVar("E", bound=_Entered)
 
 
+# asyncio only
+@not_awaited("`async with` in front of it")
+# end
 @wants_async_with
 class Trying(Generic[E]):
     """An acquire for ``async with``, which gives a falsy object if it fails; made by ``trying``.

@@ -15,7 +15,7 @@ from interlock._drivers.blocking import release_unclaimed, take_for
 from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.threads import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
-from interlock._misuse import always_true
+from interlock._misuse import always_true, one_id
 from interlock.options import FOREVER, check_timeout, lease_of
 from interlock.sync.hold import Hold
 from interlock.sync.trying import Trying
@@ -288,7 +288,7 @@ class LeasedSemaphore:
             self._recipe.check_own(permit.name)
             permit.release()
         else:
-            self._driver.run(self._recipe.release_id(permit))
+            self._driver.run(self._recipe.release_id(one_id(permit)))
 
     def update_lease(self, permit: Permit | str, lease: Duration | None = None) -> None:
         """Restart the lease of *permit*, or of the one with that id; it may end sooner than before.
@@ -312,7 +312,7 @@ class LeasedSemaphore:
             self._recipe.check_own(permit.name)
             permit.update_lease(lease)
         else:
-            driver = self._driver
+            driver, permit = self._driver, one_id(permit)
             driver.run(self._recipe.update_lease_of_id(permit, lease_of(lease, driver)))
 
     def try_set_permits(self, n: int) -> bool:
