@@ -10,7 +10,12 @@ COMMANDS: list[Mistake] = [
     command("the name of another tool", "unlock job", "use interlock release", code=64),
     command("help of a command", "help run", "use interlock run --help", code=64),
     command("a URL without its option", "doctor redis://127.0.0.1:1", "behind --url", code=64),
-    command("a ticket without its option", "status word", "behind --ticket", code=64),
+    command(
+        "a ticket without its option",
+        "status word",
+        "behind --ticket, and interlock show NAME",
+        code=64,
+    ),
     command(
         "a lease of a command in milliseconds",
         "run --lease 30000 job -- true",

@@ -160,6 +160,14 @@ def test_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: 
         assert visitor.post("/carts/7/checkout").status_code == 410
 
 
+def test_a_checkout_without_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While no lock can be had, the answer asks to try again, and nothing is paid."""
+    app = load(tmp_path, "shop", monkeypatch, "redis://127.0.0.1:1")
+    with TestClient(app) as visitor:
+        answer = visitor.post("/carts/8/checkout")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+
 def test_own_lifespan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
     """A lifespan of the application's own enters ours, and leaves nothing locked."""
     with TestClient(load(tmp_path, "own_lifespan", monkeypatch, redis_url)):

@@ -255,7 +255,11 @@ def _place(word: str, parser: argparse.ArgumentParser, command: list[str] | None
         return "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
     if is_run:
         return "; there is one NAME"
-    return "; a ticket goes behind --ticket" if "--ticket " in options else ""
+    return (
+        "; a ticket goes behind --ticket, and interlock show NAME tells of a lock"
+        if "--ticket " in options
+        else ""
+    )
 
 
 def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
