@@ -168,8 +168,12 @@ def __getattr__(name: str) -> object:
     if name in ("asyncio", "check", "errors", "fencing", "observe"):
         return import_module(f"interlock.{name}")
     if name not in _HOME_OF:
-        from interlock._hints import missing  # noqa: PLC0415 - only a mistake needs it
+        from importlib.util import find_spec  # noqa: PLC0415 - only a mistake needs it
 
+        from interlock._hints import missing  # noqa: PLC0415 - as above
+
+        if not name.startswith("_") and find_spec(f"interlock.{name}"):
+            raise AttributeError(f"{__name__}.{name} is not loaded: write import interlock.{name}")
         raise missing(__name__, name, _ELSEWHERE.get(name) or _method(name))
     value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value

@@ -183,6 +183,7 @@ _WOKEN = (
     "timeout",
     "nothing: a message wakes a waiter, and connect(poll_cap=seconds) limits the pause",
 )
+_UNIT = "nothing: durations are seconds, or a timedelta"
 LOCK_GIVEN = {
     "timeout": "client.lock(name, timeout=seconds)",
     "lease": "client.lock(name, lease=seconds)",
@@ -218,6 +219,7 @@ KEYWORDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("token", "id", "owner_id", "thread_id"),
         (_OWNER, ("lease", "client.lock(name, owner=word)")),
     ),
+    **dict.fromkeys(("unit", "time_unit"), (("lease", _UNIT), ("timeout", _UNIT))),
     **dict.fromkeys(("poll_interval", "sleep", "retry_delay", "retry_interval"), (_WOKEN,)),
     "blocking": (("reentrant", "client.try_lock(name) for one try"), _TIMEOUT),
 }
@@ -310,7 +312,7 @@ class _Given:
 
 
 def _without(cls: type, given: Mapping[str, str]) -> Callable[[Any], list[str]]:
-    whole: Callable[[Any], Iterable[str]] = cls.__dir__
+    whole: Any = cls.__dir__
 
     def __dir__(self: object) -> list[str]:  # noqa: N807 - it becomes that
         return [name for name in whole(self) if name not in given]
@@ -440,7 +442,9 @@ def missing(module: str, name: str, instead: str) -> AttributeError | ImportErro
     if not instead:
         return AttributeError(text, name=name, obj=sys.modules[module])
     # An import asks whether there is such a name, and hides the error of an attribute.
-    if sys._getframe(2).f_code.co_name == "_handle_fromlist":  # noqa: SLF001 - nothing else tells
+    here = inspect.currentframe()
+    asks = here and here.f_back and here.f_back.f_back
+    if asks and asks.f_code.co_name == "_handle_fromlist":
         return ImportError(f"cannot import name {name!r} from {module!r}: use {instead}")
     # Without the name, or Python would guess another one.
     return AttributeError(f"{text}: use {instead}", name="")

@@ -235,6 +235,15 @@ _OF_REDIS_PY = {
     "socket_connect_timeout": "give it in the URL, as ?socket_connect_timeout=3",
     "retry_on_timeout": "it is not needed: outage_timeout=seconds limits the attempts",
 }
+_OF_REDISSON = {
+    "lockWatchdogTimeout": "use lease=seconds",
+    "lockWatchdogBatchSize": "use renew_batch=n",
+    "fairLockWaitTimeout": "use fair_wait=seconds",
+    "checkLockSyncedSlaves": "use replicas=required(...) or best_effort(...)",
+    "slavesSyncTimeout": "use replicas=required(..., timeout=seconds)",
+    "nameMapper": "use name_mapper=function",
+    "credentialsResolver": "use credentials=function",
+}
 
 
 def _instead(unknown: str, known: Iterable[str]) -> str:
@@ -243,6 +252,9 @@ def _instead(unknown: str, known: Iterable[str]) -> str:
         return "give it in the URL, as redis://user:password@host:6379/0"
     if unknown in _OF_REDIS_PY:
         return _OF_REDIS_PY[unknown]
+    for theirs, instead in _OF_REDISSON.items():
+        if unknown.replace("_", "").lower() == theirs.lower():
+            return instead
     return did_you_mean(unknown, known)
 
 

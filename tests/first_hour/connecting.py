@@ -272,6 +272,22 @@ CONNECTING: list[Mistake] = [
         "interlock.errors",
     ),
     program(
+        "an option of Redisson",
+        """
+        import interlock
+        interlock.connect("redis://localhost", lock_watchdog_timeout=10_000)
+        """,
+        "unknown option 'lock_watchdog_timeout': use lease=seconds",
+    ),
+    program(
+        "a module that is not loaded",
+        """
+        import interlock
+        interlock.trio.connect("redis://localhost")
+        """,
+        "AttributeError: interlock.trio is not loaded: write import interlock.trio",
+    ),
+    program(
         "await of a client for threads",
         """
         import asyncio, interlock

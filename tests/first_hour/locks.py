@@ -213,6 +213,9 @@ LOCKS: list[Mistake] = [
     sync("a misspelt lease", 'client.lock("a", leese=1)', "did you mean 'lease'?"),
     sync("blocking_timeout of acquire", 'client.lock("a").acquire(blocking_timeout=1)', "timeout="),
     sync("wait_time of acquire", 'client.lock("a").acquire(wait_time=1)', "timeout="),
+    sync(
+        "a unit of time", 'client.lock("a").acquire(timeout=5, unit="s")', "seconds, or a timedelta"
+    ),
     sync("lease_time of acquire", 'client.lock("a").acquire(lease_time=1)', "lease="),
     sync("token of acquire", 'client.lock("a").acquire(token="x")', "owner="),
     sync("poll_interval of filelock", 'client.lock("a").acquire(poll_interval=1)', "poll_cap"),

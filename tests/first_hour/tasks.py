@@ -73,7 +73,7 @@ TASKS: list[Mistake] = [
     ),
     task("await of an event", 'await client.event("x")', "TypeError", "`await event.wait()`"),
     task("await of a limit", 'await client.limited("x", 2)', "async with client.limited(name, n)"),
-    task("await of a latch", 'await client.count_down_latch("x")', "`await latch.wait()`"),
+    task("await of the latch itself", 'await client.count_down_latch("x")', "`await latch.wait()`"),
     program(
         "an error of the package for tasks",
         """
