@@ -6,13 +6,14 @@ import gc
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 import interlock
 from interlock._links import exchange
+from interlock._links.connection import Connection
 from interlock._links.pool import DRAIN_TIMEOUT
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from tests.support.servers import RedisServer
+
+PATIENCE = 10.0
+"""Seconds that a client waits for connections that are in use."""
 
 
 @contextmanager
@@ -82,6 +86,30 @@ def test_two_signals_leave_nothing_for_close_to_wait_for(fresh_server: RedisServ
     client.close()
     assert time.monotonic() - began < 9
     assert kept.value.__context__ is not None
+
+
+def test_a_signal_while_a_connection_closes_leaves_nothing_to_wait_for(
+    fresh_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the client does not wait for a connection that only a traceback keeps."""
+    closing = Connection.close
+
+    def struck(connection: Connection) -> None:
+        monkeypatch.setattr(Connection, "close", closing)
+        raise KeyboardInterrupt(connection)
+
+    client = interlock.connect(fresh_server.url(), command_timeout=PATIENCE)
+    with client.lock("name"):
+        pass
+    fresh_server.kill()
+    monkeypatch.setattr(Connection, "close", struck)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        client.lock("name").acquire(timeout=0)
+    began = time.monotonic()
+    with suppress(interlock.InterlockError):
+        client.close()
+    assert time.monotonic() - began < PATIENCE / 2
+    assert isinstance(kept.value.args[0], Connection)
 
 
 @pytest.mark.timeout(60, method="thread")  # the other method is an alarm

@@ -141,8 +141,13 @@ class NodePool:
                 connection = self._owing.popleft()
             except IndexError:
                 return None
-            if connection.owed.caught_up():
-                self._end(connection)  # it has failed
+            try:
+                failed = connection.owed.caught_up()
+            except BaseException:
+                self._end(connection)
+                raise
+            if failed:
+                self._end(connection)
             elif connection.owes:
                 self.set_aside(connection)
             else:
@@ -281,9 +286,7 @@ class NodePool:
             try:
                 usable = connection.drain(DRAIN_TIMEOUT)
             except BaseException:
-                # A second signal. Its traceback may keep the connection, and `close` would wait.
-                self._open.discard(connection)
-                self._end(connection)
+                self._end(connection)  # a second signal
                 raise
         if usable:
             self._idle.append(connection)
@@ -299,9 +302,12 @@ class NodePool:
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:
-        connection.close()
-        self._open.discard(connection)
-        self._wake()
+        try:
+            connection.close()
+        finally:
+            # After a Ctrl-C its traceback may keep the connection, and `close` would wait for it.
+            self._open.discard(connection)
+            self._wake()
 
 
 class Pool:
