@@ -184,23 +184,6 @@ _WOKEN = (
     "nothing: a message wakes a waiter, and connect(poll_cap=seconds) limits the pause",
 )
 _UNIT = "nothing: durations are seconds, or a timedelta"
-LOCK_GIVEN = {
-    "timeout": "client.lock(name, timeout=seconds)",
-    "lease": "client.lock(name, lease=seconds)",
-    "owner": "client.lock(name, owner=name)",
-    "reentrant": "client.lock(name, reentrant=False)",
-}
-"""What a lock is given when it is made, and cannot be told later."""
-HOLD_GIVEN = {
-    "lease": "hold.set_lease(seconds), or client.lock(name, lease=seconds) in the first place",
-    "timeout": "client.lock(name, timeout=seconds)",
-}
-"""What users may want to set on a hold."""
-SEMAPHORE_GIVEN = {
-    "permits": "semaphore.set_permits(n)",
-    "timeout": "client.semaphore(name, timeout=seconds)",
-}
-"""What users may want to set on a semaphore."""
 
 KEYWORDS: dict[str, tuple[tuple[str, str], ...]] = {
     **dict.fromkeys(("blocking_timeout", "wait_time", "acquire_timeout", "max_wait"), (_TIMEOUT,)),
@@ -255,7 +238,6 @@ def hints(
     calls: Iterable[str] = (),
     decorator: str = "",
     block: str = "",
-    given: Mapping[str, str] | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Make a class name our word for a name that it lacks.
 
@@ -266,7 +248,6 @@ def hints(
         calls: its methods that tell of keywords that they do not take.
         decorator: what to write in place of an object as a decorator; ``{}`` stands for its name.
         block: what to write in place of a ``with`` statement of an object.
-        given: what to write in place of an assignment to an attribute that has no effect.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -280,44 +261,9 @@ def hints(
             for name in ("__enter__", "__exit__", "__aenter__", "__aexit__"):
                 if not hasattr(cls, name):
                     _set(cls, name, _refusal("not for a with statement itself", block))
-        for name, instead in (given or {}).items():
-            if not hasattr(cls, name):
-                _set(cls, name, _Given(name, instead))
-        if given:
-            _set(cls, "__dir__", _without(cls, given))
         return cls
 
     return decorate
-
-
-class _Given:
-    """An attribute that nobody can read, and that tells who sets it what to write.
-
-    A ``__setattr__`` would tell too, but each object that is made would pay for it.
-    """
-
-    def __init__(self, name: str, instead: str) -> None:
-        self.__doc__ = f"Not to be set: write {instead}."
-        self._name, self._instead = name, instead
-
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        # For an object, Python asks its `__getattr__` next.
-        raise AttributeError(f"type object {owner.__name__!r} has no attribute {self._name!r}")
-
-    def __set__(self, instance: object, value: object) -> NoReturn:
-        raise AttributeError(
-            f"to set {self._name!r} of a {type(instance).__name__!r} object has no effect: "
-            f"use {self._instead}"
-        )
-
-
-def _without(cls: type, given: Mapping[str, str]) -> Callable[[Any], list[str]]:
-    whole: Any = cls.__dir__
-
-    def __dir__(self: object) -> list[str]:  # noqa: N807 - it becomes that
-        return [name for name in whole(self) if name not in given]
-
-    return __dir__
 
 
 def _hide_unknown(function: Any) -> None:

@@ -130,25 +130,6 @@ LOCKS: list[Mistake] = [
         "from interlock import nonsense",
         "ImportError: cannot import name 'nonsense' from 'interlock' (",
     ),
-    sync(
-        "a timeout that is set later",
-        """
-        lock = client.lock("x")
-        lock.timeout = 5
-        """,
-        "AttributeError: to set 'timeout' of a 'Lock' object has no effect",
-        "client.lock(name, timeout=seconds)",
-    ),
-    sync(
-        "a lease that is set on a hold",
-        """
-        with client.lock("x") as hold:
-            hold.lease = 5
-        """,
-        "AttributeError",
-        "hold.set_lease(seconds)",
-    ),
-    sync("a lease of the client", "client.lease = 5", "AttributeError", "connect(url, lease=...)"),
     sync("expire of a lock", "client.lock('x').expire(5)", "AttributeError", "extend(lease)"),
     sync("reacquire of a lock", "client.lock('x').reacquire()", "AttributeError", "extend(lease)"),
     sync(

@@ -6,12 +6,6 @@ from tests.first_hour.mistake import Mistake, sync
 
 OBJECTS: list[Mistake] = [
     sync(
-        "permits that are set",
-        'client.semaphore("x", permits=2).permits = 3',
-        "AttributeError",
-        "semaphore.set_permits(n)",
-    ),
-    sync(
         "several ids of permits",
         """
         workers = client.leased_semaphore("x", permits=2)

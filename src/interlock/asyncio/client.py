@@ -123,7 +123,6 @@ def _checked_lock(lock: object) -> Lock:
 @hints(
     CLIENT_NAMES,
     made_by="interlock.connect(url)",
-    given={name: f"interlock.connect(url, {name}=...)" for name in Options.__dataclass_fields__},
 )
 class Client:
     """Makes locks on one server; close it, or use it in a ``with`` statement.

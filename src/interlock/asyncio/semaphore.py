@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Never, Self
 
 from interlock._drivers.awaited import end_by
 from interlock._drivers.awaited_block import Exit, entered
-from interlock._hints import SEMAPHORE_GIVEN, SEMAPHORE_NAMES, hints, unknown_arguments
+from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     always_true,
     not_awaited,
@@ -97,7 +97,6 @@ class Permits:
     made_by="client.semaphore(name)",
     calls=("acquire",),
     decorator="@client.limited({}, n)",
-    given=SEMAPHORE_GIVEN,
 )
 class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.

@@ -14,7 +14,7 @@ from interlock._drivers.blocking import end_block
 from interlock._drivers.blocking_block import Exit, entered, give_away
 from interlock._drivers.process.unclaimed import AnyClaim, Claim
 from interlock._drivers.threads import LostEvent, finish_later, whole
-from interlock._hints import HOLD_GIVEN, HOLD_NAMES, hints
+from interlock._hints import HOLD_NAMES, hints
 from interlock._misuse import (
     check_long_lease,
     wants_with,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @wants_with
-@hints(HOLD_NAMES, made_by="client.lock(name), whose block gives it", given=HOLD_GIVEN)
+@hints(HOLD_NAMES, made_by="client.lock(name), whose block gives it")
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 

@@ -13,7 +13,7 @@ from interlock._core.model.no_hold import NoHold
 from interlock._drivers.blocking import acquire_for, change_hold, end_block, release_unclaimed
 from interlock._drivers.blocking_block import Block, ByHand, Exit, entered
 from interlock._drivers.threads import current_owner
-from interlock._hints import LOCK_GIVEN, LOCK_NAMES, hints, unknown_arguments
+from interlock._hints import LOCK_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     always_true,
     check_long_lease,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     made_by="client.lock(name)",
     calls=("acquire",),
     decorator="@client.locked({})",
-    given=LOCK_GIVEN,
 )
 class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.

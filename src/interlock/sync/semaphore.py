@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Never, Self
 
 from interlock._drivers.blocking import end_by
 from interlock._drivers.blocking_block import Exit, entered
-from interlock._hints import SEMAPHORE_GIVEN, SEMAPHORE_NAMES, hints, unknown_arguments
+from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     always_true,
     publish,
@@ -93,7 +93,6 @@ class Permits:
     made_by="client.semaphore(name)",
     calls=("acquire",),
     decorator="@client.limited({}, n)",
-    given=SEMAPHORE_GIVEN,
 )
 class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
