@@ -210,7 +210,9 @@ def test_a_page_with_programs_has_tabs_or_says_what_it_is_about(page: Path) -> N
 
 
 TASKS = {
-    name: text for name, text in programs("asyncio").items() if "interlock.prometheus" not in text
+    name: text
+    for name, text in programs("asyncio").items()
+    if "interlock.prometheus" not in text and "interlock.otel" not in text
 }
 """The others need a package of an extra: tests/monitoring has them."""
 

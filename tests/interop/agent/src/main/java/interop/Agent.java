@@ -53,7 +53,8 @@ public final class Agent {
         } catch (Exception | AssertionError error) {
             ObjectNode reply = reply(command, started);
             reply.put("error", error.getClass().getSimpleName());
-            reply.put("message", String.valueOf(error.getMessage()));
+            Throwable cause = error.getCause();
+            reply.put("message", error.getMessage() + (cause == null ? "" : ", caused by " + cause));
             write(reply);
         }
     }
