@@ -78,18 +78,20 @@ async def test_tasks_are_told_of_too(redis_url: str, recorder: Recorder) -> None
     assert max(event.seconds for event in waited) >= 0.02
 
 
-def test_waits_that_end_without_the_lock_are_told(client: Client, recorder: Recorder) -> None:
+def test_waits_that_end_without_the_lock_are_told(redis_url: str, recorder: Recorder) -> None:
     """A wait that times out is told with its length, and leaves no waiter in the table."""
-    client.observe(recorder)
-    with client.lock("orders"):
+    with interlock.connect(redis_url, lease=30) as client:
+        client.observe(recorder)
         wait_until(lambda: bool(recorder.clients), 5, "the observer has its client")
-        done = in_thread(lambda: client.lock("orders").acquire(timeout=1))
-        wait_until(lambda: recorder.clients[0].waiters() == {"lock": 1}, 5, "it waits")
-        done.join()
-        assert recorder.clients[0].waiters() == {}
-        assert recorder.clients[0].holds() == {"lock": 1}
-        assert 0 < (recorder.clients[0].validity() or 0) <= 0.9
-    wait_until(lambda: bool(recorder.of(observe.Released)), 5, "all is told")
+        (view,) = recorder.clients
+        with client.lock("orders"):
+            done = in_thread(lambda: client.lock("orders").acquire(timeout=1))
+            wait_until(lambda: view.waiters() == {"lock": 1}, 5, "it waits")
+            done.join()
+            assert view.waiters() == {}
+            assert view.holds() == {"lock": 1}
+            assert 0 < (view.validity() or 0) <= 30
+        wait_until(lambda: bool(recorder.of(observe.Released)), 5, "all is told")
 
     (gave_up,) = recorder.of(observe.GaveUp)
     assert isinstance(gave_up, observe.GaveUp)
