@@ -16,13 +16,14 @@ import trio.testing
 from tests.drivers.test_protocol import lacking
 from tests.lock.lock_like import resting
 from tests.support.faults import command, delay_reply, drop_reply
+from tests.support.patience import wait_until
 
 import interlock
 import interlock.trio
 from interlock._drivers.protocol import AwaitedDriver
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     import redis
     from tests.support.proxy import FaultProxy
@@ -330,9 +331,13 @@ def test_a_dropped_hold_is_its_tasks(redis_url: str) -> None:
                 while await client.lock("name").locked():  # noqa: ASYNC110 - the server tells
                     await trio.sleep(0.01)  # between two questions
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    def run_until_told(told: Sequence[object]) -> None:
         trio.run(main)
+        # A thread of the client's tells it, at its leisure.
+        wait_until(lambda: len(told) > 1, 10, "the dropped hold and its end are told")
+
+    with pytest.warns(interlock.MisuseWarning, match="was never released") as caught:
+        run_until_told(caught.list)
 
 
 def test_a_lock_is_watched(redis_url: str) -> None:

@@ -195,7 +195,8 @@ async def test_a_hold_without_lease_is_renewed(stage: Stage) -> None:
     assert 0 < hold.remaining <= 1.5
     assert await a.do(lock.hold_count) == 1
     await a.do(lock.release)
-    assert stage.left_behind() == set()
+    # A red lock may still give back what the other one was granted too late.
+    await until(lambda: stage.left_behind() == set(), 10, "nothing is left")
 
 
 async def test_a_new_hold_survives_what_settles_a_lost_one(stage: Stage) -> None:
