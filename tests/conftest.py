@@ -57,7 +57,7 @@ def pytest_sessionfinish() -> None:
 
 @pytest.fixture(autouse=True)
 def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have red locks wait for all of their servers, if these have the processor soon."""
+    """Give red locks time to wait for all of their servers, which may lack the processor."""
     monkeypatch.setattr(composite, "LINGER", PATIENCE)
 
 

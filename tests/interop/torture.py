@@ -143,7 +143,7 @@ class Torture:
         self._toil.done += self.done
 
     def _stall(self, slots: list[Slot], chance: random.Random) -> None:
-        """Let some commands of *slots* stand still in the network, each on its connection."""
+        """Stall some commands of *slots* in the network, each with its connection."""
         nth, number = chance.randint(2, 30), itertools.count(1)
         began = time.monotonic()
         excuses = [(began, began + 4 * STALL)]

@@ -97,7 +97,7 @@ class Room:
         ]
 
     def end_claims(self, in_ms: int = -1000) -> None:
-        """Let all claims end at a certain time from now."""
+        """Give all claims the same end, some time from now."""
         seconds, micros = map(int, self.server.execute("TIME"))
         ends = seconds * 1000 + micros // 1000 + in_ms
         for each in self.server.execute("ZRANGE", LEASES, 0, -1):
