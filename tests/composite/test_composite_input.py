@@ -103,7 +103,7 @@ def test_a_signal_just_after_a_member_was_entered(
 
     urls = [server.url() for server in servers[:3]]
     with ExitStack() as stack:
-        clients = [stack.enter_context(interlock.connect(url, lease=2)) for url in urls]
+        clients = [stack.enter_context(interlock.connect(url)) for url in urls]
         members = [client.lock("struck", owner="job") for client in clients]
         lock = getattr(interlock, made)(*members)
         former = sys.gettrace()
@@ -114,7 +114,8 @@ def test_a_signal_just_after_a_member_was_entered(
         finally:
             sys.settrace(former)
         assert struck
-        assert not any(member.locked() for member in members)
+        # A red lock goes on without a server that is slow: the background releases it there.
+        wait_until(lambda: not any(member.locked() for member in members), 10, "all are free")
 
 
 @pytest.mark.parametrize("made", MADE)

@@ -822,7 +822,15 @@ class _Listener:
 
 
 class _Run:
-    """One operation in lockstep: where it stands, and its outcome."""
+    """One operation in lockstep: where it stands, and its outcome.
+
+    Attributes:
+        effect: what it asks for; None if it has ended.
+        fails: whether it has failed, and cleans up.
+        interruption: the exception that was thrown into it.
+        result: its result, or its error.
+        session: its client.
+    """
 
     __slots__ = (
         "_begun",
@@ -833,6 +841,7 @@ class _Run:
         "_step",
         "_tries",
         "effect",
+        "fails",
         "interruption",
         "result",
         "session",
@@ -848,7 +857,7 @@ class _Run:
         # A step needs no generator for its first command.
         self._step = op if isinstance(op, Step) else None
         self._op = None if isinstance(op, Step) else op
-        self._begun = False
+        self._begun = self.fails = False
         self._call: Eval[object] | None = None
         self._deadline, self._patient = 0.0, False
         self._tries = 0
@@ -882,6 +891,7 @@ class _Run:
                 return
         except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
             failure = error
+            self.fails = True
         self._rest(step, failure)
 
     def _rest(self, step: Step[Any], failure: BaseException | None) -> None:
@@ -960,6 +970,7 @@ class _Run:
 
     def give_up(self) -> None:
         """Fail, because others have decided: what was sent may be executed later."""
+        self.fails = True
         # Not transient: nobody sends it again.
         self.step(error=ServerUnavailableError("it answered later than enough others", sent=True))
 
@@ -1013,7 +1024,8 @@ def _go_on(runs: Sequence[_Run], patience: float | None, enough: int | None = No
         if enough is not None and _acquired(runs) >= enough:
             enough = None
             for run in active:
-                run.give_up()
+                if not run.fails:  # else its clean-up would be left to the background
+                    run.give_up()
             continue
         others = [run for run in active if type(run.effect) is not Eval]  # `isinstance` is a call
         for run in others:
