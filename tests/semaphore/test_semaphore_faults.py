@@ -21,6 +21,7 @@ from tests.support.servers import wait_until
 import interlock
 import interlock.asyncio
 from interlock import ServerUnavailableError
+from interlock._core.scripts import semaphore as scripts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
     from tests.support.proxy import Action, FaultProxy
+
+    from interlock._core.model.effects import Eval
 
 PLAIN_CALLS: dict[str, tuple[Callable[[Any], Any], Any, int]] = {
     "acquire": (lambda semaphore: semaphore.acquire(2), True, 3),
@@ -152,6 +155,61 @@ async def test_what_is_given_first_in_an_outage_counts(
     proxy.clear_rules()
     after = b"4" if name == "count" else b"6"
     await until(lambda: plain.redis.get(name) == after, 20, "it counts")
+
+
+@pytest.mark.parametrize("call", ["count_down", "release"])
+async def test_what_is_given_first_sets_up_what_is_missing(
+    plain: Stage, proxy: FaultProxy, call: str
+) -> None:
+    """If nobody has set a latch up, the background sets its count before it counts down.
+
+    The full number of permits is set later: so it has those that came back.
+    """
+    owner, name = plain.owner(), call.partition("_")[0]
+    client = plain.client(proxy.url(), command_timeout=0.3, outage_timeout=2)
+    await owner.do(client.lock("other").locked)
+    if name == "count":
+        joint: Any = client.count_down_latch(name, count=5)
+    else:
+        joint = client.semaphore(name, permits=5)
+    proxy.on_request(command("EVALSHA"), drop_request)
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(getattr(joint, call))
+    proxy.clear_rules()
+    latch = "redisson_unlock_latch:{" + name + "}:*"
+    await until(lambda: plain.redis.keys(latch), 20, "it was carried through")
+    left = joint.count if name == "count" else joint.available_permits
+    assert await owner.do(left) == (4 if name == "count" else 5)
+
+
+@pytest.mark.parametrize("call", ["acquire", "drain", "add"])
+@pytest.mark.parametrize("anew", [False, True])
+def test_an_undo_changes_no_later_number(redis_client: redis.Redis, call: str, anew: bool) -> None:
+    """An undo does nothing to a number that was made anew since the call that it undoes."""
+    (name, own), ttl, told = ("name", "own"), 60.0, ("PUBLISH", "channel:{name}")
+
+    def run(script: Eval[Any]) -> None:
+        redis_client.eval(script.script.text, len(script.keys), *script.keys, *script.args)
+
+    def make(request: str) -> None:
+        redis_client.delete(name)
+        run(scripts.semaphore_try_set(name, request, "-", 5, ttl, *told, total=True))
+
+    make("first")
+    made = {
+        "acquire": scripts.semaphore_acquire(name, own, "-", 3, ttl, *told),
+        "drain": scripts.semaphore_drain(name, own, "-", ttl),
+        "add": scripts.semaphore_add(name, own, "-", 3, 1, ttl, *told),
+    }[call]
+    run(made)
+    if anew:
+        make("second")
+    added = call == "add"
+    run(scripts.semaphore_undo(name, own, ttl, *told, total=True, added=added))
+    assert redis_client.get(name) == b"5"
+    assert redis_client.get("interlock_semaphore_total:{name}").startswith(b"5 ")
+    run(made)  # a copy that comes late
+    assert redis_client.get(name) == b"5"
 
 
 async def test_a_copy_that_arrives_after_the_end(plain: Stage, proxy: FaultProxy) -> None:

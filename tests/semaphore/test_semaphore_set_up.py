@@ -401,6 +401,45 @@ async def test_a_block_of_a_lost_number_adds_nothing(plain: Stage) -> None:
     assert await owner.do(semaphore.available_permits) == 5
 
 
+@pytest.mark.parametrize("first", [0, 1])
+async def test_each_block_gives_back_what_it_took_itself(plain: Stage, first: int) -> None:
+    """Of two blocks, one from before a loss and one from after it, only the latter one counts."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
+    face, blocks = plain.face, [semaphore.trying(2), semaphore.trying(3)]
+    assert await owner.do(face.enter, blocks[0])
+    await _lose(plain, 5)
+    assert await owner.do(face.enter, blocks[1])
+    await owner.do(face.leave, blocks[first])
+    assert await owner.do(semaphore.available_permits) == (5 if first else 2)
+    await owner.do(face.leave, blocks[1 - first])
+    assert await owner.do(semaphore.available_permits) == 5
+
+
+async def test_a_block_adds_nothing_to_the_number_after_a_deletion(plain: Stage) -> None:
+    """A block gives nothing back to a number that its client has removed and made anew since."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    await owner.do(semaphore.try_set_permits, 5)
+    face, block = plain.face, semaphore.trying(2)
+    assert await owner.do(face.enter, block)
+    assert await owner.do(semaphore.delete)
+    await owner.do(semaphore.try_set_permits, 5)
+    await owner.do(face.leave, block)
+    assert await owner.do(semaphore.available_permits) == 5
+
+
+async def test_a_block_takes_nothing_from_what_else_was_taken(plain: Stage) -> None:
+    """A client no longer counts among its permits those that a block gave back."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
+    face, block = plain.face, semaphore.trying(2)
+    assert await owner.do(face.enter, block)
+    assert await owner.do(semaphore.acquire)
+    await owner.do(face.leave, block)
+    await _lose(plain, 5)
+    for _ in range(3):
+        await owner.do(semaphore.release)
+    assert await owner.do(semaphore.available_permits) == 7, "one of three was taken before"
+
+
 async def test_a_changed_number_is_no_new_one(plain: Stage) -> None:
     """Permits that were taken before `add_permits` or `set_permits` count when they come back."""
     owner, semaphore = plain.owner(), plain.lock(plain.client())
@@ -424,6 +463,25 @@ async def test_a_number_of_java_after_a_loss_counts_no_old_permits(plain: Stage)
     assert await owner.do(semaphore.acquire)
     await owner.do(semaphore.release)
     assert plain.redis.get("name") == b"5"
+
+
+async def test_a_sum_that_is_evicted_alone_makes_the_number_too_low_at_most(
+    plain: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If only the sum is gone, permits that are taken then add nothing, and the log tells so."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5)
+    face, block = plain.face, semaphore.trying(2)
+    assert await owner.do(face.enter, block)
+    plain.redis.delete("interlock_semaphore_total:{name}")
+    await owner.do(face.leave, block)
+    assert plain.redis.get("name") == b"3"
+    assert "2 permits were not given back" in caplog.text
+    assert await owner.do(semaphore.acquire)
+    await owner.do(semaphore.release)
+    assert plain.redis.get("name") == b"3", "what is taken from now on comes back"
+    assert await owner.do(semaphore.delete)
+    await owner.do(semaphore.set_permits, 5)
+    assert await owner.do(semaphore.available_permits) == 5
 
 
 async def test_giving_what_was_not_taken_adds_after_a_loss_too(plain: Stage) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Step
     from interlock._core.objects.semaphore import Semaphore as CoreLock
+    from interlock._core.objects.semaphore import Taking
     from interlock._drivers.awaited_block import Block
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
@@ -41,7 +42,7 @@ class Permits:
     def __init__(self, driver: AwaitedDriver, core: CoreLock) -> None:
         self._driver = driver
         self._core = core
-        self.n = self._taken = 0
+        self.n = self._taken = self._epoch = 0
         self._ticket: dict[str, int] = {}
         self._step: Step[bool] | None = None
 
@@ -51,13 +52,14 @@ class Permits:
     def __bool__(self) -> bool:
         return self.n > 0
 
-    async def _take(self, n: int, acquire: Step[bool] | Step[None], block: Block | None) -> None:
+    async def _take(self, n: int, acquire: Taking, block: Block | None) -> None:
         """Take *n* permits by *acquire* for *block*."""
         if block is not None:
             block.got = self
             block.begin(self._driver, self._core.name, self._left)
         if await self._driver.perform(acquire) is not False:
             # Nothing here makes a call, so no Ctrl-C comes in between.
+            self._epoch = acquire.epoch
             self.n = self._taken = n
             self._ticket = {"n": n}
 
@@ -67,7 +69,7 @@ class Permits:
             return None
         step = self._step
         if step is None:
-            return self._core.release(self._taken)
+            return self._core.release(self._taken, self._epoch)
         return None if step.over() else step
 
     async def release(self) -> None:
@@ -76,7 +78,7 @@ class Permits:
         if n == 0:
             return
         self.n = 0
-        step = self._step = self._core.release(n)
+        step = self._step = self._core.release(n, self._epoch)
         if not await self._driver.perform(step):
             self._core.tell_gone(n)
 

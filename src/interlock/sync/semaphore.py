@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Step
     from interlock._core.objects.semaphore import Semaphore as CoreLock
+    from interlock._core.objects.semaphore import Taking
     from interlock._drivers.blocking_block import Block
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
@@ -40,7 +41,7 @@ class Permits:
     def __init__(self, driver: BlockingDriver, core: CoreLock) -> None:
         self._driver = driver
         self._core = core
-        self.n = self._taken = 0
+        self.n = self._taken = self._epoch = 0
         self._ticket: dict[str, int] = {}
         self._step: Step[bool] | None = None
 
@@ -50,13 +51,14 @@ class Permits:
     def __bool__(self) -> bool:
         return self.n > 0
 
-    def _take(self, n: int, acquire: Step[bool] | Step[None], block: Block | None) -> None:
+    def _take(self, n: int, acquire: Taking, block: Block | None) -> None:
         """Take *n* permits by *acquire* for *block*."""
         if block is not None:
             block.got = self
             block.begin(self._driver, self._core.name, self._left)
         if self._driver.perform(acquire) is not False:
             # Nothing here makes a call, so no Ctrl-C comes in between.
+            self._epoch = acquire.epoch
             self.n = self._taken = n
             self._ticket = {"n": n}
 
@@ -66,7 +68,7 @@ class Permits:
             return None
         step = self._step
         if step is None:
-            return self._core.release(self._taken)
+            return self._core.release(self._taken, self._epoch)
         return None if step.over() else step
 
     def release(self) -> None:
@@ -75,7 +77,7 @@ class Permits:
         if n == 0:
             return
         self.n = 0
-        step = self._step = self._core.release(n)
+        step = self._step = self._core.release(n, self._epoch)
         if not self._driver.perform(step):
             self._core.tell_gone(n)
 

@@ -1,7 +1,8 @@
 -- semaphore_acquire: take permits if enough are free; a call that arrives twice takes them once.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
--- KEYS[2]  request    string, the latch of this call: the permits it took, "0" once it was undone
+-- KEYS[2]  request    string, the latch of this call: "<permits it took> <epoch>", "0" once it was
+--                     undone
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
 -- KEYS[4]  total      string, "<all permits> <epoch>", as far as our clients have set it;
@@ -28,23 +29,23 @@ local others_wait, keep = ARGV[5], ARGV[6]
 
 local taken = redis.call('get', request)
 if taken then
-  return taken == '0' and 0 or 1 + 4 * epoch_of()
+  return taken == '0' and 0 or 1 + 4 * tonumber(string.match(taken, ' (%d+)$'))
 end
 local free = tonumber(redis.call('get', semaphore) or 0)
 if not free then
   return redis.error_reply('WRONGTYPE this is not a number of permits')
 end
 -- The commands get the string *permits*: the server takes long to turn a number into a string.
-local wanted = tonumber(permits)
+local wanted, epoch = tonumber(permits), epoch_of()
 local enough = free >= wanted
 if not client then
   local answer = 0
   if enough then
     redis.call('decrby', semaphore, permits)
-    redis.call('set', request, permits, 'px', ttl)
+    redis.call('set', request, permits .. ' ' .. epoch, 'px', ttl)
     -- This call overtook those in the queue. So its client stands there from now on.
     answer = queue and redis.pcall('exists', queue) == 1 and 2 or 1
-    answer = answer + 4 * epoch_of()
+    answer = answer + 4 * tonumber(epoch)
   end
   redis.call('del', spent)
   return answer
@@ -71,7 +72,7 @@ if queued then
 end
 if enough then
   redis.call('decrby', semaphore, permits)
-  redis.call('set', request, permits, 'px', ttl)
+  redis.call('set', request, permits .. ' ' .. epoch, 'px', ttl)
   if queued then
     redis.pcall('zrem', queue, client)
   end
@@ -91,4 +92,4 @@ else
   end
 end
 redis.call('del', spent)
-return enough and 1 + 4 * epoch_of() or 0
+return enough and 1 + 4 * tonumber(epoch) or 0

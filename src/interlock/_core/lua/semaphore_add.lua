@@ -4,7 +4,7 @@
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  request    string, the latch of this call: the permits it took, negative if it gave
---                     some, "0" if it did nothing
+--                     some, and the epoch, if it is known; "0" if it did nothing
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
 --                     key that never exists
 -- KEYS[4]  total      string, "<all permits> <epoch>", as far as our clients have set it;
@@ -28,10 +28,15 @@ local old = false
 
 -- include: change_total
 
+-- include: epoch_of
+
 if total and not before then
   begin_epoch(permits)
 elseif total then
   change_total(permits, true)
+end
+if total then
+  redis.call('set', request, -permits .. ' ' .. epoch_of(), 'px', ttl)
 end
 if free >= 0 then
   redis.call(PUBLISH, channel, free)

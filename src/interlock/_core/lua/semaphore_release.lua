@@ -27,7 +27,7 @@ local permits, create, ttl, channel, epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4],
 
 -- include: epoch_of
 
-local old = total and epoch ~= '0' and string.format('%.0f', epoch_of()) ~= epoch
+local old = total and epoch ~= '0' and epoch_of() ~= epoch
 
 -- include: give_permits
 

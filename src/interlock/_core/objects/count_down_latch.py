@@ -168,12 +168,15 @@ class CountDownLatch:
     def count_down(self) -> Step[bool]:
         """Lower the count by one, and open the latch at 0; an open latch does not change.
 
+        If the client could not set it up before, the script does that first.
+
         Source:
             RCountDownLatch.countDown.
         """
-        return self._requests.carried_through(self._count_down_script)
+        count = self._count if self.unset else None
+        return self._requests.carried_through(self._count_down_script, count)
 
-    def _count_down_script(self, request: IdempotentCall) -> Eval[bool]:
+    def _count_down_script(self, request: IdempotentCall, count: int | None) -> Eval[bool]:
         session = self._session
         return scripts.latch_count_down(
             self.key,
@@ -184,6 +187,7 @@ class CountDownLatch:
             self._note_ttl,
             session.publish,
             self.channel,
+            count=count,
         )
 
     def count(self) -> Op[int]:

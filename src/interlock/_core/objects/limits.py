@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,16 @@ class Limits:
         except IndexError:  # another thread was faster, or more is given than was taken
             return 0, 0
         return epoch, earlier
+
+    def give_back_of(self, key: str, permits: int, epoch: int) -> None:
+        """Note that *permits* of *key* that were taken in *epoch* are given back."""
+        taken = self._taken.get(key)
+        if taken:
+            with suppress(
+                ValueError, IndexError
+            ):  # they were forgotten, or another thread changed it
+                for _ in range(permits):
+                    taken.remove(epoch)
 
     def note_over(self, key: str) -> None:
         """Note that *key* is not lost but over, or that this client has no permits of it."""

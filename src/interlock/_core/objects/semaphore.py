@@ -385,7 +385,7 @@ class Semaphore:
         step.call, step.timeout, step.epoch = None, None, 0
         return step
 
-    def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Step[bool]:
+    def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Taking:
         """Acquire as `acquire` does, or raise what a ``with`` statement needs.
 
         Raises:
@@ -431,10 +431,15 @@ class Semaphore:
         query = scripts.semaphore_query(self.key, deadline=deadline)
         return (yield from self.session.persist(query)) is None
 
-    def release(self, permits: int) -> Step[bool]:
+    def release(self, permits: int, epoch: int | None = None) -> Step[bool]:
         """Add *permits* to the free ones, whether or not the caller has acquired them.
 
         An interrupted release is still completed.
+
+        Args:
+            permits: how many.
+            epoch: in which they were taken, 0 if that is not known; None if they are the oldest
+                ones that this client has.
 
         Raises:
             ServerUnavailableError: no reply in time; the background goes on sending the
@@ -449,7 +454,7 @@ class Semaphore:
         """
         limits, permits = self._limits, check_permits(permits)
         lost = limits is not None and limits.was_there(self.key)
-        return self._release(permits, create=0 if self.named or lost else 1)
+        return self._release(permits, create=0 if self.named or lost else 1, epoch=epoch)
 
     def tell_gone(self, permits: int) -> None:
         """Tell that *permits* came back to a semaphore that the server does not have."""
@@ -483,7 +488,7 @@ class Semaphore:
         return self.requests.undone(
             self.requests.begin(),
             lambda request: self._add_script(request, permits, create=1),
-            partial(self.undo_script, total=True),
+            partial(self.undo_script, added=True),
             lambda again: self._add_script(again, -permits, create=0),
         )
 
@@ -589,9 +594,14 @@ class Semaphore:
             what = f"{self.kind} {self.name!r}"
             call.replication = Replication(self.session.replicas, what, bool, NEVER)
 
-    def _release(self, permits: int, create: int) -> Step[bool]:
-        limits, epoch = self._limits, 0
-        if limits is not None:
+    def _release(self, permits: int, create: int, epoch: int | None = None) -> Step[bool]:
+        limits = self._limits
+        if epoch is not None:
+            if limits is not None:
+                limits.give_back_of(self.key, permits, epoch)
+        elif limits is None:
+            epoch = 0
+        else:
             epoch, earlier = limits.give_back(self.key, permits)
             if earlier:
                 self.tell_gone(earlier)
@@ -614,10 +624,11 @@ class Semaphore:
     def _add_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
         return self.requests.script(request, scripts.semaphore_add, (permits, create), self.channel)
 
-    def undo_script(self, request: IdempotentCall, *, total: bool = False) -> Eval[bool]:
+    def undo_script(self, request: IdempotentCall, *, added: bool = False) -> Eval[bool]:
         return scripts.semaphore_undo(
             *(self.key, request.key, request.ttl, self.session.publish, self.channel),
-            total=total,
+            total=True,
+            added=added,
         )
 
     def standing_script(

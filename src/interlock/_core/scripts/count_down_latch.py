@@ -95,12 +95,23 @@ def latch_count_down(
     publish: str,
     channel: str,
     *,
+    count: int | None = None,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Lower the count by one; at 0, open the latch."""
-    keys = (latch, request, spent, latch_ending(latch))
-    args = (milliseconds(ttl), mark, milliseconds(kept), channel)
-    return Eval(_LATCH_COUNT_DOWN[publish], keys, args, deadline)
+    """Lower the count by one; at 0, open the latch.
+
+    If the latch was never set up, set *count* first.
+    """
+    call = Eval(
+        _LATCH_COUNT_DOWN[publish],
+        (latch, request, spent, latch_ending(latch)),
+        (milliseconds(ttl), mark, milliseconds(kept), channel),
+        deadline,
+    )
+    if count is not None:
+        call.keys, call.args = (*call.keys, latch_total(latch)), (*call.args, count)
+        call.spare = call.queued = 1
+    return call
 
 
 def latch_query(latch: str, *, deadline: float = NEVER) -> Eval[LatchStatus]:

@@ -124,7 +124,8 @@ def semaphore_drain(
     semaphore: str, request: str, spent: str, ttl: float, *, deadline: float = NEVER
 ) -> Eval[int]:
     """Take all permits that are free, and tell how many."""
-    return Eval(_SEMAPHORE_DRAIN, (semaphore, request, spent), (milliseconds(ttl),), deadline)
+    keys = (semaphore, request, spent, total_of(semaphore))
+    return Eval(_SEMAPHORE_DRAIN, keys, (milliseconds(ttl),), deadline, spare=True)
 
 
 def semaphore_undo(
@@ -135,14 +136,23 @@ def semaphore_undo(
     channel: str,
     *,
     total: bool = False,
+    added: bool = False,
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Undo the call that *request* belongs to; if it arrives later, it does nothing.
 
-    *total*: the call may have changed the number of all permits.
+    Args:
+        semaphore: its key.
+        request: the latch of the call.
+        ttl: seconds for which that is kept.
+        publish: the command that tells waiters.
+        channel: where they listen.
+        total: whether it is a plain semaphore, whose number of all permits has a key of its own.
+        added: whether the call may have changed that number.
+        deadline: as for each script.
     """
     keys = (semaphore, request, total_of(semaphore)) if total else (semaphore, request)
-    args = (milliseconds(ttl), channel)
+    args = (milliseconds(ttl), channel, int(added))
     return Eval(_SEMAPHORE_UNDO[publish], keys, args, deadline, spare=total)
 
 
