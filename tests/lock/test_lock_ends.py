@@ -13,7 +13,7 @@ import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import grows, until
 from tests.support.patience import forever, let_others_run
-from tests.support.servers import wait_until
+from tests.support.servers import RedisServer, wait_until
 
 import interlock
 import interlock.asyncio
@@ -21,7 +21,6 @@ import interlock.asyncio
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
-    from tests.support.servers import RedisServer
 
 PLACES = ["_pool.close", "_subscriber.close", "_renewer.close", "_renewer._connection.batch"]
 
@@ -54,6 +53,19 @@ def test_an_interrupted_close_can_be_repeated(
     client.close()
     assert redis_client.dbsize() == 0
     client.close()
+
+
+def test_a_close_while_the_server_stands_still(quiescent: None) -> None:
+    """A server that stood still during a close, and never ran the script, releases afterwards."""
+    with RedisServer() as server, server.client() as redis_client:
+        client = interlock.connect(server.url(), command_timeout=0.5)
+        client.lock("name").acquire()
+        wait_until(lambda: redis_client.keys("interlock_client*"), 10, "the background has begun")
+        server.pause()
+        with pytest.raises(interlock.ServerUnavailableError):
+            client.close()
+        server.resume()
+        wait_until(lambda: not redis_client.exists("name"), 10, "it is released")
 
 
 async def test_a_cancelled_close_can_be_repeated(

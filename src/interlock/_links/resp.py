@@ -211,6 +211,16 @@ def pack_eval(call: Eval[object]) -> bytes:
     return pack(("EVAL", call.script.text, len(known.keys), *known.keys, *known.args))
 
 
+def send_texts(calls: Sequence[Eval[object]]) -> None:
+    """Send the text with the first call of each script in *calls*.
+
+    It is for calls that nobody can send again. A server that stands still may execute them later.
+    If it did not know a script, it would refuse the digest.
+    """
+    for call in {call.script: call for call in reversed(calls)}.values():
+        call.packed = pack_eval(call)
+
+
 def without_spare(call: Eval[R]) -> Eval[R]:
     """Return *call* without its spare keys, and without the arguments that go with them."""
     if not call.spare:

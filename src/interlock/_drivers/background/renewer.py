@@ -41,6 +41,7 @@ from interlock._drivers.process.lifecycle import start
 from interlock._drivers.process.stacks import stack_of
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.batch_connection import BatchConnection
+from interlock._links.resp import send_texts
 from interlock.errors import (
     ClosedError,
     InterlockError,
@@ -208,8 +209,9 @@ class Renewer:
         groups = list(self._by_node(range(len(calls)), lambda place: calls[place].keys[0]).values())
 
         def part(connection: BatchConnection, places: Sequence[int], until: float) -> None:
-            left = max(until - clock.now(), GRACE)
-            answers = connection.batch([calls[place] for place in places], left, left)
+            left, mine = max(until - clock.now(), GRACE), [calls[place] for place in places]
+            send_texts(mine)
+            answers = connection.batch(mine, left, left)
             connection.drop()
             for place, answer in zip(places, answers, strict=True):
                 replies[place] = answer
