@@ -31,7 +31,9 @@ from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.model import names
 from interlock._core.model.effects import Script
+from interlock._core.objects import permit_queue
 from interlock._core.scripts import fenced_lock as fenced_scripts
+from interlock._core.scripts import leased_semaphore as leased_scripts
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts import read_write_lock as read_write_scripts
 from interlock._core.scripts.source import MESSAGES, sent
@@ -627,7 +629,10 @@ def mutate(mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
 def mutate_script(stem: str, mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
     """Put a mistaken script in the place of the right one."""
     name = f"_{stem.upper()}"
-    homes = {"fenced": fenced_scripts, "write": read_write_scripts, "read": read_write_scripts}
+    homes = {
+        "fenced": fenced_scripts, "write": read_write_scripts, "read": read_write_scripts,
+        "leased": leased_scripts,
+    }  # fmt: skip
     home = homes.get(stem.partition("_")[0], scripts)
     script: Script[Any] | Variants[Any] = getattr(home, name)
     wrong = LuaText(TEXTS[stem]).changed(mutation.change)
@@ -651,7 +656,7 @@ def mutate_function(
     made: dict[str, Any] = {}
     source = f"from __future__ import annotations\n{ast.unparse(function)}"
     exec(source, vars(module).copy(), made)
-    for user in (holder, lock, lock_base, started_lock):
+    for user in (holder, lock, lock_base, started_lock, permit_queue):
         if getattr(user, name, None) is right:
             patch.setattr(user, name, made[name])
 

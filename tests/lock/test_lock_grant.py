@@ -15,8 +15,8 @@ from tests.support.faults import swallow_reply
 from tests.support.servers import wait_until
 
 import interlock
-from interlock._core.locks import started_lock
 from interlock._core.model import holds
+from interlock._core.queue import starting
 from interlock._core.scripts import fenced_lock as fenced_scripts
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts import read_write_lock as read_write_scripts
@@ -46,7 +46,7 @@ def is_script(args: Sequence[bytes]) -> bool:
 def let_claims_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a claim last for two seconds: a busy machine hears of it in time."""
     monkeypatch.setattr(holds, "CLAIM", 2.0)
-    monkeypatch.setattr(started_lock, "CLAIM", 2.0)
+    monkeypatch.setattr(starting, "CLAIM", 2.0)
     monkeypatch.setitem(source.TIMES, "CLAIM", 2.0)
     for home, name in (
         (scripts, "lock_release"),

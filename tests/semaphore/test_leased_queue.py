@@ -10,7 +10,7 @@ from tests.semaphore.listening import real_or_model
 
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts import semaphore as plain
-from interlock._core.scripts.script import Grant
+from interlock._core.scripts.script import Grant, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -371,3 +371,116 @@ def test_a_look_removes_who_does_not_listen(room: Room) -> None:
     assert not room.take("dead", 2)
     assert look(room) == 1
     assert (room.waiting(), room.woken()) == (["a"], [])
+
+
+def stand(room: Room, me: str, ids: str, *, more: bool = False) -> object:
+    """Ask for one permit, and stand in the queue in the name of that permit; return the answer."""
+    room.server.listen(WAKE + me)
+    call = scripts.leased_semaphore_acquire("name", 60, ids, "PUBLISH", CHANNEL)
+    scripts.stand_in_queue(call, f"{me}:leased:1", others_wait=more, keep=10, starts=True)
+    return room.run(call)
+
+
+def held_for(room: Room, ids: str) -> float:
+    """Return the seconds until the lease of *ids* ends; below 0 if it is not held."""
+    ends = room.server.execute("ZSCORE", LEASES, bytes.fromhex(ids))
+    seconds, micros = map(int, room.server.execute("TIME"))
+    return -1.0 if ends is None else float(ends) / 1000 - seconds - micros / 1e6
+
+
+def test_a_permit_is_given_to_who_waits_in_its_name(room: Room) -> None:
+    """The message has the permit and the time; the permit is held for its claim, then for good."""
+    ids, mine = room.take(permits=3), room.ids()
+    answer = stand(room, "a", mine)
+    assert isinstance(answer, Refusal)
+    room.give(ids)
+    [told] = room.woken()
+    start, at = told.split(":")
+    assert start == f"a={mine}"
+    assert answer.at <= int(at)
+    assert (room.free(), room.held(), room.waiting()) == (2, 1, [])
+    assert held_for(room, mine) < 21
+    assert isinstance(stand(room, "a", mine), Grant), "it may ask all the same"
+    assert held_for(room, mine) > 50
+    assert (room.free(), room.held()) == (2, 1)
+
+
+def test_a_single_try_finds_the_permit_that_it_was_given(room: Room) -> None:
+    """A client that may no longer listen asks without a place, and keeps it for a whole lease."""
+    ids, mine = room.take(permits=3), room.ids()
+    _ = stand(room, "a", mine)
+    room.give(ids)
+    assert room.take(ids=mine)
+    assert held_for(room, mine) > 50
+    assert (room.free(), room.held()) == (2, 1)
+
+
+def test_a_number_that_ends_by_itself_is_confirmed(room: Room) -> None:
+    """It must outlast the permit, and only the client knows the permit's lease."""
+    room.server.execute("PEXPIRE", "name", 30_000)
+    ids, mine = room.take(permits=3, lease=10), room.ids()
+    _ = stand(room, "a", mine)
+    room.give(ids)
+    assert room.woken() == ["a"]
+    assert held_for(room, mine) < 0
+    assert isinstance(stand(room, "a", mine), Grant)
+    assert held_for(room, mine) > 50
+    assert room.server.execute("PTTL", "name") > 50_000
+    assert (room.free(), room.held()) == (2, 1)
+
+
+def test_who_gives_up_gives_its_permit_to_the_next(room: Room) -> None:
+    """Both the permit that it was given, and its place, end."""
+    ids, mine, other = room.take(permits=3), room.ids(), room.ids()
+    _ = stand(room, "a", mine), stand(room, "b", other)
+    leaving = scripts.leased_semaphore_leave("name", "b:leased:1", "PUBLISH", CHANNEL, other)
+    assert room.run(leaving) == 1
+    assert len(room.waiting()) == 1
+    room.wait("c:3")
+    room.give(ids)
+    assert held_for(room, mine) > 0
+    leaving = scripts.leased_semaphore_leave("name", "a:leased:1", "PUBLISH", CHANNEL, mine)
+    _ = room.woken()
+    assert room.run(leaving) == 3
+    assert room.woken() == ["c:3"]
+    assert held_for(room, mine) < 0
+    assert (room.free(), room.held()) == (0, 3)
+
+
+def test_who_stands_for_its_client_stands_there_once(room: Room) -> None:
+    """A client whose others wait, too, keeps its own place, and asks when it is next."""
+    ids, mine = room.take(permits=3), room.ids()
+    room.wait("a")
+    _ = stand(room, "a", mine)
+    assert room.waiting() == ["a"]
+    room.give(ids)
+    assert room.woken() == ["a"]
+    assert isinstance(stand(room, "a", mine, more=True), Grant)
+    assert room.woken() == ["a"], "for another of its waiters"
+
+
+def test_a_plain_release_leaves_permits_to_be_asked_for(room: Room) -> None:
+    """It knows of no leases: the waiter asks, and the permit is its own."""
+    ids, mine = room.take(permits=3), room.ids()
+    _ = stand(room, "a", mine)
+    latches = (f"redisson_unlock_latch:{{name}}:{number}" for number in "12")
+    release = plain.semaphore_release("name", *latches, 1, 1, 30, "PUBLISH", CHANNEL)
+    assert room.run(release) == 3
+    assert room.woken() == ["a"]
+    assert isinstance(stand(room, "a", mine), Grant)
+    assert held_for(room, mine) > 50
+    assert ids
+    assert (room.free(), room.held(), room.waiting()) == (0, 4, [])
+
+
+def test_a_refused_message_takes_the_permit_back(room: Room) -> None:
+    """Nobody knows of it then. So all are told, and the first to ask gets it."""
+    ids, mine = room.take(permits=3), room.ids()
+    _ = stand(room, "a", mine)
+    call = scripts.leased_semaphore_release("name", ids or "", "PUBLISH", CHANNEL)
+    text = call.script.text.replace("redis.pcall('PUBLISH', wake, message)", "{err = 'no'}")
+    assert text != call.script.text
+    keys = [len(call.keys), *call.keys]
+    assert room.server.execute("EVAL", text, *keys, *call.args) == 1
+    assert (room.free(), room.held()) == (3, 0)
+    assert isinstance(stand(room, "a", mine), Grant)

@@ -4,15 +4,19 @@
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
--- KEYS[3]  queue      zset {client: when it came, in ms}; may be left out, with all about it
+-- KEYS[3]  queue      zset {client, or client and permit: when it came, in ms}; may be left out,
+--                     with all about it
 -- ARGV[1]  lease      integer > 0, milliseconds
 -- ARGV[2]  ids        string, 32 hex digits each: sending them twice changes nothing
 -- ARGV[3]  channel    string, where waiters listen
 -- ARGV[4]  client     string, "<client id>:leased:<permits>"; may be left out
 -- ARGV[5]  others_wait  1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
+-- ARGV[7]  starts     1: the client waits in the name of its permit, a single one, which a release
+--                     may give to it; may be left out
 --
--- Returns  nil when taken; else the milliseconds until the next lease ends (-1: none ends)
+-- Returns  nil when taken; else the milliseconds until the next lease ends (-1: none ends). With
+--          *starts*, a list of this and the server's time, in microseconds, as a string
 -- Source   RPermitExpirableSemaphore.tryAcquire, Redisson 4.7.0, with the server's clock
 --          in place of the client's
 -- Wire     the number and the zset; the new number on the channel when expired permits came back,
@@ -20,7 +24,7 @@
 --          alone; this code is our own
 local semaphore, leases, queue = KEYS[1], KEYS[2], KEYS[3]
 local lease, ids, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3]
-local client, others_wait, keep = ARGV[4], ARGV[5], ARGV[6]
+local client, others_wait, keep, starts = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local PERMANENT = 922337203685477
 
 local time = redis.call('time')
@@ -38,8 +42,12 @@ local free = tonumber(redis.call('get', semaphore) or 0)
 if not free then
   return redis.error_reply('WRONGTYPE this is not a number of permits')
 end
-local wanted = #members
+local wanted, claimed = #members, 0
 local enough = free >= wanted
+if held and wanted == 1 and tonumber(held) <= now + CLAIM then
+  -- A release has given it this permit.
+  held, claimed = false, 1
+end
 local queued = queue and (client or free > 0) and redis.pcall('exists', queue) == 1
 
 local function take(claimed)
@@ -78,12 +86,13 @@ if not queued and not client then
   if expired > 0 and free > 0 then
     redis.call(PUBLISH, channel, free)
   end
-  if not held and enough then
-    take(0)
+  if held then
+    return nil
   end
-  if not held and not enough then
+  if claimed == 0 and not enough then
     return next_end()
   end
+  take(claimed)
   return nil
 end
 local name = string.match(channel, ':.*')
@@ -94,19 +103,29 @@ local name = string.match(channel, ':.*')
 
 -- include: claim_permits
 
-local claimed, stands, mine, woken = 0, false, false, false
+local stands, mine, woken = false, false, false
+local named = wanted == 1 and client and string.gsub(client, ':', ':' .. ids .. ':', 1) or client
+-- Who has no place asks as if it stood at the end.
+local me = client or '?:' .. wanted
+if starts and redis.pcall('zscore', queue, client) == false then
+  me = named
+end
 if client and not held then
-  claimed = end_claim(client, wanted)
+  if claimed == 0 and wanted == 1 then
+    claimed = end_claim(named, 1)
+  end
+  if claimed == 0 then
+    claimed = end_claim(client, wanted)
+  end
   if claimed > 0 and claimed < wanted then
     free = redis.call('incrby', semaphore, claimed)
     claimed, enough = 0, free >= wanted
   end
   -- The release of a plain semaphore of this name leaves the permits free.
-  woken = queued and redis.pcall('zrem', queue, '+' .. client) == 1
+  local ended = queued and redis.pcall('zrem', queue, '+' .. client, '+' .. named)
+  woken = type(ended) == 'number' and ended > 0
 end
 if not held and claimed == 0 and not woken and queued and free > 0 then
-  -- Who has no place asks as if it stood at the end.
-  local me = client or '?:' .. wanted
   if client then
     stands = stand_in_queue(me)
   else
@@ -116,7 +135,7 @@ if not held and claimed == 0 and not woken and queued and free > 0 then
   -- If others listen that do not stand in the queue, the first to ask gets the permits.
   if stands and not heard.err and heard[2] <= heard[4] then
     local all
-    mine, all = serve(free, me, give)
+    mine, all = serve(free, me, give, take_back)
     enough = mine or (all and enough)
     free = tonumber(redis.call('get', semaphore))
   end
@@ -128,13 +147,13 @@ if claimed > 0 or (enough and not held) then
   take(claimed)
   free = free - wanted + claimed
   if client then
-    redis.pcall('zrem', queue, client)
+    redis.pcall('zrem', queue, client, named)
   end
   if others_wait == '1' then
     stand_in_queue(client)
   end
 elseif client and not held and not stands then
-  stand_in_queue(client)
+  stand_in_queue(me)
 end
 -- `serve` has shared with others, but the client stands at the end again only now.
 local again = not mine or others_wait == '1'
@@ -144,4 +163,5 @@ end
 if claimed > 0 or enough or held then
   return nil
 end
-return next_end()
+local left = next_end()
+return starts and {left, time[1] .. string.sub('00000' .. time[2], -6)} or left

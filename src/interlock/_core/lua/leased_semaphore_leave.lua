@@ -9,6 +9,8 @@
 --                     or claim has ended go to the next clients, and who does not listen any more
 --                     leaves the queue
 -- ARGV[2]  channel    string, where waiters listen
+-- ARGV[3]  named      string, 32 hex digits: the permit in whose name the client stands there; may
+--                     be left out
 --
 -- Returns  3 when another client in the queue was told that it is next, else 1
 -- Source   our own
@@ -16,7 +18,7 @@
 --          as those of a release; "300:leased:<permits>" on a wake channel if a claim was given
 --          just now
 local semaphore, leases, queue = KEYS[1], KEYS[2], KEYS[3]
-local me, channel = ARGV[1], ARGV[2]
+local me, channel, named = ARGV[1], ARGV[2], ARGV[3]
 local name, looks = string.match(channel, ':.*'), me == '-'
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -31,6 +33,11 @@ local stood, back = 0, redis.call('zremrangebyscore', leases, 0, now)
 if not looks then
   stood = queue and redis.pcall('zrem', queue, me, '+' .. me)
   back = back + end_claim(me, tonumber(string.match(me, '%d+$')))
+  if named then
+    local member = string.gsub(me, ':', ':' .. named .. ':', 1)
+    back = back + redis.call('zrem', leases, raw(named)) + end_claim(member, 1)
+    stood = queue and redis.pcall('zrem', queue, member, '+' .. member) or stood
+  end
 elseif queue then
   local ends = redis.call('zrange', leases, 0, 0, 'withscores')[2]
   tidy(ends and tonumber(ends) <= now + CLAIM)

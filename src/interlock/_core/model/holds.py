@@ -889,9 +889,10 @@ class Permit(Hold):
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note an acknowledged renewal; see `Hold.extend_validity`.
 
-        If they have got a lease of their own meanwhile, the renewal does not count.
+        If they have got a lease of their own meanwhile, the renewal does not count. The first one
+        of a permit that began with a claim does: it keeps the permit for its lease.
         """
-        if self.renewal is not None:
+        if self.renewal is not None or self.asked_by:
             super().extend_validity(sent_at, lease)
 
     def hear(self, answer: str | int | None) -> None:
@@ -903,6 +904,7 @@ class Permit(Hold):
     def update_lease(self, sent_at: float, lease: float, renewal: Renewal | None) -> None:
         """Note that the server has them for *lease* seconds from *sent_at*, and their renewal."""
         self.lease, self.renewal = lease, renewal
+        self.asked_by = 0.0
         if sent_at >= self.cut_at:
             self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
 

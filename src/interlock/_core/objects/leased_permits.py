@@ -25,7 +25,7 @@ from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.objects.semaphore import check_permits, out_of_time, try_set_permits
 from interlock._core.queue.waiting import may_overtake
 from interlock._core.scripts import leased_semaphore as scripts
-from interlock._core.scripts.script import Grant
+from interlock._core.scripts.script import Grant, Refusal
 from interlock._core.upkeep.idempotency import IdempotentCalls, new_id, numbers
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import ClosedError, ConfigError, InterlockError
@@ -152,7 +152,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         prompt_until = session.clock() + GRACE / 2
         yield from undo_acquire(session, self.permit, error)
         silent = session.clock() >= prompt_until
-        yield from self.semaphore.queue.leave(self.permits, error, later=silent)
+        yield from self.semaphore.queue.leave(self.permits, error, later=silent, permit=self.permit)
 
     def _wait(self, outcome: Grant | float | InterlockError | None) -> Op[bool]:
         semaphore, deadline = self.semaphore, self.deadline
@@ -165,7 +165,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         ):
             queue.tell_waiter(self.permits)
             return True
-        return (yield from queue.wait(self.permits, deadline, self._try))
+        return (yield from queue.wait(self.permits, deadline, self._try, self.permit))
 
     def _after_first(
         self, first: Eval[Grant | float], outcome: Grant | float | InterlockError
@@ -214,7 +214,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         answer = yield from session.persist(call, permit)
         if semaphore.accept(permit, sent_at, answer):
             if place is not None and call.queued:
-                place.taken = place.others_wait
+                place.granted()
             return None
         remaining = yield from self._refused(answer)
         if place is not None:
@@ -471,8 +471,12 @@ class LeasedPermits:
             self.key, permit.lease, permit.holder, session.publish, self.channel, deadline=deadline
         )
         call.patient = True
-        others_wait, keep = self.queue.stand(permits, place)
-        scripts.stand_in_queue(call, place.client, others_wait=others_wait, keep=keep)
+        others_wait, keep, starts = self.queue.stand(permits, place, permit)
+        if starts:
+            permit.stand()
+        scripts.stand_in_queue(
+            call, place.client, others_wait=others_wait, keep=keep, starts=starts
+        )
         if session.replicas is not None:
             require_replicas(call, permit, session.replicas)
         return call
@@ -510,6 +514,8 @@ class LeasedPermits:
         """Take *answer* to the try sent at *sent_at*; return whether *permit* is held now."""
         if type(answer) is not Grant:  # `isinstance` is a call
             permit.uncount_try()
+            if type(answer) is Refusal:
+                permit.refused(sent_at, answer.at)
             return False
         session = self.session
         clock = session.clock  # bound first: else Python 3.11 looks for a method

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.queue.places import line_of, section
+from interlock._core.queue.starting import confirming, may_start, start
 from interlock._core.queue.waiters import SHARED
 from interlock._core.queue.waiting import QUEUE_KEPT, Turn, leave_queue, wait_in_queue
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.holds import Hold
     from interlock._core.queue.places import Place
+    from interlock._core.queue.waiter import Claim
     from interlock._core.upkeep.session import Session
 
 
@@ -77,17 +80,25 @@ class PermitQueue:
             me = client if plain else f"{client}:{self._prefix}{permits}"
             session.waiters.place_for(self.part(permits), client, me, waits=waits)
 
-    def stand(self, permits: int, place: Place) -> tuple[bool, float]:
+    def stand(
+        self, permits: int, place: Place, permit: Hold | None = None
+    ) -> tuple[bool, float, bool]:
         """Note that a request of *place* is about to be sent.
 
         Return what its script must know: whether others of the client want equally many, and for
-        how many seconds the server keeps the queue.
+        how many seconds the server keeps the queue. The third value tells whether the client stands
+        there in the name of *permit*. Then a release may give that permit to it.
         """
         session = self._session
         # If others wait here, the client stays in the queue after this one gets its permits.
         others_wait = not session.waiters.alone(self.part(permits))
-        place.stand(others_wait)
-        return others_wait, QUEUE_KEPT * session.options.poll_cap
+        starts = (
+            permit is not None
+            and permits == 1
+            and may_start(session, permit, others_wait=others_wait)
+        )
+        place.stand(others_wait, permit.holder if permit is not None and starts else "")
+        return others_wait, QUEUE_KEPT * session.options.poll_cap, starts
 
     def tell_waiter(self, permits: int) -> None:
         """Wake a waiter that came during the first try, and relies on a place in the queue."""
@@ -97,36 +108,59 @@ class PermitQueue:
             waiters.freed(part, ours=True)
 
     def wait(
-        self, permits: int, deadline: float, attempt: Callable[[], Op[float | None]]
+        self,
+        permits: int,
+        deadline: float,
+        attempt: Callable[[], Op[float | None]],
+        permit: Hold | None = None,
     ) -> Op[bool]:
-        """Wait for *permits*, as `wait_in_queue` does, and give up a place that is left."""
+        """Wait for *permits*, as `wait_in_queue` does, and give up a place that is left.
+
+        A release may give *permit* to it, if that is the only one.
+        """
         session = self._session
         if session.clock() < deadline:
             self.make_place(permits)
+        turn = self._turn(permit if permits == 1 else None)
         taken = yield from wait_in_queue(
-            session, self.part(permits), deadline, SHARED, attempt, turn=self._turn()
+            session, self.part(permits), deadline, SHARED, attempt, turn=turn
         )
-        yield from self.leave(permits, later=taken)
+        yield from self.leave(permits, later=taken, permit=None if taken else permit)
         return taken
 
     def leave(
-        self, permits: int, error: BaseException | None = None, *, later: bool = False
+        self,
+        permits: int,
+        error: BaseException | None = None,
+        *,
+        later: bool = False,
+        permit: Hold | None = None,
     ) -> Op[None]:
         """Give up an unused place, as `leave_queue` does."""
         part = self.part(permits)
-        yield from leave_queue(self._session, part, self.leave_script, error, later=later)
+        yield from leave_queue(
+            self._session, part, self.leave_script, error, later=later, hold=permit
+        )
 
     def leave_script(self, place: Place) -> Eval[int]:
         """Return the script that gives up *place*, and passes on the permits of its claim."""
-        return self._leave(self.key, place.client, self._session.publish, self.queue)
+        session, named = self._session, (place.holder,) if place.holder else ()
+        return self._leave(self.key, place.client, session.publish, self.queue, *named)
 
-    def _turn(self) -> Turn:
-        """Return what operators are told of a waiter.
+    def _turn(self, permit: Hold | None) -> Turn:
+        """Return what operators are told of a waiter, and how it may be given *permit*.
 
-        If a waiter asks in vain, the client looks who is still there.
+        If it asks in vain, the client looks who is still there.
         """
         session = self._session
         wish = partial(session.wish, self._kind, self.key)
         if not session.queues_for(self.key):
             return Turn(wish=wish)
-        return Turn(polled=partial(session.looks.given, self), wish=wish)
+        polled = partial(session.looks.given, self)
+        if permit is None:
+            return Turn(polled=polled, wish=wish)
+        return Turn(permit, partial(self._start, permit), polled, wish)
+
+    def _start(self, permit: Hold, claim: Claim) -> Op[bool]:
+        """Start with *claim*, which a release gave to *permit*; return whether it is held now."""
+        return (yield from start(self._session, self.part(1), permit, claim, confirming))

@@ -639,7 +639,7 @@ class Semaphore:
             request, scripts.semaphore_acquire, (permits,), self.channel, deadline
         )
         call.patient = True
-        others_wait, keep = self.queue.stand(permits, place)
+        others_wait, keep, _ = self.queue.stand(permits, place)
         scripts.stand_in_queue(call, place.client, self.channel, others_wait=others_wait, keep=keep)
         self._confirm(call)
         return call

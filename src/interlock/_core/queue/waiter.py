@@ -71,19 +71,21 @@ class Claim(NamedTuple):
 
     Attributes:
         at: when it did, by the server's clock, in microseconds.
-        number: what follows the client's id in the holder id.
+        number: what follows the client's id in the holder id; of a permit, its id.
         token: the fencing token that the release drew for it; None if there is none.
         source: what the token follows; empty if there is none.
+        wanted: what those in the waiter's section want; empty for a lock.
     """
 
     at: int
     number: str
     token: int | None = None
     source: str = ""
+    wanted: str = ""
 
     def is_for(self, holder: str) -> bool:
         """Return whether *holder* was made the holder."""
-        return holder.endswith(f":{self.number}")
+        return holder == self.number or holder.endswith(f":{self.number}")
 
 
 class Wish(NamedTuple):

@@ -33,7 +33,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from interlock._core.queue.places import Place, Places
+from interlock._core.queue.places import Place, Places, section
 from interlock._core.queue.policy import COURTESY, PassPolicy
 from interlock._core.queue.waiter import Claim, Waiter, Wish
 
@@ -65,18 +65,24 @@ STARTS = b"="
 """How a message on a client's wake channel begins if a waiter of the client is the holder now.
 
 The waiter's number follows, a colon, and the server's time in microseconds. With a fencing token,
-another colon, the token, a colon, and what the token follows come next; for a writer, ":write".
+another colon, the token, a colon, and what the token follows come next; for a writer, ":write". For
+a leased permit, its id stands in the place of the number, and ":leased:1" at the end.
 """
 _CLAIM = re.compile(
     STARTS + rb"(\d{1,20}):(\d{1,20})(?:(:write)|:(\d{1,20}):(epoch|clock|counter))?"
 )
+_PERMIT = re.compile(STARTS + rb"([0-9a-f]{32}):(\d{1,20}):(leased:1)")
 
 
 def _claim(payload: bytes) -> Claim | None:
     """Read a message that makes a waiter the holder; None if it is another message."""
     found = _CLAIM.fullmatch(payload)
     if found is None:
-        return None
+        permit = _PERMIT.fullmatch(payload)
+        if permit is None:
+            return None
+        id_, at, wanted = permit.groups()
+        return Claim(int(at), id_.decode(), wanted=wanted.decode())
     digits, at, writes, token, source = found.groups()
     number = (digits + (writes or b"")).decode()
     if token is None:
@@ -307,7 +313,9 @@ class Waiters(Places):
         parts: Iterable[str] = (whole,)
         patience = 0.0
         claim = _claim(payload)
-        if payload != NEXT and claim is None:
+        if claim is not None and claim.wanted:
+            parts = [section(whole, claim.wanted)]
+        elif payload != NEXT and claim is None:
             parts, patience = self._meaning(whole, payload)
         for part in parts:
             place, queue = self.places.get(part), self.queues.get(part)

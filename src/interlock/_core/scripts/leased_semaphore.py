@@ -51,7 +51,9 @@ def leased_semaphore_acquire(
     return Eval(_LEASED_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare=spare)
 
 
-def stand_in_queue(call: Eval[Grant | float], me: str, *, others_wait: bool, keep: float) -> None:
+def stand_in_queue(
+    call: Eval[Grant | float], me: str, *, others_wait: bool, keep: float, starts: bool = False
+) -> None:
     """Make *call*, an acquire, put *me* into the queue until it has its permits.
 
     Args:
@@ -59,21 +61,27 @@ def stand_in_queue(call: Eval[Grant | float], me: str, *, others_wait: bool, kee
         me: the client's id, ``:leased:``, and the number of permits.
         others_wait: whether others of the client want equally many, so that it stays there.
         keep: seconds for which the queue is kept.
+        starts: whether it waits in the name of its permit, the only one, which may start at once
+            when a release makes it a held one.
     """
-    about = (me, int(others_wait), milliseconds(keep))
+    about: tuple[str | int, ...] = (me, int(others_wait), milliseconds(keep))
+    if starts:
+        about = (*about, 1)
     call.args = (*call.args, *about)
     call.queued = len(about)
 
 
 def leased_semaphore_leave(
-    semaphore: str, me: str, publish: str, channel: str, *, deadline: float = NEVER
+    semaphore: str, me: str, publish: str, channel: str, *named: str, deadline: float = NEVER
 ) -> Eval[int]:
     """Take *me* out of the queue, and pass on what it was given; return whether somebody got it.
 
-    The result is 3 then, as that of a lock's release.
+    The result is 3 then, as that of a lock's release. *named* is the permit in whose name the
+    client may stand there, if there is one.
     """
     keys = (semaphore, permit_leases(semaphore), waiting_queue(channel))
-    return Eval(_LEASED_SEMAPHORE_LEAVE[publish], keys, (me, channel), deadline, spare=True)
+    args = (me, channel, *named)
+    return Eval(_LEASED_SEMAPHORE_LEAVE[publish], keys, args, deadline, spare=True)
 
 
 def leased_semaphore_release(

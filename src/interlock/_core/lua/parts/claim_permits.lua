@@ -1,32 +1,44 @@
 -- claim_permits: take leased permits for a client in the queue, which has 250 ms to confirm them.
 --
 -- A claim is a lease like any other. So nobody can overtake it, and if the client does not come, it
--- ends like the lease of a dead holder. Its ids are four zero bytes, eight bytes that stand for the
--- client's *member* of the queue, and a number in four bytes.
+-- ends like the lease of a dead holder.
+--
+-- A client that waits in the name of its permit gets this very permit, and may start at once. All
+-- other claims have ids of their own. Such an id begins with four zero bytes. Eight bytes follow
+-- that stand for the client's *member* of the queue, and a number in four bytes.
+local function raw(digits)
+  return (string.gsub(digits, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
+end
+
 local function claim_of(member, number)
-  local bytes = string.gsub(string.sub(redis.sha1hex(member), 1, 16), '%x%x', function(byte)
-    return string.char(tonumber(byte, 16))
-  end)
+  local bytes = raw(string.sub(redis.sha1hex(member), 1, 16))
   return '\0\0\0\0' .. bytes .. '\0\0' .. string.char(math.floor(number / 256), number % 256)
 end
 
--- Give *member* its permits; it leaves the queue. Return false if it waits for plain permits.
+-- Give *member* its permits; it leaves the queue. Return the message for its client, nil if it
+-- waits for plain permits.
 local function give(member)
-  local wanted = tonumber(string.match(member, ':leased:(%d+)$'))
+  local id, wanted = string.match(member, '^[^:]*:?(%x*):leased:(%d+)$')
   if not wanted then
-    return false
+    return nil
   end
+  local ttl = redis.call('pttl', semaphore)
   redis.pcall('zrem', queue, member)
   redis.call('decrby', semaphore, wanted)
+  -- A number that ends by itself must outlast the permit. So the client has to ask.
+  if id ~= '' and ttl < 0 then
+    redis.call('zadd', leases, now + CLAIM, raw(id))
+    local at = time[1] .. string.sub('00000' .. time[2], -6)
+    return '=' .. id .. ':' .. at .. ':leased:' .. wanted
+  end
   for number = 1, wanted do
     redis.call('zadd', leases, now + CLAIM, claim_of(member, number))
   end
   -- Nobody may come for the claim. Then it must end with the number, or it would count later.
-  local ttl = redis.call('pttl', semaphore)
   if ttl > 0 then
     redis.call('pexpire', leases, ttl)
   end
-  return true
+  return '0:leased:' .. wanted
 end
 
 -- End the claim of *member* to *wanted* permits; return how many there were.
@@ -41,12 +53,22 @@ local function end_claim(member, wanted)
   return claimed
 end
 
+-- Undo `give`, because the message for *member* was refused.
+local function take_back(member)
+  local id, wanted = string.match(member, '^[^:]*:?(%x*):leased:(%d+)$')
+  local back = end_claim(member, tonumber(wanted))
+  if id ~= '' then
+    back = back + redis.call('zrem', leases, raw(id))
+  end
+  redis.call('incrby', semaphore, back)
+end
+
 -- Give *free* permits to the first clients in the queue; return whether one was told that it is
 -- next. If others listen, as Java does, or nobody can be served, all are told.
 local function share(free)
   local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
   if not heard.err and heard[2] <= heard[4] then
-    local _, all, served = serve(free, nil, give)
+    local _, all, served = serve(free, nil, give, take_back)
     if not all and (served or redis.pcall('exists', queue) == 1) then
       return served
     end

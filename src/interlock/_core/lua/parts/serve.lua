@@ -1,9 +1,9 @@
 -- serve: wake the first clients in *queue*, as long as permits are free for them.
 --
 -- Each gets a claim to its permits for 250 ms. If *give* is there, it may take the permits for the
--- client, and returns whether it has. Else the claim is a member of the queue: "+" and the client's
--- own member. Its score is negative and tells when the claim ends. A client that does not listen,
--- or did not take its permits in time, loses its place.
+-- client. Then it returns the message for the client; *take_back* undoes it. Else the claim is a
+-- member of the queue: "+" and the client's own member. Its score is negative and tells when the
+-- claim ends. A client that does not listen, or did not take its permits in time, loses its place.
 --
 -- A client that wants more permits than are free is passed over for 8 s. For the next 2 s permits
 -- are kept for it: nobody behind it is woken. Then it is passed over again, and so on. If several
@@ -13,7 +13,7 @@
 -- The function tells whether *caller* may take its permits, whether all clients must be told, and
 -- whether some were woken to take theirs. All must be told if a command was refused, or if none of
 -- the first 128 can be served.
-local function serve(free, caller, give)
+local function serve(free, caller, give, take_back)
   local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
   local whole, given = false, false
   if time.err then
@@ -103,10 +103,16 @@ local function serve(free, caller, give)
   for _, each in ipairs(woken) do
     local client, wants = string.match(each[1], '^([^:]*)(.*)$')
     local wake = 'interlock_semaphore_wake' .. name .. ':' .. client
+    -- A client may start with its message at once. So the message comes after what it tells.
+    local told = each[2] == 0 and give and give(each[1])
+    local message = told or each[2] .. (string.match(wants, ':leased:%d+$') or wants)
     given = given or each[2] == 0
-    if type(redis.pcall(PUBLISH, wake, each[2] .. wants)) ~= 'number' then
+    if type(redis.pcall(PUBLISH, wake, message)) ~= 'number' then
       refused = true
-    elseif each[2] == 0 and not (give and give(each[1])) then
+      if told then
+        take_back(each[1])
+      end
+    elseif each[2] == 0 and not told then
       redis.pcall('zadd', queue, now + CLAIM - 1e15, '+' .. each[1])
     end
   end

@@ -13,7 +13,8 @@ local function tidy(given)
       redis.pcall('zrem', queue, member)
     elseif given and string.sub(member, 1, 1) ~= '+' then
       given = false
-      redis.pcall(PUBLISH, wakes[i], LOOK_AFTER .. (string.match(member, ':.*') or ''))
+      local wants = string.match(member, ':leased:%d+$') or string.match(member, ':.*') or ''
+      redis.pcall(PUBLISH, wakes[i], LOOK_AFTER .. wants)
     end
   end
 end

@@ -1,0 +1,90 @@
+"""What a release may give to a waiter of another client, which starts without asking.
+
+A client with one waiter stands in the server's queue in the name of that waiter's hold. A release
+makes this hold the holder for a short time, its claim, and says so in a message. The waiter begins
+at once. The command that keeps it for a whole lease is on its way by then.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from interlock._core.model.effects import NEVER, Post
+from interlock._core.model.holds import CLAIM, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.holds import Hold
+    from interlock._core.queue.waiter import Claim
+    from interlock._core.upkeep.session import Session
+
+MANY = 1000
+"""A client with so many holds asks before it starts: its renewal thread looks at all of them."""
+
+
+def may_start(session: Session, hold: Hold, *, others_wait: bool) -> bool:
+    """Return whether the client is to stand in the server's queue in the name of *hold*.
+
+    It is if *hold* waits alone. If others come later, it stays so.
+    """
+    return (
+        (hold.placed or not others_wait)
+        and session.may_pass_on
+        and hold.lease > 2 * CLAIM
+        and len(session.holds) < MANY
+    )
+
+
+def start(
+    session: Session,
+    channel: str,
+    hold: Hold,
+    claim: Claim,
+    keeping: Callable[[Hold], Eval[list[bool]]],
+) -> Op[bool]:
+    """Start with *claim*, which a release gave to *hold*, if it stands.
+
+    Return whether *hold* is held now. The command that keeps it for the whole lease is on its way
+    before the caller goes on. It takes nothing, so it may come late. Without an answer the renewal
+    thread asks again.
+
+    If no reply to a try came, a copy of it may still take the lock once the claim is over. Then it
+    would look as if the claim had been kept. So *hold* asks.
+
+    Args:
+        session: the client's state.
+        channel: what *hold* waits for.
+        hold: who was made the holder.
+        claim: the message that says so.
+        keeping: returns the command that keeps *hold* for a whole lease, and takes nothing.
+    """
+    now = sent_at = session.clock()
+    stands = now + CLAIM / 2 < hold.claim_end(claim.at, now)
+    if hold.unanswered or not stands:
+        return False
+    hold.sent()
+    post = Post(keeping(hold), partial(_confirm, hold, sent_at))
+    if not (yield from post) or not hold.start(claim.token, claim.at, session.clock()):
+        hold.uncount_try()
+        return False
+    hold.uncount_try()
+    session.watchdog.expect(hold, session.clock())
+    session.waiters.started(channel, hold.holder)
+    if session.holds.observer is not None:
+        session.holds.observer.acquired(hold, sent_at)
+    return True
+
+
+def confirming(hold: Hold) -> Eval[list[bool]]:
+    """Return the command that renews *hold*, and takes nothing."""
+    core = hold.core
+    return core.renewal([core.key], hold.lease, [hold.holder], deadline=NEVER)
+
+
+def _confirm(hold: Hold, sent_at: float, reply: object) -> None:
+    """Take the undecoded *reply* to the command that keeps *hold*, which was sent at *sent_at*."""
+    if reply == [1] and hold.state is State.HELD:
+        hold.extend_validity(sent_at, hold.lease)
