@@ -464,7 +464,7 @@ def test_a_plain_release_leaves_permits_to_be_asked_for(room: Room) -> None:
     ids, mine = room.take(permits=3), room.ids()
     _ = stand(room, "a", mine)
     latches = (f"redisson_unlock_latch:{{name}}:{number}" for number in "12")
-    release = plain.semaphore_release("name", *latches, 1, 1, 30, "PUBLISH", CHANNEL)
+    release = plain.semaphore_release("name", *latches, 1, 1, 0, 30, "PUBLISH", CHANNEL)
     assert room.run(release) == 3
     assert room.woken() == ["a"]
     assert isinstance(stand(room, "a", mine), Grant)
@@ -484,3 +484,17 @@ def test_a_refused_message_takes_the_permit_back(room: Room) -> None:
     assert room.server.execute("EVAL", text, *keys, *call.args) == 1
     assert (room.free(), room.held()) == (3, 0)
     assert isinstance(stand(room, "a", mine), Grant)
+
+
+def test_a_place_that_is_left_over_gets_no_second_permit(room: Room) -> None:
+    """A client that took its permit without a place still stands there in that permit's name."""
+    ids, mine = room.take(permits=3), room.ids()
+    _ = stand(room, "a", mine)
+    room.server.execute("INCRBY", "name", 1)
+    assert room.take(ids=mine), "it asks without a place, and is given its own permit meanwhile"
+    assert (room.free(), room.held()) == (0, 4)
+    assert held_for(room, mine) > 50
+    room.server.execute("ZADD", QUEUE, 1, f"a:{mine}:leased:1")
+    room.give(ids)
+    assert held_for(room, mine) > 50, "its lease is not cut short"
+    assert (room.free(), room.held(), room.waiting()) == (3, 1, [])

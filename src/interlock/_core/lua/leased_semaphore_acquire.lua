@@ -138,6 +138,10 @@ if not held and claimed == 0 and not woken and queued and free > 0 then
     mine, all = serve(free, me, give, take_back)
     enough = mine or (all and enough)
     free = tonumber(redis.call('get', semaphore))
+    if wanted == 1 and redis.call('zscore', leases, members[1]) then
+      -- It also stands in the queue in the name of its permit, and was given this.
+      claimed = 1
+    end
   end
   if not client then
     redis.pcall('zrem', queue, me)

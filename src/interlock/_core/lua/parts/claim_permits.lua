@@ -24,6 +24,10 @@ local function give(member)
   end
   local ttl = redis.call('pttl', semaphore)
   redis.pcall('zrem', queue, member)
+  if id ~= '' and redis.call('zscore', leases, raw(id)) then
+    -- This member is left over: its client has got the permit without it.
+    return '0:leased:' .. wanted
+  end
   redis.call('decrby', semaphore, wanted)
   -- A number that ends by itself must outlast the permit. So the client has to ask.
   if id ~= '' and ttl < 0 then
