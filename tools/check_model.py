@@ -1,12 +1,13 @@
-"""Check the model of the waiting room exhaustively, and that each of its mutants fails.
+"""Check the models of the waiting rooms exhaustively, and that each of their mutants fails.
 
     python tools/check_model.py [--faults N] [--turns N]
 
-The model is tools/model/waiting_room.pml, in Promela. It needs spin and gcc. There are four
-searches. The first has as many faults as are asked for. In the second a client may start at once
-when it hears of its claim. The third has one fault, and a lock that a release may leave to others.
-The fourth has one fault, and a fenced lock whose clients may start at once. Exits with 1 when the
-model breaks a promise, when a mutant keeps all of them, or when a search was not complete.
+The models are in tools/model, in Promela. They need spin and gcc. `waiting_room.pml` is that of a
+lock. There are four searches of it. The first has as many faults as are asked for. In the second a
+client may start at once when it hears of its claim. The third has one fault, and a lock that a
+release may leave to others. The fourth has one fault, and a fenced lock whose clients may start at
+once. `permits.pml` is that of a leased semaphore, with one fault, and one permit or two. Exits with
+1 when a model breaks a promise, when a mutant keeps all of them, or when a search was not complete.
 """
 
 from __future__ import annotations
@@ -36,6 +37,13 @@ MUTANTS_OF_TWO_TURNS = ("M_STALE_MESSAGE",)
 FENCED = ("DIRECT", "FENCED", "FAULTS=1", "TURNS=1")
 """The smaller search of a lock whose holds have tokens."""
 MUTANTS_OF_FENCED = ("M_LAST_TOKEN", "M_NO_TOKEN")
+PERMITS = MODEL.with_name("permits.pml")
+ONE_PERMIT = ("PERMITS=1", "FAULTS=1", "TURNS=1")
+TWO_PERMITS = ("PERMITS=2", "FAULTS=1", "TURNS=1")
+MUTANTS_OF_TWO_PERMITS = ("M_GIVEN_MEANWHILE",)
+TWICE_A_PERMIT = ("PERMITS=1", "FAULTS=1", "TURNS=2")
+"""The search for mistakes with a permit that only the client's next turn shows."""
+MUTANTS_OF_TWICE_A_PERMIT = ("M_SAME_ID",)
 _SECONDS = 600
 _DEPTH = 2_000_000
 
@@ -54,12 +62,12 @@ class Outcome(NamedTuple):
     complete: bool
 
 
-def search(definitions: Sequence[str]) -> Outcome:
-    """Visit every state of the model, compiled with *definitions*."""
+def search(model: Path, definitions: Sequence[str]) -> Outcome:
+    """Visit every state of *model*, compiled with *definitions*."""
     options = [f"-D{definition}" for definition in definitions]
     with tempfile.TemporaryDirectory() as directory:
         where = Path(directory)
-        _run(["spin", "-a", *options, str(MODEL)], where)
+        _run(["spin", "-a", *options, str(model)], where)
         flags = ["-O1", "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=2048", "-DMEMLIM=4000"]
         _run(["gcc", *flags, "-o", "pan", "pan.c"], where)
         said = _run([str(where / "pan"), f"-m{_DEPTH}"], where)
@@ -92,8 +100,15 @@ def _where(mutant: str, size: list[str]) -> Sequence[str]:
     return [*size, "DIRECT"] if mutant in MUTANTS_OF_DIRECT else size
 
 
+def _where_of_permits(mutant: str, _: list[str]) -> Sequence[str]:
+    """Return the definitions of the search that finds *mutant* of the permits' model."""
+    if mutant in MUTANTS_OF_TWO_PERMITS:
+        return TWO_PERMITS
+    return TWICE_A_PERMIT if mutant in MUTANTS_OF_TWICE_A_PERMIT else ONE_PERMIT
+
+
 def main(words: Sequence[str] | None = None) -> int:
-    """Search the model and its mutants; print one line for each."""
+    """Search the models and their mutants; print one line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=2, help="faults in one run; default: 2")
     parser.add_argument("--turns", type=int, default=1, help="turns of each client; default: 1")
@@ -102,21 +117,24 @@ def main(words: Sequence[str] | None = None) -> int:
     began, failed = time.monotonic(), False
     direct = [*size, "DIRECT"]
     searches = (
-        ("the model", size),
-        ("a client starts at once", direct),
-        ("a lock left to others", WITH_OTHERS),
-        ("a lock with tokens", FENCED),
+        ("the model", MODEL, size),
+        ("a client starts at once", MODEL, direct),
+        ("a lock left to others", MODEL, WITH_OTHERS),
+        ("a lock with tokens", MODEL, FENCED),
+        ("one permit", PERMITS, ONE_PERMIT),
+        ("two permits", PERMITS, TWO_PERMITS),
     )
-    for name, definitions in searches:
-        outcome = search(definitions)
+    for name, model, definitions in searches:
+        outcome = search(model, definitions)
         if outcome.broken or not outcome.complete:
             failed = True
         verdict = outcome.broken or ("every promise kept" if outcome.complete else "not complete")
         print(f"{name:22} {outcome.states:>10,} states  {verdict}")
-    for mutant in dict.fromkeys(MUTANT.findall(MODEL.read_text(encoding="utf-8"))):
-        outcome = search([*_where(mutant, size), mutant])
-        failed = failed or not outcome.broken
-        print(f"{mutant:22} {outcome.states:>10,} states  {outcome.broken or 'NOT FOUND'}")
+    for model, where in ((MODEL, _where), (PERMITS, _where_of_permits)):
+        for mutant in dict.fromkeys(MUTANT.findall(model.read_text(encoding="utf-8"))):
+            outcome = search(model, [*where(mutant, size), mutant])
+            failed = failed or not outcome.broken
+            print(f"{mutant:22} {outcome.states:>10,} states  {outcome.broken or 'NOT FOUND'}")
     print(f"{time.monotonic() - began:.0f} s")
     return int(failed)
 

@@ -6,6 +6,8 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from faultlab.mistakes import Condition
+from tests.core.test_mutations import Mutation, mutate
 from tests.semaphore.listening import real_or_model
 
 from interlock._core.scripts import leased_semaphore as scripts
@@ -498,3 +500,20 @@ def test_a_place_that_is_left_over_gets_no_second_permit(room: Room) -> None:
     room.give(ids)
     assert held_for(room, mine) > 50, "its lease is not cut short"
     assert (room.free(), room.held(), room.waiting()) == (3, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("script", "condition"),
+    [
+        ("leased_semaphore_release", "id zscore leases raw id"),
+        ("leased_semaphore_acquire", "wanted 1 zscore leases members 1"),
+    ],
+)
+def test_a_mistake_with_a_place_that_is_left_over_is_found(
+    script: str, condition: str, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without either of its two rules, the test above fails."""
+    test = test_a_place_that_is_left_over_gets_no_second_permit
+    mutate(Mutation(script, script, Condition(condition, "false"), lambda: test(room)), monkeypatch)
+    with pytest.raises(AssertionError):
+        test(room)
