@@ -44,6 +44,7 @@ TESTED_BY = {
     "_core/locks/known_lock.py": "core/test_lock_base.py",
     "_core/model/readers.py": "links/test_touched_keys.py",
     "_core/queue/places.py": "core/test_waiters.py",
+    "_core/queue/starting.py": "semaphore/test_permits_started.py",
     "_core/model/messages.py": "testing/test_strict.py",
     "_links/poster.py": "links/test_spare_key.py",
     "_core/locks/doubt.py": "faults/test_fault_late_copies.py",
