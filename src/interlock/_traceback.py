@@ -1,6 +1,9 @@
 """Tracebacks that a user can read: without the frames of this package and of redis-py.
 
 The message of an error tells what they could. ``INTERLOCK_DEBUG=1`` keeps them, and the causes.
+
+An exception gains a frame wherever it leaves one, but a bare ``raise`` adds none. So the methods in
+which users wait call `shorten` last, and of what leaves them no frame of ours is shown.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ DEBUG = os.environ.get("INTERLOCK_DEBUG", "") not in ("", "0")
 
 
 _LIBRARIES = frozenset(
-    {"interlock", "asyncio", "redis", "selectors", "threading", "trio", "uvloop"}
+    {"interlock", "asyncio", "outcome", "redis", "selectors", "threading", "trio", "uvloop"}
 )
 
 

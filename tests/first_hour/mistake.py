@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -97,12 +98,14 @@ def read(
 
 
 def lines_of_ours(text: str) -> int:
-    """Return how many lines of *text* are not frames of Python's own library."""
+    """Return how many lines of *text* are not frames of Python's own library, or of trio."""
     library = str(Path(asyncio.__file__).parents[1])
     count, inside = 0, False
-    for line in text.strip().splitlines():
+    for told in text.strip().splitlines():
+        line = re.sub(r"^ *\| ?", "", told)  # of a group of errors
         if line.lstrip().startswith('File "'):
             inside = f'File "{library}' in line and "site-packages" not in line
+            inside = inside or "/site-packages/trio/" in line
         elif not line.startswith("    "):
             inside = False
         count += not inside

@@ -131,6 +131,66 @@ TASKS: list[Mistake] = [
         code=0,
     ),
     task(
+        "a timeout of asyncio's around a wait",
+        """
+        async with interlock.asyncio.connect() as other, other.lock("x"):
+            async with asyncio.timeout(0.1):
+                async with client.lock("x"):
+                    print("enters")
+        """,
+        'async with client.lock("x"):',
+        "TimeoutError",
+    ),
+    task(
+        "a wait_for around a wait",
+        """
+        async with interlock.asyncio.connect() as other, other.lock("x"):
+            await asyncio.wait_for(client.lock("x").acquire(), 0.1)
+        """,
+        "TimeoutError",
+    ),
+    task(
+        "a wait that is cancelled",
+        """
+        async with interlock.asyncio.connect() as other, other.lock("x"):
+            waiting = asyncio.create_task(client.lock("x").acquire())
+            asyncio.get_running_loop().call_later(0.1, waiting.cancel)
+            await waiting
+        """,
+        "CancelledError",
+    ),
+    task(
+        "a group with a wait whose other task fails",
+        """
+        async def wait():
+            async with client.lock("x"):
+                print("enters")
+        async def fail():
+            await asyncio.sleep(0.1)
+            raise ValueError("no such order")
+        async with interlock.asyncio.connect() as other, other.lock("x"):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(wait())
+                group.create_task(fail())
+        """,
+        "ValueError: no such order",
+    ),
+    program(
+        "a timeout of trio's around a wait",
+        """
+        import interlock.trio, trio
+        async def main():
+            async with interlock.trio.connect() as client, interlock.trio.connect() as other:
+                async with other.lock("x"):
+                    with trio.fail_after(0.1):
+                        async with client.lock("x"):
+                            print("enters")
+        trio.run(main)
+        """,
+        'async with client.lock("x"):',
+        "TooSlowError",
+    ),
+    task(
         "a block of an acquire",
         """
         async with client.lock("x").acquire() as hold:

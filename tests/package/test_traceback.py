@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 from tests.support.address import free_port
 
-import interlock
+import interlock.asyncio
 from interlock import InterlockError, _traceback
 from interlock._traceback import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 
 def _fail(url: str) -> InterlockError:
@@ -81,3 +87,65 @@ def test_a_time_without_end_is_told_briefly() -> None:
     ):
         client.lock("x", timeout=float("inf"))
     assert "".join(traceback.format_exception(caught.value)).count("/src/interlock/") <= 1
+
+
+def _enters(block: Callable[[Any], Any]) -> Callable[[Any], Awaitable[None]]:
+    async def enter(client: interlock.asyncio.Client) -> None:
+        async with block(client):
+            pytest.fail("it was free")
+
+    return enter
+
+
+async def _waits_for_a_notification(client: interlock.asyncio.Client) -> None:
+    condition = client.condition(client.lock("of its own"))
+    async with condition:
+        await condition.wait()
+
+
+WAITS: dict[str, Callable[[Any], Awaitable[object]]] = {
+    "lock": _enters(lambda client: client.lock("x")),
+    "lock-acquire": lambda client: client.lock("x").acquire(),
+    "lock-trying": _enters(lambda client: client.lock("x").trying(timeout=30)),
+    "fair": _enters(lambda client: client.fair_lock("x")),
+    "semaphore": _enters(lambda client: client.semaphore("none", permits=0)),
+    "semaphore-acquire": lambda client: client.semaphore("none", permits=0).acquire(),
+    "permit": lambda client: client.leased_semaphore("permit").acquire(),
+    "permit-try": lambda client: client.leased_semaphore("permit").try_acquire(1, 30),
+    "limited": _enters(lambda client: client.limited("one", 1)),
+    "latch": lambda client: client.count_down_latch("latch", count=1).wait(),
+    "event": lambda client: client.event("event").wait(),
+    "barrier": lambda client: client.barrier("barrier", 2).wait(),
+    "condition": _waits_for_a_notification,
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+async def test_a_cancelled_wait_shows_no_frame_of_ours(name: str, redis_url: str) -> None:
+    """What a cancellation shows of a wait is the user's line that waits."""
+    async with AsyncExitStack() as stack:
+        other = await stack.enter_async_context(interlock.asyncio.connect(redis_url))
+        client = await stack.enter_async_context(interlock.asyncio.connect(redis_url))
+        await stack.enter_async_context(other.lock("x"))
+        await stack.enter_async_context(other.limited("one", 1))
+        await stack.enter_async_context(other.leased_semaphore("permit", permits=1).acquire())
+        with pytest.raises(TimeoutError) as caught:
+            async with asyncio.timeout(0.1):
+                await WAITS[name](client)
+    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+    trace = traceback.extract_tb(caught.value.__cause__.__traceback__)
+    assert [each for each in trace if "/src/interlock/" in each.filename] == []
+
+
+async def test_debugging_shows_a_cancelled_wait(
+    monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    """``INTERLOCK_DEBUG=1`` keeps the frames of a cancellation, too."""
+    monkeypatch.setattr(_traceback, "DEBUG", True)
+    async with interlock.asyncio.connect(redis_url) as client:
+        with pytest.raises(TimeoutError) as caught:
+            async with asyncio.timeout(0.1):
+                await client.event("event").wait()
+    assert caught.value.__cause__ is not None
+    trace = traceback.extract_tb(caught.value.__cause__.__traceback__)
+    assert any("/src/interlock/" in each.filename for each in trace)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from interlock._core.model.effects import NEVER
 from interlock._hints import LATCH_NAMES, hints
 from interlock._misuse import always_true, not_awaited
+from interlock._traceback import shorten
 from interlock.asyncio.hold import awaited
 from interlock.options import check_timeout
 
@@ -98,8 +99,12 @@ class CountDownLatch:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         deadline = driver.session.clock() + limit
-        await self._set_up(deadline)
-        return await driver.run(self._recipe.wait(deadline))
+        try:
+            await self._set_up(deadline)
+            return await driver.run(self._recipe.wait(deadline))
+        except BaseException as error:
+            shorten(error)
+            raise
 
     async def delete(self) -> bool:
         """Remove the latch; return whether there was one; one round trip.

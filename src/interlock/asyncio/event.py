@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock._hints import EVENT_NAMES, hints
 from interlock._misuse import always_true, not_awaited
+from interlock._traceback import shorten
 from interlock.asyncio.hold import awaited
 from interlock.options import check_timeout
 
@@ -91,4 +92,8 @@ class Event:
             waiters of this client.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        return await driver.run(self._core.wait(driver.session.clock() + limit))
+        try:
+            return await driver.run(self._core.wait(driver.session.clock() + limit))
+        except BaseException as error:
+            shorten(error)
+            raise

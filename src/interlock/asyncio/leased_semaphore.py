@@ -15,6 +15,7 @@ from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.tasks import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import always_true, one_id
+from interlock._traceback import shorten
 from interlock.asyncio.hold import Hold, attempt, awaited
 from interlock.asyncio.trying import Trying
 from interlock.options import FOREVER, check_timeout, lease_of
@@ -184,7 +185,11 @@ class LeasedSemaphore:
         deadline = FOREVER if timeout is None else driver.session.clock() + limit
         seconds = None if lease is None else lease_of(lease, driver)
         claim = PermitClaim(driver, caller, _WRITE)
-        return await driver.perform(core.acquire(claim, n, deadline, seconds, _given, limit))
+        try:
+            return await driver.perform(core.acquire(claim, n, deadline, seconds, _given, limit))
+        except BaseException as error:
+            shorten(error)
+            raise
 
     # asyncio only
     @awaited
@@ -213,7 +218,11 @@ class LeasedSemaphore:
         driver = self._driver
         claim = await self._claim(current_owner(), limit)
         deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
-        return await driver.perform(self._recipe.acquire(claim, n, deadline, seconds, _given))
+        try:
+            return await driver.perform(self._recipe.acquire(claim, n, deadline, seconds, _given))
+        except BaseException as error:
+            shorten(error)
+            raise
 
     def trying(
         self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from interlock._drivers.awaited_block import ByHand, Exit, caller, entered
 from interlock._misuse import always_true, not_awaited, wants_async_with
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
+from interlock._traceback import shorten
 from interlock.errors import NotHeldError
 from interlock.options import check_timeout
 
@@ -128,7 +129,11 @@ class Limited:
                 permit._keep_for(block)
                 block.got = permit
 
-        return await self._named()._take(self._timeout, self._lease, keep)
+        try:
+            return await self._named()._take(self._timeout, self._lease, keep)
+        except BaseException as error:
+            shorten(error)
+            raise
 
     if TYPE_CHECKING:
 

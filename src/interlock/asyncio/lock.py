@@ -19,6 +19,7 @@ from interlock._misuse import (
     not_awaited,
     wants_async_with,
 )
+from interlock._traceback import shorten
 from interlock.asyncio.hold import Hold, awaited
 from interlock.asyncio.trying import Trying
 from interlock.errors import ConfigError
@@ -138,13 +139,13 @@ class Lock:
         driver, owner = self.driver, self._fixed_owner or current_owner()
         if driver.unclaimed.entries:
             await self._release_unclaimed(owner, limit)
-        hold = await driver.perform(
-            self.core.acquire(
-                owner,
-                FOREVER if limit == FOREVER else driver.session.clock() + limit,
-                self._lease if lease is None else lease_of(lease, driver),
-            )
-        )
+        deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
+        seconds = self._lease if lease is None else lease_of(lease, driver)
+        try:
+            hold = await driver.perform(self.core.acquire(owner, deadline, seconds))
+        except BaseException as error:
+            shorten(error)
+            raise
         if hold is None:
             return False
         if not hold.owned:
@@ -178,9 +179,13 @@ class Lock:
         step = self.core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
-        hold = await acquire_for(
-            driver, step, partial(self._entered, block, owner), block, self.name
-        )
+        try:
+            hold = await acquire_for(
+                driver, step, partial(self._entered, block, owner), block, self.name
+            )
+        except BaseException as error:
+            shorten(error)
+            raise
         if hold is None:
             raise await driver.run(self.core.refusal(limit))
         return hold

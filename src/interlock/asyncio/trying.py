@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from interlock._drivers.awaited_block import ByHand, Exit, caller, entered
 from interlock._misuse import not_awaited, publish, wants_async_with
+from interlock._traceback import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -46,7 +47,11 @@ class Trying(Generic[E]):
 
     async def __aenter__(self) -> E:
         block = entered(self)
-        got = await self._acquire(block)
+        try:
+            got = await self._acquire(block)
+        except BaseException as error:
+            shorten(error)
+            raise
         if block is None:
             self._by_hand.enter(caller(), got)
         else:

@@ -9,6 +9,7 @@ from interlock._drivers.blocking import act_for
 from interlock._hints import hints
 from interlock._misuse import wants_with
 from interlock._naming import checked_result
+from interlock._traceback import shorten
 from interlock.options import check_callback, check_timeout
 
 if TYPE_CHECKING:
@@ -83,7 +84,11 @@ class Barrier:
         driver = self._driver
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
         deadline = driver.session.clock() + limit
-        arrived = driver.run(self._core.wait(deadline, acts=self._action is not None))
+        try:
+            arrived = driver.run(self._core.wait(deadline, acts=self._action is not None))
+        except BaseException as error:
+            shorten(error)
+            raise
         if isinstance(arrived, int):
             return arrived
         return act_for(driver, self._core, arrived, self._act)

@@ -12,6 +12,7 @@ from interlock._core.objects.leased_waiters import MOST
 from interlock._drivers.blocking_block import Exit
 from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import wants_with
+from interlock._traceback import shorten
 from interlock.options import check_number, check_timeout
 
 if TYPE_CHECKING:
@@ -127,7 +128,11 @@ class Condition:
         """
         driver = self._driver
         limit = check_timeout(blocking=True, timeout=timeout)
-        return self._wait(driver.session.clock() + limit)
+        try:
+            return self._wait(driver.session.clock() + limit)
+        except BaseException as error:
+            shorten(error)
+            raise
 
     def _wait(self, deadline: float) -> bool:
         driver, owner = self._driver, self.lock._caller()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from interlock._core.model.effects import NEVER
 from interlock._hints import LATCH_NAMES, hints
 from interlock._misuse import always_true
+from interlock._traceback import shorten
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -92,8 +93,12 @@ class CountDownLatch:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         deadline = driver.session.clock() + limit
-        self._set_up(deadline)
-        return driver.run(self._recipe.wait(deadline))
+        try:
+            self._set_up(deadline)
+            return driver.run(self._recipe.wait(deadline))
+        except BaseException as error:
+            shorten(error)
+            raise
 
     def delete(self) -> bool:
         """Remove the latch; return whether there was one; one round trip.

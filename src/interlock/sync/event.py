@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock._hints import EVENT_NAMES, hints
 from interlock._misuse import always_true
+from interlock._traceback import shorten
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -82,4 +83,8 @@ class Event:
             waiters of this client.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        return driver.run(self._core.wait(driver.session.clock() + limit))
+        try:
+            return driver.run(self._core.wait(driver.session.clock() + limit))
+        except BaseException as error:
+            shorten(error)
+            raise

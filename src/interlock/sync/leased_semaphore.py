@@ -16,6 +16,7 @@ from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.threads import current_owner
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import always_true, one_id
+from interlock._traceback import shorten
 from interlock.options import FOREVER, check_timeout, lease_of
 from interlock.sync.hold import Hold
 from interlock.sync.trying import Trying
@@ -180,7 +181,11 @@ class LeasedSemaphore:
         deadline = FOREVER if timeout is None else driver.session.clock() + limit
         seconds = None if lease is None else lease_of(lease, driver)
         claim = PermitClaim(driver, caller, _WRITE)
-        return driver.perform(core.acquire(claim, n, deadline, seconds, _given, limit))
+        try:
+            return driver.perform(core.acquire(claim, n, deadline, seconds, _given, limit))
+        except BaseException as error:
+            shorten(error)
+            raise
 
     def try_acquire(  # noqa: D417 - as for `acquire`
         self,
@@ -206,7 +211,11 @@ class LeasedSemaphore:
         driver = self._driver
         claim = self._claim(current_owner(), limit)
         deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
-        return driver.perform(self._recipe.acquire(claim, n, deadline, seconds, _given))
+        try:
+            return driver.perform(self._recipe.acquire(claim, n, deadline, seconds, _given))
+        except BaseException as error:
+            shorten(error)
+            raise
 
     def trying(
         self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None

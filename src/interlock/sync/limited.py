@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from interlock._drivers.blocking_block import ByHand, Exit, caller, entered
 from interlock._misuse import always_true, wants_with
 from interlock._naming import check_function, checked_result, fixed_name, naming
+from interlock._traceback import shorten
 from interlock.errors import NotHeldError
 from interlock.options import check_timeout
 
@@ -124,7 +125,11 @@ class Limited:
                 permit._keep_for(block)
                 block.got = permit
 
-        return self._named()._take(self._timeout, self._lease, keep)
+        try:
+            return self._named()._take(self._timeout, self._lease, keep)
+        except BaseException as error:
+            shorten(error)
+            raise
 
     if TYPE_CHECKING:
 

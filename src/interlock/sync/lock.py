@@ -19,6 +19,7 @@ from interlock._misuse import (
     check_long_lease,
     wants_with,
 )
+from interlock._traceback import shorten
 from interlock.errors import ConfigError
 from interlock.options import (
     FOREVER,
@@ -128,13 +129,13 @@ class Lock:
         driver, owner = self.driver, self._fixed_owner or current_owner()
         if driver.unclaimed.entries:
             self._release_unclaimed(owner, limit)
-        hold = driver.perform(
-            self.core.acquire(
-                owner,
-                FOREVER if limit == FOREVER else driver.session.clock() + limit,
-                self._lease if lease is None else lease_of(lease, driver),
-            )
-        )
+        deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
+        seconds = self._lease if lease is None else lease_of(lease, driver)
+        try:
+            hold = driver.perform(self.core.acquire(owner, deadline, seconds))
+        except BaseException as error:
+            shorten(error)
+            raise
         if hold is None:
             return False
         if not hold.owned:
@@ -168,7 +169,11 @@ class Lock:
         step = self.core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
-        hold = acquire_for(driver, step, partial(self._entered, block, owner), block, self.name)
+        try:
+            hold = acquire_for(driver, step, partial(self._entered, block, owner), block, self.name)
+        except BaseException as error:
+            shorten(error)
+            raise
         if hold is None:
             raise driver.run(self.core.refusal(limit))
         return hold

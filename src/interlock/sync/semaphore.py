@@ -17,6 +17,7 @@ from interlock._misuse import (
     publish,
     wants_with,
 )
+from interlock._traceback import shorten
 from interlock.options import FOREVER, check_timeout
 from interlock.sync.trying import Trying
 
@@ -156,7 +157,11 @@ class Semaphore:
             deadline = FOREVER
         else:
             deadline = driver.session.clock() + check_timeout(blocking, timeout)
-        return driver.perform(self._recipe.acquire(n, deadline))
+        try:
+            return driver.perform(self._recipe.acquire(n, deadline))
+        except BaseException as error:
+            shorten(error)
+            raise
 
     def trying(self, n: int = 1, timeout: Duration = 0) -> Trying[Permits]:
         """Return a block that is entered whether or not *n* permits are taken.
@@ -247,7 +252,11 @@ class Semaphore:
         block = entered(self)
         limit, driver, core = self._timeout, self._driver, self._recipe
         step = core.acquire_or_raise(1, driver.session.clock() + limit, limit)
-        Permits(driver, core)._take(1, step, block)
+        try:
+            Permits(driver, core)._take(1, step, block)
+        except BaseException as error:
+            shorten(error)
+            raise
         return self
 
     if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from interlock._drivers.blocking_block import ByHand, Exit, caller, entered
 from interlock._misuse import publish, wants_with
+from interlock._traceback import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,11 @@ class Trying(Generic[E]):
 
     def __enter__(self) -> E:
         block = entered(self)
-        got = self._acquire(block)
+        try:
+            got = self._acquire(block)
+        except BaseException as error:
+            shorten(error)
+            raise
         if block is None:
             self._by_hand.enter(caller(), got)
         else:
