@@ -35,5 +35,7 @@ def connect(url: str | None = None, *, options: Options | None = None, **changes
 class Client(_asyncio.Client):
     """Makes locks on one server; `interlock.asyncio.Client` documents its methods."""
 
+    __slots__ = ()
+
     def _new_driver(self, servers: Endpoint | Cluster, options: Options) -> AwaitedDriver:
         return TrioDriver(servers, options)

@@ -306,10 +306,10 @@ async def test_a_member_that_is_used_alone_keeps_its_patience(own: Table) -> Non
     for _ in range(3):
         await owner.do(locks[0].acquire)
         await owner.do(locks[0].release)
-    kept = locks[0].core._kept
+    kept = locks[0]._core._kept
     assert kept is not None
     red = own.face.module.RedLock(*locks)
     await owner.do(red.acquire)
     await owner.do(red.release)
-    assert locks[0].core._kept is kept
+    assert locks[0]._core._kept is kept
     assert kept.release.deadline == NEVER

@@ -87,7 +87,7 @@ async def test_the_type_may_be_kept_from_us(face: Face, redis_url: str, redis_cl
 
 async def test_a_timeout_says_nothing_that_it_does_not_know(face: Face, client: Any) -> None:
     """AcquireTimeoutError of a lock that was freed meanwhile names no holder."""
-    error = await call(face, lambda: client._driver.run(client.lock("name").core.refusal(1.0)))
+    error = await call(face, lambda: client._driver.run(client.lock("name")._core.refusal(1.0)))
     assert isinstance(error, AcquireTimeoutError)
     assert str(error) == "lock 'name' not acquired in 1 s"
 

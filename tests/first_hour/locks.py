@@ -590,4 +590,7 @@ LOCKS: list[Mistake] = [
     sync("a listener of Redisson", 'client.lock("x").addListener(print)', "hold.on_lost(callback)"),
     sync("a condition of Java", 'client.lock("x").newCondition()', "client.condition(lock)"),
     sync("the key of a lock", 'client.lock("x").delete()', "force_release()"),
+    sync("a timeout that is set later", 'client.lock("x").timeout = 5', "no attribute 'timeout'"),
+    sync("a lease that is set later", 'client.fair_lock("x").lease = 5', "no attribute 'lease'"),
+    sync("a lease that is set on a client", "client.lease = 5", "no attribute 'lease'"),
 ]

@@ -89,7 +89,7 @@ async def test_each_text_is_a_plain_str(plain: Stage) -> None:
     client = plain.client(name_mapper=lambda _: Job.NAME, client_id=Job.ID)
     own = client.lock("any", owner=Job.VALUE)
     made = [
-        own.core.key,
+        own._core.key,
         client.lock(Job.NAME).name,
         client.fair_lock(Job.NAME).name,
         client.read_write_lock(Job.NAME).write.name,

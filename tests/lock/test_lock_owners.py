@@ -296,11 +296,11 @@ def test_a_forced_release_is_no_loss_of_who_comes_next(redis_url: str) -> None:
                 return lock.hold
 
             former = pool.submit(hold).result()
-            operation = lock.core.force_release()
+            operation = lock._core.force_release()
             call = next(operation)
             while not call.script.name.endswith("force_release"):  # it asks who holds the lock
-                call = operation.send(lock.driver.eval(call))
-            answer = lock.driver.eval(call)
+                call = operation.send(lock._driver.eval(call))
+            answer = lock._driver.eval(call)
             lock.acquire()
             with pytest.raises(StopIteration):
                 operation.send(answer)

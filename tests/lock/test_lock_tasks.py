@@ -381,7 +381,7 @@ async def test_what_a_clean_up_leaves_is_cleaned_up(client: Client) -> None:
     """A step that is not over when its rest has failed is asked for the rest once more."""
     step = _Twice()
     with pytest.raises(asyncio.CancelledError):
-        await home(client.lock("name").core.session).perform(step)
+        await home(client.lock("name")._core.session).perform(step)
     assert step.over()
 
 
@@ -406,7 +406,7 @@ class _Slow(Step[None]):
 async def test_a_cancelled_clean_up_ends_by_the_cancellation(client: Client) -> None:
     """A clean-up after an error is performed to its end, and then the task is cancelled."""
     step = _Slow()
-    undoing = home(client.lock("name").core.session).undo(step, ValueError())
+    undoing = home(client.lock("name")._core.session).undo(step, ValueError())
     task = asyncio.create_task(undoing)
     await let_others_run()
     task.cancel()

@@ -147,3 +147,30 @@ def test_a_copy_is_refused_as_a_copy() -> None:
         pytest.raises(TypeError, match="cannot be pickled or copied"),
     ):
         copy.copy(client.lock("name"))
+
+
+@pytest.mark.parametrize("face", [interlock, interlock.asyncio], ids=["sync", "asyncio"])
+def test_a_setting_that_comes_too_late_is_told(face: Any) -> None:
+    """No object takes an attribute that it would ignore, and none shows one for that."""
+    client: Any = face.connect("redis://localhost:1")
+    lock = client.lock("x")
+    objects = [
+        client,
+        lock,
+        client.read_write_lock("x"),
+        client.multi_lock(lock),
+        client.condition(lock),
+        client.semaphore("x"),
+        client.leased_semaphore("x"),
+        client.count_down_latch("x"),
+        client.event("x"),
+        client.barrier("x", 2),
+        client.election("x"),
+        client.limited("x", 2),
+        object.__new__(face.Hold),
+        object.__new__(face.Permit),
+    ]
+    for each in objects:
+        with pytest.raises(AttributeError, match="no attribute 'lease_time'"):
+            each.lease_time = 5
+        assert {"core", "driver"}.isdisjoint(dir(type(each)))

@@ -1,5 +1,8 @@
 """Several locks held as one."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -36,6 +39,8 @@ class MultiLock(Lock):
         ConfigError: no members, one of them twice, or members that cannot be held together.
     """
 
+    __slots__ = ("_drivers",)
+
     def __init__(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
@@ -43,7 +48,7 @@ class MultiLock(Lock):
         driver, owner = _shared(core, locks)
         super().__init__(driver, core, timeout=timeout, lease=lease, owner=owner)
         # The clients of all members are in use as long as this is.
-        self._drivers = [lock.driver for lock in locks]
+        self._drivers = [lock._driver for lock in locks]
 
 
 class RedLock(Lock):
@@ -62,6 +67,8 @@ class RedLock(Lock):
         ConfigError: no members, one of them twice, or members that cannot be held together.
     """
 
+    __slots__ = ("_drivers",)
+
     def __init__(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
@@ -69,7 +76,7 @@ class RedLock(Lock):
         driver, owner = _shared(core, locks)
         super().__init__(driver, core, timeout=timeout, lease=lease, owner=owner)
         # The clients of all members are in use as long as this is.
-        self._drivers = [lock.driver for lock in locks]
+        self._drivers = [lock._driver for lock in locks]
 
 
 def _members(locks: Sequence[object]) -> list[LockBase]:
@@ -84,20 +91,17 @@ def _members(locks: Sequence[object]) -> list[LockBase]:
                 f"a member must be a lock of this face, not {lock!r}: "
                 "those of sync and of asyncio clients cannot be held as one"
             )
-        if not isinstance(lock.core, LockBase):
+        if not isinstance(lock._core, LockBase):
             raise ConfigError(f"{lock!r} is several locks itself and cannot be a member")
-        members.append(lock.core)
+        members.append(lock._core)
     return members
 
 
 def _shared(core: CompositeLock, locks: Sequence[Lock]) -> tuple[AwaitedDriver, Owner | None]:
     """Return the driver of *core*, which is of *locks*, and the ``owner=`` that they all name."""
-    owners = {
-        lock.core: lock._fixed_owner  # pyright: ignore[reportPrivateUsage]
-        for lock in locks
-    }
+    owners = {lock._core: lock._fixed_owner for lock in locks}
     if len({owner and owner.label for owner in owners.values()}) > 1:
         raise ConfigError("locks of different owner= words cannot be held as one")
     # The same one in whatever order they were given.
     first = core.members[0]
-    return next(lock.driver for lock in locks if lock.core is first), owners[first]
+    return next(lock._driver for lock in locks if lock._core is first), owners[first]

@@ -54,6 +54,8 @@ class Condition:
         lock: what its users hold.
     """
 
+    __slots__ = ("__weakref__", "_core", "_driver", "lock", "name")
+
     def __init__(self, driver: AwaitedDriver, core: CoreCondition, lock: Lock) -> None:
         self._driver = driver
         self._core = core
@@ -138,7 +140,7 @@ class Condition:
         driver, owner = self._driver, self.lock._caller()
         notified: bool = await driver.run(self._core.wait(owner, deadline))
         # asyncio only
-        hold = self.lock.core.hold_of(owner)
+        hold = self.lock._core.hold_of(owner)
         if self.lock.cancel_on_lost and hold is not None:
             driver.cancel_on_lost(hold)
         # end

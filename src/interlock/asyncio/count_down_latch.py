@@ -31,6 +31,8 @@ class CountDownLatch:
         name: what it is called.
     """
 
+    __slots__ = ("__weakref__", "_driver", "_recipe", "_tested", "name")
+
     def __init__(self, driver: AwaitedDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core

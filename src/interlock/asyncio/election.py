@@ -35,6 +35,11 @@ class Election(Lock):
     ``acquire`` waits for leadership, ``release`` resigns.
     """
 
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # help() would show it
+        _core: CoreElection
+
     def __init__(
         self,
         driver: AwaitedDriver,
@@ -44,7 +49,6 @@ class Election(Lock):
         lease: Duration | None = None,
     ) -> None:
         super().__init__(driver, core, timeout=timeout, lease=lease)
-        self._core = core
 
     async def leader(self) -> LeaderInfo | None:
         """Return who leads, or None; one round trip.
@@ -52,7 +56,7 @@ class Election(Lock):
         Raises:
             ServerUnavailableError: no usable answer in time.
         """
-        return await self.driver.run(self._core.leader())
+        return await self._driver.run(self._core.leader())
 
     async def run(self, function: Callable[..., Awaitable[T]]) -> T:
         """Wait until this task leads, call *function*, and resign when it ends.
@@ -91,9 +95,9 @@ class Election(Lock):
         """
         core, watch = self._core, Watch()
         watching = Watching(
-            self.driver,
+            self._driver,
             "an election",
-            lambda: self.driver.run(core.next_leader(watch)),
+            lambda: self._driver.run(core.next_leader(watch)),
             lambda: callback(watch.leader),
             lambda: core.stop(watch),
         )

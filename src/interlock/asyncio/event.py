@@ -28,6 +28,8 @@ class Event:
         name: what it is called.
     """
 
+    __slots__ = ("__weakref__", "_core", "_driver", "_tested", "name")
+
     def __init__(self, driver: AwaitedDriver, core: CoreEvent) -> None:
         self._driver = driver
         self._core = core

@@ -56,9 +56,7 @@ class Hold:
         name: what is held.
     """
 
-    _released = False
-    _lost: LostEvent | None = None
-    _last: Step[None] | None = None
+    __slots__ = ("__weakref__", "_claim", "_driver", "_hold", "_last", "_lost", "_released", "name")
 
     def __init__(
         self,
@@ -69,6 +67,9 @@ class Hold:
         self._driver = driver
         self._hold = hold
         self._claim = claim
+        self._released = False
+        self._lost: LostEvent | None = None
+        self._last: Step[None] | None = None
         self.name = hold.name
 
     def __repr__(self) -> str:

@@ -43,6 +43,8 @@ class Permit(Hold):
     renewed while this object, or the task that took them, lives.
     """
 
+    __slots__ = ()
+
     if TYPE_CHECKING:  # help() would show them
         _hold: core_permit.Permit | NoHold
         _claim: PermitClaim[AwaitedDriver] | None
@@ -57,6 +59,7 @@ class Permit(Hold):
         # Made without `__init__`: calls of that cost as much as the object.
         self = _new(cls)
         self._driver, self._hold, self._claim = claim.driver, permit, claim
+        self._released, self._lost, self._last = False, None, None
         self.name = permit.core.name
         return self
 
@@ -134,6 +137,8 @@ class LeasedSemaphore:
     Attributes:
         name: what it is called.
     """
+
+    __slots__ = ("__weakref__", "_driver", "_recipe", "_tested", "name")
 
     def __init__(self, driver: AwaitedDriver, core: CoreLock) -> None:
         self._driver = driver

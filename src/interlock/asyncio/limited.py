@@ -39,6 +39,17 @@ class Limited:
     another task. Each block gets a `Permit` of its own. A task that enters twice takes two.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_by_hand",
+        "_lease",
+        "_make",
+        "_semaphore",
+        "_template",
+        "_tested",
+        "_timeout",
+    )
+
     def __init__(
         self,
         _template: str,

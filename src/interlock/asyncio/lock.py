@@ -1,5 +1,8 @@
 """What every lock-like has: Python's own vocabulary over an operation of the core."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import weakref
@@ -63,6 +66,21 @@ class Lock:
         cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_by_hand",
+        "_core",
+        "_driver",
+        "_fixed_owner",
+        "_lease",
+        "_tested",
+        "_timeout",
+        # asyncio only
+        "cancel_on_lost",
+        # end
+        "name",
+    )
+
     def __init__(
         self,
         driver: AwaitedDriver,
@@ -72,9 +90,8 @@ class Lock:
         lease: Duration | None = None,
         owner: Owner | None = None,
     ) -> None:
-        # These two are for this package: what performs for the client, and the lock's operations.
-        self.driver = driver
-        self.core = core
+        self._driver = driver
+        self._core = core
         self._timeout = check_timeout(blocking=True, timeout=timeout)
         self._lease = lease_of(lease, driver)
         self._fixed_owner = owner
@@ -90,9 +107,6 @@ class Lock:
             hold = self.hold
         state = "not held here" if hold is None else repr(hold)
         return f"<{type(self).__name__} {self.name!r} {state}>"
-
-    def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in ("core", "driver")]
 
     # asyncio only
     @awaited
@@ -136,13 +150,13 @@ class Lock:
         limit = (
             FOREVER if timeout is None and blocking is True else check_timeout(blocking, timeout)
         )
-        driver, owner = self.driver, self._fixed_owner or current_owner()
+        driver, owner = self._driver, self._fixed_owner or current_owner()
         if driver.unclaimed.entries:
             await self._release_unclaimed(owner, limit)
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         seconds = self._lease if lease is None else lease_of(lease, driver)
         try:
-            hold = await driver.perform(self.core.acquire(owner, deadline, seconds))
+            hold = await driver.perform(self._core.acquire(owner, deadline, seconds))
         except BaseException as error:
             shorten(error)
             raise
@@ -166,17 +180,17 @@ class Lock:
             One round trip, and another one to name the present holder in NotHeldError.
         """
         owner = self._fixed_owner or current_owner()
-        await change_hold(self.driver, self.core, self.core.release(owner))
+        await change_hold(self._driver, self._core, self._core.release(owner))
 
     async def __aenter__(self) -> Hold:
-        limit, driver = self._timeout, self.driver
+        limit, driver = self._timeout, self._driver
         block = entered(self)
         owner = self._fixed_owner or current_owner()
         if block is not None:
             block.owner = owner
         if driver.unclaimed.entries:
             await self._release_unclaimed(owner, limit)
-        step = self.core.acquire(
+        step = self._core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
         try:
@@ -187,7 +201,7 @@ class Lock:
             shorten(error)
             raise
         if hold is None:
-            raise await driver.run(self.core.refusal(limit))
+            raise await driver.run(self._core.refusal(limit))
         return hold
 
     def _entered(self, block: Block | None, owner: Owner, hold: AnyHold) -> Hold:
@@ -198,9 +212,9 @@ class Lock:
             hold.hand(block.handle)
         # asyncio only
         if self.cancel_on_lost:
-            self.driver.cancel_on_lost(hold)
+            self._driver.cancel_on_lost(hold)
         # end
-        return Hold(self.driver, hold)
+        return Hold(self._driver, hold)
 
     def trying(self, timeout: Duration = 0, *, lease: Duration | None = None) -> Trying[Hold]:
         """Return a block that is entered whether or not the lock is acquired.
@@ -222,36 +236,36 @@ class Lock:
             One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
         limit = check_timeout(blocking=True, timeout=timeout)
-        seconds = self._lease if lease is None else lease_of(lease, self.driver)
+        seconds = self._lease if lease is None else lease_of(lease, self._driver)
         return Trying(partial(self._try, limit, seconds))
 
     async def _try(self, limit: float, lease: float | None, block: Block | None) -> Hold:
         """Acquire for *block*, or for one that is entered by hand, or return an empty hold."""
-        driver, owner = self.driver, self._fixed_owner or current_owner()
+        driver, owner = self._driver, self._fixed_owner or current_owner()
         if driver.unclaimed.entries:
             await self._release_unclaimed(owner, limit)
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
-        step = self.core.acquire(owner, deadline, lease)
+        step = self._core.acquire(owner, deadline, lease)
         hold = await acquire_for(driver, step, partial(self._tried, block), block, self.name)
         if hold is not None:
             return hold
-        refusal = await driver.run(self.core.refusal(limit))
-        return Hold(driver, NoHold(self.core.kind, self.name, owner.label, refusal.holder))
+        refusal = await driver.run(self._core.refusal(limit))
+        return Hold(driver, NoHold(self._core.kind, self.name, owner.label, refusal.holder))
 
     def _tried(self, block: Block | None, hold: AnyHold) -> Hold:
         """Keep *hold* for *block*, or as long as the user keeps its object."""
-        face = Hold(self.driver, hold)
+        face = Hold(self._driver, hold)
         hold.hand(weakref.ref(face) if block is None else block.handle)
         # asyncio only
         if self.cancel_on_lost:
-            self.driver.cancel_on_lost(hold)
+            self._driver.cancel_on_lost(hold)
         # end
         return face
 
     async def _release_unclaimed(self, owner: Owner, limit: float) -> None:
         """Release what *owner* acquired of this lock and did not keep."""
-        if isinstance(self.core, LockBase):
-            await release_unclaimed(self.driver, self.core, owner, limit)
+        if isinstance(self._core, LockBase):
+            await release_unclaimed(self._driver, self._core, owner, limit)
 
     if TYPE_CHECKING:
 
@@ -269,8 +283,8 @@ class Lock:
         if block.given_away:
             return
         owner = block.owner or self._left_by_hand()
-        own = error is not None and self.driver.cancelled_by_loss(error, self.core.hold_of(owner))
-        await end_block(self.driver, self.core.release(owner), block, error, own=own)
+        own = error is not None and self._driver.cancelled_by_loss(error, self._core.hold_of(owner))
+        await end_block(self._driver, self._core.release(owner), block, error, own=own)
 
     def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:
         """Note that *owner* entered by hand, and may leave by ``__aexit__`` or `release`."""
@@ -286,18 +300,18 @@ class Lock:
         It is the caller. If the caller has nothing to leave, it is the owner that entered last.
         """
         me = self._fixed_owner or current_owner()
-        block = self._by_hand.leave(me.identity, others=self.core.hold_of(me) is None)
+        block = self._by_hand.leave(me.identity, others=self._core.hold_of(me) is None)
         return me if block is None or block.owner is None else block.owner
 
     def _is_over(self, block: Block) -> bool:
-        return block.owner is None or self.core.hold_of(block.owner) is None
+        return block.owner is None or self._core.hold_of(block.owner) is None
 
     # asyncio only
     @awaited
     # end
     async def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""
-        return (await self.driver.run(self.core.status())).remaining is not None
+        return (await self._driver.run(self._core.status())).remaining is not None
 
     # asyncio only
     @awaited
@@ -316,14 +330,14 @@ class Lock:
         The answer is 0 without a round trip if the client knows of no hold. Otherwise it is the
         server's.
         """
-        return await self.driver.run(self.core.depth_of(self._fixed_owner or current_owner()))
+        return await self._driver.run(self._core.depth_of(self._fixed_owner or current_owner()))
 
     async def remaining(self) -> float | None:
         """Return the seconds until the lease ends unless it is renewed; None if nobody holds it.
 
         The holder may be any owner. One round trip.
         """
-        return (await self.driver.run(self.core.status())).remaining
+        return (await self._driver.run(self._core.status())).remaining
 
     async def extend(self, lease: Duration) -> None:
         """Lengthen the lease to at least *lease* seconds from now.
@@ -336,10 +350,10 @@ class Lock:
         Cost:
             One round trip, and another one to name the present holder in NotHeldError.
         """
-        seconds, driver = check_lease(lease), self.driver
+        seconds, driver = check_lease(lease), self._driver
         check_long_lease(lease, driver)
-        step = self.core.extend(self._fixed_owner or current_owner(), seconds)
-        await change_hold(driver, self.core, step)
+        step = self._core.extend(self._fixed_owner or current_owner(), seconds)
+        await change_hold(driver, self._core, step)
 
     async def force_release(self, *, holder: str | None = None, reason: str = "") -> bool:
         """Free it, or break the hold of *holder* alone; the holder hears of it at its next renewal.
@@ -361,11 +375,11 @@ class Lock:
         if holder is None:
             if reason:
                 raise ConfigError("a reason is for a holder: give holder= too")
-            return await self.driver.run(self.core.force_release())
-        if not isinstance(self.core, LockBase):
-            raise ConfigError(f"{self.core.kind} has no holder id: break the holds of its members")
+            return await self._driver.run(self._core.force_release())
+        if not isinstance(self._core, LockBase):
+            raise ConfigError(f"{self._core.kind} has no holder id: break the holds of its members")
         holder, text = check_text(holder, "a holder"), check_reason(reason)
-        return await self.driver.run(self.core.force_release_of(holder, text))
+        return await self._driver.run(self._core.force_release_of(holder, text))
 
     def _caller(self) -> Owner:
         """Return the owner that the caller is."""
@@ -374,5 +388,5 @@ class Lock:
     @property
     def hold(self) -> Hold | None:
         """Return this owner's hold, or None; no round trip."""
-        hold = self.core.hold_of(self._fixed_owner or current_owner())
-        return None if hold is None else Hold(self.driver, hold)
+        hold = self._core.hold_of(self._fixed_owner or current_owner())
+        return None if hold is None else Hold(self._driver, hold)

@@ -30,6 +30,8 @@ class ReadWriteLock:
         write: the side that one owner holds, while nobody else reads or writes.
     """
 
+    __slots__ = ("__weakref__", "_tested", "name", "read", "write")
+
     def __init__(self, read: Lock, write: Lock) -> None:
         self.name = write.name
         self.read = read

@@ -112,6 +112,8 @@ class Semaphore:
         name: what it is called.
     """
 
+    __slots__ = ("__weakref__", "_driver", "_recipe", "_tested", "_timeout", "name")
+
     def __init__(
         self, driver: AwaitedDriver, core: CoreLock, *, timeout: Duration | None = None
     ) -> None:

@@ -33,6 +33,8 @@ class Barrier:
         parties: how many it takes.
     """
 
+    __slots__ = ("__weakref__", "_action", "_core", "_driver", "_timeout", "name", "parties")
+
     def __init__(
         self,
         driver: BlockingDriver,

@@ -131,6 +131,17 @@ class Client:
     holds nothing.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_counts",
+        "_driver",
+        "_kept",
+        "_limits",
+        "_permits",
+        "_servers",
+        "_where",
+    )
+
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._driver = self._new_driver(servers, options)
         self._servers = servers
@@ -852,7 +863,7 @@ class Client:
         """
         held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
         chosen = held.name if name is None else f"{held.name}:{check_name(name)}"
-        core = core_condition.Condition(self._driver.session, held.core, chosen)
+        core = core_condition.Condition(self._driver.session, held._core, chosen)
         return Condition(self._driver, core, held)
 
     @told

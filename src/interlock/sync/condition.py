@@ -54,6 +54,8 @@ class Condition:
         lock: what its users hold.
     """
 
+    __slots__ = ("__weakref__", "_core", "_driver", "lock", "name")
+
     def __init__(self, driver: BlockingDriver, core: CoreCondition, lock: Lock) -> None:
         self._driver = driver
         self._core = core

@@ -136,7 +136,7 @@ class Once(Generic[T]):
             lock = self._make(name_of(args, kwargs))
             if not lock.acquire(timeout=0):
                 return self._otherwise
-            hold, began = lock.hold, lock.driver.session.clock()
+            hold, began = lock.hold, lock._driver.session.clock()
             if hold is not None and self._max_hold is not None:
                 hold._end_within(self._max_hold)
 
@@ -149,7 +149,7 @@ class Once(Generic[T]):
 
     def _end(self, lock: Lock, hold: Hold | None, began: float) -> None:
         """Release *hold*, or leave the lock locked until it was so for long enough."""
-        rest = began + self._min_hold - lock.driver.session.clock()
+        rest = began + self._min_hold - lock._driver.session.clock()
         if hold is None:
             lock.release()
         elif rest > 0:

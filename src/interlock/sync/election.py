@@ -34,6 +34,11 @@ class Election(Lock):
     ``acquire`` waits for leadership, ``release`` resigns.
     """
 
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # help() would show it
+        _core: CoreElection
+
     def __init__(
         self,
         driver: BlockingDriver,
@@ -43,7 +48,6 @@ class Election(Lock):
         lease: Duration | None = None,
     ) -> None:
         super().__init__(driver, core, timeout=timeout, lease=lease)
-        self._core = core
 
     def leader(self) -> LeaderInfo | None:
         """Return who leads, or None; one round trip.
@@ -51,7 +55,7 @@ class Election(Lock):
         Raises:
             ServerUnavailableError: no usable answer in time.
         """
-        return self.driver.run(self._core.leader())
+        return self._driver.run(self._core.leader())
 
     def run(self, function: Callable[..., T]) -> T:
         """Wait until this thread leads, call *function*, and resign when it ends.
@@ -86,9 +90,9 @@ class Election(Lock):
         """
         core, watch = self._core, Watch()
         watching = Watching(
-            self.driver,
+            self._driver,
             "an election",
-            lambda: self.driver.run(core.next_leader(watch)),
+            lambda: self._driver.run(core.next_leader(watch)),
             lambda: callback(watch.leader),
             lambda: core.stop(watch),
         )

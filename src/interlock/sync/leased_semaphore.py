@@ -44,6 +44,8 @@ class Permit(Hold):
     renewed while this object, or the thread that took them, lives.
     """
 
+    __slots__ = ()
+
     if TYPE_CHECKING:  # help() would show them
         _hold: core_permit.Permit | NoHold
         _claim: PermitClaim[BlockingDriver] | None
@@ -58,6 +60,7 @@ class Permit(Hold):
         # Made without `__init__`: calls of that cost as much as the object.
         self = _new(cls)
         self._driver, self._hold, self._claim = claim.driver, permit, claim
+        self._released, self._lost, self._last = False, None, None
         self.name = permit.core.name
         return self
 
@@ -133,6 +136,8 @@ class LeasedSemaphore:
     Attributes:
         name: what it is called.
     """
+
+    __slots__ = ("__weakref__", "_driver", "_recipe", "_tested", "name")
 
     def __init__(self, driver: BlockingDriver, core: CoreLock) -> None:
         self._driver = driver
