@@ -50,6 +50,26 @@ def test_queued_signals_are_returned_and_nothing_else(signals: Signals) -> None:
     assert signals.wait(30) == [signal.SIGTERM, signal.SIGHUP]
 
 
+def test_a_second_signal_gives_the_release_up(signals: Signals) -> None:
+    """After the job, the first signal of all is told, and the next one gives up."""
+    heard: list[bool] = []
+    signals.queue_signals()
+    signals.give_up_by(heard.append)
+    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGINT)
+    assert heard == [False, True]
+
+
+def test_a_signal_after_one_for_the_job_gives_up(signals: Signals) -> None:
+    """A signal that the job got counts as the first one."""
+    heard: list[bool] = []
+    signals.queue_signals()
+    signal.raise_signal(signal.SIGTERM)
+    signals.give_up_by(heard.append)
+    signal.raise_signal(signal.SIGTERM)
+    assert heard == [True]
+
+
 @pytest.mark.parametrize("timeout", [0, 0.01])
 def test_a_wait_ends_without_news(signals: Signals, timeout: float) -> None:
     """A wait with a bound returns when nothing happens, even with a bound of 0."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import interlock
@@ -124,6 +126,7 @@ def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> i
             job = start(_command(options, environ), _environment(hold, environ), options.on_lost)
             supervision = Supervision(job, hold, options, signals, began)
             status = supervision.run()
+            signals.give_up_by(partial(_give_up, options, status))
     except AcquireTimeoutError as error:
         _explain_conflict(error, options)
     except InterlockError as error:
@@ -195,6 +198,18 @@ def _environment(hold: Hold, environ: Mapping[str, str]) -> dict[str, str]:
         ours["INTERLOCK_TOKEN"] = str(hold.token)
     inherited = {key: value for key, value in environ.items() if key != "INTERLOCK_TOKEN"}
     return inherited | ours
+
+
+def _give_up(options: RunOptions, status: int, again: bool) -> None:
+    """End this process in a signal handler, if a signal came *again*; else say what it waits for.
+
+    The library would carry a release through after an exception.
+    """
+    if not again:
+        say(f"the release of {options.name!r} is under way; another signal gives it up")
+        return
+    say(f"lock {options.name!r} was not released: a signal gave it up, and it ends with its lease")
+    os._exit(status)
 
 
 def _explain_release(error: InterlockError, options: RunOptions, *, told: bool) -> None:

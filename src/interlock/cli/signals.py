@@ -6,11 +6,13 @@ Rules:
    library then takes back what it asked the server for, and a second signal must not cut that
    short.
 2. From then on (`queue_signals`) signals are only queued, for the job.
-3. Everything ends up as a byte in one socket pair, so that one `wait` sees it all. CPython writes a
+3. After the job (`give_up_by`), a release may last as long as the server is away. The first signal
+   of all says so. A second one gives up.
+4. Everything ends up as a byte in one socket pair, so that one `wait` sees it all. CPython writes a
    signal's number there from its C handler, whichever thread the kernel chose. A Python handler or
    a queue would be late by a whole time-out whenever that was not the main thread.
-4. A signal that our caller ignores (nohup) stays ignored, here and in the job.
-5. A signal that our caller blocks is unblocked, here and in the job. Blocked, the end of a job and
+5. A signal that our caller ignores (nohup) stays ignored, here and in the job.
+6. A signal that our caller blocks is unblocked, here and in the job. Blocked, the end of a job and
    a request to stop would never be noticed.
 """
 
@@ -55,6 +57,8 @@ class Signals:
 
     def __init__(self) -> None:
         self._raising = True
+        self._came = 0
+        self._give_up: Callable[[bool], object] | None = None
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
         self._fd_before = -1
 
@@ -86,13 +90,20 @@ class Signals:
 
     # The signature is that of signal's handlers.
     def _arrived(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self._came += 1
         if self._raising:
             self._raising = False
             raise Interrupted(signum)
+        if self._give_up is not None:
+            self._give_up(self._came > 1)
 
     def queue_signals(self) -> None:
         """Raise no more: from now on `wait` returns the signals."""
         self._raising = False
+
+    def give_up_by(self, give_up: Callable[[bool], object]) -> None:
+        """Call *give_up* at each signal from now on, with whether another one came before."""
+        self._give_up = give_up
 
     def wake(self) -> None:
         """End the present or the next `wait`; from any thread."""
