@@ -14,7 +14,8 @@ from tests.support.patience import GIVE_UP, wait_until
 
 from interlock._links.urls import open_url
 from interlock.console.rounds import EACH, Rounds
-from interlock.console.watch import Watch
+from interlock.console.watch import STEP, Watch
+from interlock.inspection.service import Service
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def test_few_names_are_looked_at_each_time() -> None:
     """A service with fewer locks is read as a whole, so that nothing in it is old."""
     rounds, names = Rounds(), [str(number) for number in range(EACH)]
     assert [read(rounds, names) for _ in range(3)] == [EACH] * 3
-    assert not any(rounds.keeps(name) for name in names)
+    assert rounds.kept() == set()
 
 
 def test_the_age_of_the_oldest_look_is_known() -> None:
@@ -118,6 +119,25 @@ def test_a_reading_asks_for_a_third_and_tells_all(watch: Watch, fresh_server: Re
     assert [info.name for info in other.snapshot.locks] == [
         info.name for info in watch.snapshot.locks
     ]
+
+
+def test_what_is_wanted_is_gathered_before_it_is_asked_for(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reading has a request for each step of a scan, and few for all that it looks at."""
+    asked: list[str] = []
+    ask = Service.ask
+
+    def counting(service: Service, node: Any, commands: Any) -> list[object]:
+        asked.extend(str(command[0]) for command in list(commands)[:1])
+        return ask(service, node, commands)
+
+    monkeypatch.setattr(Service, "ask", counting)
+    watch.read()
+    assert len(watch.snapshot.read) == EACH
+    steps = COUNT // STEP + 1
+    assert asked.count("SCAN") <= 4 * steps + 4  # two for hashes, one each for lists and zsets
+    assert len(asked) - asked.count("SCAN") <= 8
 
 
 def test_new_and_missing_locks_are_told_by_the_next_reading(

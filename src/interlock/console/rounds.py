@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-EACH = 1000
+EACH = 500
 """Names that take their turn in one reading. So a service with fewer is read as a whole."""
 URGENT = 1000
 """Urgent names, at most."""
@@ -49,20 +49,22 @@ class Rounds:
             self._new.add(name)
         return True
 
-    def keeps(self, name: str) -> bool:
-        """Return whether *name* is there, and this reading has not looked at it."""
-        return name in self._present and name not in self._due
+    def kept(self) -> set[str]:
+        """Return the names that are there, and that this reading has not looked at."""
+        return self._present - self._due
 
     def oldest(self, now: float) -> float:
         """Return the seconds since the look at the name that has waited longest for its turn.
 
         It is 0 if this reading looks at all names.
         """
-        return now - next((at for name, at in self._looked.items() if self.keeps(name)), now)
+        kept = self.kept()
+        return now - next((at for name, at in self._looked.items() if name in kept), now)
 
     def end(self, now: float) -> None:
         """End a reading that has come to its end, at *now* on the monotonic clock."""
-        kept = {name: at for name, at in self._looked.items() if self.keeps(name)}
+        left = self.kept()
+        kept = {name: at for name, at in self._looked.items() if name in left}
         read = dict.fromkeys((self._present & self._due) | self._new, now)
         self._looked = kept | read
 

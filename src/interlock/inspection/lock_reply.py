@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain, islice
@@ -191,6 +190,7 @@ def _seconds(left: object) -> float | None:
 
 def is_text(key: bytes) -> bool:
     """Return whether *key* can be the name of a lock, which is UTF-8."""
-    with suppress(UnicodeDecodeError):
+    try:
         return bool(key.decode())
-    return False
+    except UnicodeDecodeError:
+        return False

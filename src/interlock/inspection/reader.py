@@ -144,7 +144,7 @@ class Reader:
             plain: whether the locks' own keys are enough. Then no card is read, and nobody asks
                 who listens: a page takes two round trips, and tells holder ids and leases.
             wants: is asked for each name that is found whether to look at it; all if None. It may
-                be asked more than once for a name.
+                be asked more than once for a name. A page then has what several steps find.
 
         Raises:
             ConfigError: a kind that does not exist, or *pattern* cannot be written as UTF-8.
@@ -175,10 +175,9 @@ class Reader:
         self._cards.forget()
         told: set[int] = set()
         for node in self._service.nodes:
-            for keys, apart in scans(self._service, node, pattern, wanted, step):
+            found = scans(self._service, node, pattern, wanted, step)
+            for keys, apart in found if wants is None else _gathered(found, wants, step):
                 new = keys if apart else [key for key in keys if hash(key) not in told]
-                if wants is not None:
-                    new = [key for key in new if wants(apart.name_of(key) if apart else key)]
                 page = [
                     info
                     for info in self._look(node, new, LIMIT, apart)
@@ -457,6 +456,25 @@ class Reader:
         heard = listeners_of(self._service, node, page)
         self.forbidden_counts += heard is None
         return heard
+
+
+def _gathered(
+    found: Iterable[tuple[list[str], Sight | None]], wants: Callable[[str], bool], step: int
+) -> Iterator[tuple[list[str], Sight | None]]:
+    """Yield those keys of *found* that *wants* asks for, at least *step* of a kind at a time.
+
+    A page of a few keys would cost as many round trips as one of many.
+    """
+    keys: dict[str, None] = {}
+    of: Sight | None = None
+    for page, apart in found:
+        if keys and (apart is not of or len(keys) >= step):
+            yield list(keys), of
+            keys = {}
+        of = apart
+        keys.update((key, None) for key in page if wants(apart.name_of(key) if apart else key))
+    if keys:
+        yield list(keys), of
 
 
 def _left_out(number: int, noun: str) -> str:
