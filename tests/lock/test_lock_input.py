@@ -100,7 +100,7 @@ async def test_each_text_is_a_plain_str(plain: Stage) -> None:
         client.barrier(Job.NAME, 2).name,
         client.election(Job.NAME, candidate=Job.VALUE).name,
         client.condition(Job.NAME, name=Job.VALUE).name,
-        *client.group_lock("group", [Job.VALUE]).core.values,
+        *client.group_lock("group", [Job.VALUE])._core.values,
         client.client_id,
     ]
     assert {type(text) for text in made} == {str}
