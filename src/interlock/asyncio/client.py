@@ -132,15 +132,8 @@ class Client:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_counts",
-        "_driver",
-        "_kept",
-        "_limits",
-        "_permits",
-        "_servers",
-        "_where",
-    )
+        "__weakref__", "_counts", "_driver", "_kept", "_limits", "_permits", "_servers", "_where",
+    )  # fmt: skip
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._driver = self._new_driver(servers, options)
