@@ -61,6 +61,18 @@ def test_the_text_goes_without_the_spare_key_too() -> None:
     assert attempt.again(ReplyError("NOSCRIPT No matching script")) is None
 
 
+def test_the_text_of_a_script_goes_once_in_a_write() -> None:
+    """A second call of the same script goes without, until the server refuses that, too."""
+    call = lock_release("name", "me:1", 0, "PUBLISH", CHANNEL)
+    first, second, unknown = Attempt(call), Attempt(call), ReplyError("NOSCRIPT No matching script")
+    texts: set[str] = set()
+
+    assert first.again(unknown, texts) == pack_eval(call)
+    assert second.again(unknown, texts) == pack_evalsha(call)
+    assert second.again(unknown, set()) == pack_eval(call)
+    assert second.again(unknown, set()) is None
+
+
 def test_what_goes_with_the_spare_key_is_left_out() -> None:
     """Arguments about the queue go with its key; a call without a spare key stays whole."""
     leaving = lock_transfer("name", "me:1", "me:2", 30, leaving=("interlock_queue:{name}", "me"))

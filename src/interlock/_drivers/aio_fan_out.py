@@ -20,7 +20,7 @@ from interlock.errors import InterlockError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from interlock._core.model.effects import Client, Eval, Gather
+    from interlock._core.model.effects import Client, Enough, Eval, Gather
     from interlock._links.pipeline import Pipeline
 
 
@@ -103,7 +103,7 @@ async def gather(
     questions = [(home(session), call) for session, call in effect.calls]
     if effect.enough is None:
         return await ask(questions)
-    return await _Arrivals(questions, effect.enough, effect.linger, start).all_or_enough()
+    return await _Arrivals(questions, effect.enough, start).all_or_enough()
 
 
 class _Arrivals:
@@ -115,13 +115,11 @@ class _Arrivals:
     def __init__(
         self,
         questions: Sequence[tuple[Sender, Eval[object]]],
-        enough: Callable[[int, object], bool],
-        linger: float,
+        enough: Enough,
         start: Callable[[Coroutine[object, object, object]], asyncio.Task[object]],
     ) -> None:
         self._questions = questions
         self._enough = enough
-        self._linger = linger
         self._start = start
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
@@ -190,9 +188,10 @@ class _Arrivals:
         self._missing -= 1
         if not self._missing:
             self._end()
-        elif self._timer is None and self._enough(place, reply):
-            took = self._loop.time() - self._began
-            self._timer = self._loop.call_later(max(self._linger, took), self._end)
+        elif self._timer is None:
+            more = self._enough(place, reply, self._loop.time() - self._began)
+            if more is not None:
+                self._timer = self._loop.call_later(more, self._end)
 
     def _end(self) -> None:
         if not self._over.done():

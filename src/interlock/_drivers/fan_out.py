@@ -20,9 +20,9 @@ from interlock._links.topology import LEAST
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
-    from interlock._core.model.effects import Eval
+    from interlock._core.model.effects import Enough, Eval
     from interlock._links.connection import Connection
     from interlock._links.pool import NodePool, Pool
 
@@ -72,12 +72,11 @@ def _rounded(seconds: float) -> float:
 
 def ask(
     questions: Sequence[tuple[Pool, Eval[object], float]],
-    enough: Callable[[int, object], bool] | None = None,
-    linger: float = 0.0,
+    enough: Enough | None = None,
 ) -> list[object]:
     """Run each call on its pool, within the seconds that come with it.
 
-    Return each one's reply or `InterlockError`; *enough* and *linger* as for `Gather`.
+    Return each one's reply or `InterlockError`; *enough* as for `Gather`.
     """
     if len(questions) == 1:
         return [_reply(*questions[0])]
@@ -89,7 +88,7 @@ def ask(
             _send(group, replies, behind=enough is not None)
         if enough is None:
             _receive_all(groups, replies)
-        elif _Arrivals(groups, replies, enough, linger, now).decided():
+        elif _Arrivals(groups, replies, enough, now).decided():
             return replies.copy()  # threads may still put theirs into it
     finally:
         for group in groups:
@@ -150,14 +149,12 @@ class _Arrivals:
         self,
         groups: Collection[_Group],
         replies: list[object],
-        enough: Callable[[int, object], bool],
-        linger: float,
+        enough: Enough,
         began: float,
     ) -> None:
         self._left = [group for group in groups if group.connection or group.thread]
         self._replies = replies
         self._enough = enough
-        self._linger = linger
         self._began = began
         self._until = math.inf
 
@@ -175,10 +172,11 @@ class _Arrivals:
 
     def _take(self, places: Sequence[int]) -> None:
         """Judge the replies at *places*."""
+        now = clock.now()
         for place in places:
-            if self._enough(place, self._replies[place]) and self._until == math.inf:
-                now = clock.now()
-                self._until = now + max(self._linger, now - self._began)
+            more = self._enough(place, self._replies[place], now - self._began)
+            if more is not None:
+                self._until = min(self._until, now + more)
 
     def _arrived(self) -> list[_Group]:
         """Return the groups whose replies are there, or whose time is up; wait for one."""

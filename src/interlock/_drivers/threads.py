@@ -381,7 +381,7 @@ class ThreadDriver(ConnectedDriver):
             return home(effect.session).run(effect.op)
         if type(effect) is Gather:
             prepared = [home(session).prepared(call) for session, call in effect.calls]
-            return ask(prepared, effect.enough, effect.linger)
+            return ask(prepared, effect.enough)
         if type(effect) is Wait:
             self._wait(effect)
             return None

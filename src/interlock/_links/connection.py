@@ -298,11 +298,7 @@ class Connection:
         """Send *calls* again until their *replies* are final; return each one's or its error."""
         attempts = [Attempt(call) for call in calls]
         with self._telling(attempts):
-            while again := {
-                place: packed
-                for place, reply in enumerate(replies)
-                if (packed := attempts[place].again(reply)) is not None
-            }:
+            while again := _again(attempts, replies):
                 _ = self._answers(timeout)
                 self.set_timeout(timeout)
                 self._write([*again.values(), *self._inquire(calls)])
@@ -455,3 +451,10 @@ class Connection:
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {what}", sent=True, transient=True
         )
+
+
+def _again(attempts: Sequence[Attempt], replies: Sequence[object]) -> dict[int, bytes]:
+    """Return what to send after *replies* that are not final, by place; each text goes once."""
+    texts: set[str] = set()
+    again = [attempt.again(reply, texts) for attempt, reply in zip(attempts, replies, strict=True)]
+    return {place: packed for place, packed in enumerate(again) if packed is not None}

@@ -251,11 +251,13 @@ class Attempt:
         self._asked = False
         self._told: Told | None = None
 
-    def again(self, reply: object) -> bytes | None:
+    def again(self, reply: object, texts: set[str] | None = None) -> bytes | None:
         """Return what to send after *reply*; None if *reply* is final.
 
         The server has not executed anything then, or has messages for the client to send. A script
         that was stopped half-way has another error.
+
+        *texts* has the digests of the scripts whose texts go before it in the same write.
         """
         if self._told is not None:
             # A message that is refused is lost, as it would be in a script.
@@ -268,7 +270,9 @@ class Attempt:
             self._told = told_by(error)
             return None if self._told is None else self._next_message()
         if error.startswith("NOSCRIPT") and not self._text:
-            self._text = True
+            self._text = texts is None or call.script.sha not in texts
+            if texts is not None:
+                texts.add(call.script.sha)
         elif call.asks and not self._asked and error.startswith(ENTRIES):
             self._asked = True
             self._sent = declaring(call, error)

@@ -359,10 +359,11 @@ class Runner(Generic[H]):
             if len(answers) == len(groups):
                 self.client.after(0, tell_all)
             elif isinstance(effect, Gather) and effect.enough is not None and not decided:
-                decided = effect.enough(number, answers[number][0])
-                if decided:
-                    took = self.client.clock() - began
-                    self.client.after(max(effect.linger, took), tell_all)
+                took = self.client.clock() - began
+                more = effect.enough(number, answers[number][0], took)
+                if more is not None:
+                    decided = True
+                    self.client.after(more, tell_all)
 
         unlucky = self.client.random.randrange(len(groups))
         for number, (where, calls) in enumerate(groups):

@@ -1035,7 +1035,7 @@ def _go_on(runs: Sequence[_Run], patience: float | None, enough: int | None = No
         # The operations get the bare replies, and decode them.
         questions = tuple([run.question(patience) for run in active])
         decided = None if enough is None else _Decided(questions, enough - _acquired(runs))
-        replies: Any = yield Gather(questions, decided, LINGER)
+        replies: Any = yield Gather(questions, decided)
         for run, reply in zip(active, replies, strict=True):
             if reply is LATE:
                 run.give_up()
@@ -1059,13 +1059,13 @@ class _Decided:
         self._questions = questions
         self._missing = missing
 
-    def __call__(self, place: int, reply: object) -> bool:
-        """Take the *reply* of the call at *place*; return whether there are enough grants."""
+    def __call__(self, place: int, reply: object, took: float) -> float | None:
+        """Take a reply, as `Gather.enough`; a decision that *took* long waits as long again."""
         if not isinstance(reply, Exception):
             with suppress(Exception):  # its operation tells of a reply that cannot be read
                 answer = self._questions[place][1].script.decode(reply)
                 self._missing -= isinstance(answer, Grant)
-        return self._missing <= 0
+        return max(LINGER, took) if self._missing <= 0 else None
 
 
 def _interrupt(runs: Sequence[_Run], error: BaseException) -> Op[None]:

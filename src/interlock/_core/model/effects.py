@@ -205,6 +205,10 @@ LATE: Final = _Late()
 """What a `Gather` tells of a call whose reply nobody waited for."""
 
 
+Enough: TypeAlias = Callable[[int, object, float], "float | None"]
+"""Judges the replies to a `Gather` as they come."""
+
+
 @dataclass(slots=True)
 class Gather:
     """Send each call to the server of its own client, all before any reply is read.
@@ -214,15 +218,13 @@ class Gather:
 
     Attributes:
         calls: the scripts, each with its client.
-        enough: called with the place and the undecoded reply of each call, as it comes. It returns
-            whether the other replies decide nothing any more. It must not raise.
-        linger: seconds that the other replies are waited for then. They have longer if *enough* has
-            taken longer: as long again as it took.
+        enough: called with the place and the undecoded reply of each call, as it comes, and with
+            the seconds that it took. It returns None while the other replies may decide something,
+            else for how many seconds they are still waited for. It must not raise.
     """
 
     calls: tuple[tuple[Client, Eval[object]], ...]
-    enough: Callable[[int, object], bool] | None = None
-    linger: float = 0.0
+    enough: Enough | None = None
 
 
 @dataclass(slots=True)

@@ -150,14 +150,18 @@ class Taking(Opened["bool"]):
         request.take(answer, unanswered=call.unknown > 0)
         if not answer:
             return False
-        session, self.epoch = semaphore.session, answer >> 2
-        if answer & OVERTOOK and session.clock() < self.deadline:
-            semaphore.overtook(self.permits)
-        if session.waiters.places:
+        self._read(answer)
+        if semaphore.session.waiters.places:
             semaphore.queue.tell_waiter(self.permits)
         semaphore.end(request, self.permits, self.epoch)
         self.result = True
         return True
+
+    def _read(self, answer: int) -> None:
+        """Note what *answer* tells of the permits that were taken."""
+        self.epoch = answer >> 2
+        if answer & OVERTOOK and self.semaphore.session.clock() < self.deadline:
+            self.semaphore.overtook(self.permits)
 
     def go_on(self, failure: InterlockError | None) -> Op[bool]:
         """Ask again, or wait."""
@@ -223,7 +227,8 @@ class Taking(Opened["bool"]):
             remaining = NEVER
         else:
             taken = yield from semaphore.requests.send(self.request, first, failure)
-            remaining = self._answered(taken, waits=waits)
+            self._read(taken)
+            remaining = None if taken else NEVER
         if remaining is None:
             return None
         if (yield from semaphore.restore(self.permits, deadline, waits=waits)):
@@ -246,13 +251,7 @@ class Taking(Opened["bool"]):
         taken = yield from semaphore.requests.send(request, call)
         if taken and place is not None and call.queued:
             place.taken = place.others_wait
-        return self._answered(taken, waits=waits)
-
-    def _answered(self, taken: int, *, waits: bool) -> float | None:
-        """Return what `_ask` returns for the answer *taken*."""
-        self.epoch = taken >> 2
-        if taken & OVERTOOK and waits:
-            self.semaphore.overtook(self.permits)
+        self._read(taken)
         return None if taken else NEVER
 
 

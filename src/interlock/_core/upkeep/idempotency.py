@@ -236,7 +236,7 @@ class IdempotentCalls:
         )
 
     def send(
-        self, request: IdempotentCall, call: Eval[R], failure: InterlockError | None = None
+        self, request: IdempotentCall, call: Eval[R], failure: BaseException | None = None
     ) -> Op[R]:
         """Send *call*, a script with the latch of *request*, until a reply is read.
 
@@ -365,9 +365,10 @@ class CarriedThrough(Step[bool]):
 
     def done(self, answer: int) -> bool:
         """Take the answer; return True."""
-        request = self.request
+        request, call = self.request, self.call
         assert request is not None
-        request.unanswered = False
+        assert call is not None
+        request.unanswered = call.unknown > 0
         self.requests.end(request)
         self.ended, self.result = True, answer > 0
         if answer == GIVEN:
@@ -392,11 +393,8 @@ class CarriedThrough(Step[bool]):
         return self.ended
 
     def _go_on(self, request: IdempotentCall, call: Eval[int], failure: BaseException) -> Op[bool]:
-        answer = yield from undoing(self._again(request, call, failure), self._leave, request, call)
-        self.ended, self.result = True, answer > 0
-        self.requests.end(request)
-        if answer == GIVEN:
-            self._given()
+        sending = self.requests.send(request, call, failure)
+        _ = self.done((yield from undoing(sending, self._leave, request, call)))
         return self.result
 
     def _given(self) -> None:
@@ -415,15 +413,3 @@ class CarriedThrough(Step[bool]):
         if request.unanswered or struck or getattr(error, "transient", False):
             yield from self.requests.clean_up(call, error)
         self.ended = True
-
-    def _again(self, request: IdempotentCall, call: Eval[int], failure: BaseException) -> Op[int]:
-        self.requests.failed(request, failure)
-        if not isinstance(failure, ServerUnavailableError):
-            raise failure
-        try:
-            answer = yield from self.requests.session.again(call, failure)
-        except InterlockError as error:
-            self.requests.failed(request, error)
-            raise
-        request.unanswered = call.unknown > 0
-        return answer
