@@ -67,10 +67,7 @@ class CountDownLatch:
                 for a while, so do not repeat it.
             WrongTypeError: the name is in use by something else.
         """
-        step = self._recipe.count_down()
-        if self._recipe.unset:
-            await self._driver.run(self._recipe.set_up_before(step))
-        _ = await self._driver.perform(step)
+        _ = await self._driver.perform(self._recipe.count_down())
 
     async def count(self) -> int:
         """Return the count that is left; 0 if the latch is open or never set; one round trip."""

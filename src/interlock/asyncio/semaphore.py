@@ -223,8 +223,7 @@ class Semaphore:
         """
         step = None
         try:
-            step = self._recipe.release(n)
-            await self._set_up_before(step)
+            step = self._recipe.prepared(self._recipe.release(n))
             if not await self._driver.perform(step):
                 self._recipe.tell_gone(n)
         except Exception:
@@ -241,8 +240,7 @@ class Semaphore:
             Whether there was one.
         """
         step = self._recipe.release_if_exists(n)
-        await self._set_up_before(step)
-        return await self._driver.perform(step)
+        return await self._driver.perform(self._recipe.prepared(step))
 
     async def _set_up(self) -> None:
         """Set the number of permits if the code names one, before the first call of the client.
@@ -251,11 +249,6 @@ class Semaphore:
         """
         if self._recipe.unset:
             _ = await self._driver.run(self._recipe.set_up())
-
-    async def _set_up_before(self, step: Step[bool]) -> None:
-        """Set the number of permits before *step*, which gives some back; not if it has ended."""
-        if self._recipe.unset:
-            _ = await self._driver.run(self._recipe.set_up_before(step))
 
     async def __aenter__(self) -> Self:
         block = entered(self)

@@ -64,10 +64,7 @@ class CountDownLatch:
                 for a while, so do not repeat it.
             WrongTypeError: the name is in use by something else.
         """
-        step = self._recipe.count_down()
-        if self._recipe.unset:
-            self._driver.run(self._recipe.set_up_before(step))
-        _ = self._driver.perform(step)
+        _ = self._driver.perform(self._recipe.count_down())
 
     def count(self) -> int:
         """Return the count that is left; 0 if the latch is open or never set; one round trip."""

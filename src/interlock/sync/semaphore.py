@@ -216,8 +216,7 @@ class Semaphore:
         """
         step = None
         try:
-            step = self._recipe.release(n)
-            self._set_up_before(step)
+            step = self._recipe.prepared(self._recipe.release(n))
             if not self._driver.perform(step):
                 self._recipe.tell_gone(n)
         except Exception:
@@ -234,8 +233,7 @@ class Semaphore:
             Whether there was one.
         """
         step = self._recipe.release_if_exists(n)
-        self._set_up_before(step)
-        return self._driver.perform(step)
+        return self._driver.perform(self._recipe.prepared(step))
 
     def _set_up(self) -> None:
         """Set the number of permits if the code names one, before the first call of the client.
@@ -244,11 +242,6 @@ class Semaphore:
         """
         if self._recipe.unset:
             _ = self._driver.run(self._recipe.set_up())
-
-    def _set_up_before(self, step: Step[bool]) -> None:
-        """Set the number of permits before *step*, which gives some back; not if it has ended."""
-        if self._recipe.unset:
-            _ = self._driver.run(self._recipe.set_up_before(step))
 
     def __enter__(self) -> Self:
         block = entered(self)

@@ -31,6 +31,7 @@ from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import not_acquired, not_held
 from interlock._core.model.effects import (
     LATE,
+    Carried,
     Eval,
     Gather,
     RunOn,
@@ -153,7 +154,7 @@ class MemberSteps:
         _ = yield from lockstep(rest, interruption=error)
 
 
-class ReleaseMembers(Step[None]):
+class ReleaseMembers(Carried[None]):
     """A release of *lock*, as `CompositeLock.release_hold`, even if a Ctrl-C comes anywhere.
 
     Args:
@@ -174,15 +175,20 @@ class ReleaseMembers(Step[None]):
         self._member_steps: MemberSteps | None = None
         self._refused = False
 
-    def rest(self, failure: BaseException | None) -> Op[None]:
+    def begun(self) -> bool:
+        """Return whether it has begun at any member."""
+        return bool(self._member_steps)
+
+    def refuse(self) -> None:
+        """Note that nothing was done."""
+        self._refused = True
+
+    def carry_on(self, failure: BaseException | None) -> Op[None]:
         """Release the members, or complete what *failure* has interrupted."""
         if failure is None:
             return self._in_turn()
-        if self._member_steps:
-            return failing(failure, self._member_steps.settle(failure))
-        # An error came before it began at any member: nothing was done.
-        self._refused = isinstance(failure, Exception)
-        return failing(failure, None if self._refused else self._in_turn())
+        steps = self._member_steps
+        return failing(failure, steps.settle(failure) if steps else self._in_turn())
 
     def _in_turn(self) -> Op[None]:
         """Release each member by a script of its own."""

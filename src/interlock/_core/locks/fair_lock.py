@@ -28,9 +28,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from interlock._core.locks.lock import Lock
-from interlock._core.locks.lock_base import bring_down, require_replicas
+from interlock._core.locks.lock_base import require_replicas
 from interlock._core.model import names
-from interlock._core.model.effects import undoing
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import fair_lock as scripts
 
@@ -95,19 +94,4 @@ class FairLock(Lock):
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         channel = names.waiter_channel(self.channel, hold.holder)
-        taken = yield from undoing(
-            wait_in_queue(self.session, channel, deadline, None, self._try, hold, deadline),
-            self._leave,
-            hold,
-        )
-        if not taken and hold.late_grants():
-            yield from self._leave(hold, None)
-        return taken
-
-    def _leave(self, hold: Hold, error: BaseException | None) -> Op[None]:
-        """Give up the place in the queue, and the grant that an unanswered try may have got."""
-        session = self.session
-        until = session.clock() + max(hold.lease, session.options.fair_wait)
-        yield from bring_down(session, hold, 0, until, error)
-        # Only now: a client that closes meanwhile, or another interruption, must find the hold.
-        hold.gave_back()
+        return wait_in_queue(self.session, channel, deadline, None, self._try, hold, deadline)

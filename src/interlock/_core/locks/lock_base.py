@@ -51,7 +51,7 @@ from interlock._core.insight.forced_note import ask_why
 from interlock._core.locks.doubt import end_doubt
 from interlock._core.locks.kept_commands import KeptCommands
 from interlock._core.locks.known_lock import KnownLock, not_held
-from interlock._core.model.effects import NEVER, Step, Wait, failing, undoing
+from interlock._core.model.effects import NEVER, Carried, Step, Undone, Wait, failing, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, UNASKED, Hold, Owner
 from interlock._core.model.replication import Replication
 from interlock._core.queue.grant_looks import GIVEN
@@ -78,7 +78,7 @@ _FIRST_LOOK, _LONGEST_LOOK = 0.001, 0.05
 """Seconds between two looks at an acquire by another thread of the same owner: first and last."""
 
 
-class Acquire(Step["Hold | None"]):
+class Acquire(Undone["Hold | None"]):
     """An acquire or re-entry by *owner*, as `LockBase.acquire` describes it."""
 
     __slots__ = (
@@ -207,7 +207,7 @@ class Acquire(Step["Hold | None"]):
         return self.result
 
 
-class Reenter(Step[Hold]):
+class Reenter(Undone[Hold]):
     """A re-entry of *hold*; arguments and errors as for `LockBase.acquire`."""
 
     __slots__ = (
@@ -324,7 +324,7 @@ class Reenter(Step[Hold]):
         self.entered = False
 
 
-class Release(Step[None]):
+class Release(Carried[None]):
     """A release of *hold* by one depth; at 0 the lock is free.
 
     Cost and errors as for `LockBase.release`.
@@ -391,13 +391,13 @@ class Release(Step[None]):
                 self._session.looks.released(hold.core, self._session.clock())
         return True
 
-    def rest(self, failure: BaseException | None) -> Op[None]:
+    def begun(self) -> bool:
+        """Return whether the hold goes down."""
+        return self._begun
+
+    def carry_on(self, failure: BaseException | None) -> Op[None]:
         """Go on with the release after any *failure*; a lost hold is forgotten."""
         if not self._begun:
-            # After a Ctrl-C before anything was sent, too, the release must go on. Otherwise nobody
-            # would release the lock.
-            if isinstance(failure, Exception):
-                return failing(failure)
             try:
                 _ = self.begin()
             except Exception as error:  # noqa: BLE001 - the returned operation raises it
@@ -875,6 +875,8 @@ class LockBase(KnownLock):
     def _undo(self, hold: Hold, error: BaseException | None = None) -> Op[None]:
         """Undo as `undo_acquire` does, and give up the place in the server's queue."""
         session = self._session
+        if hold.state is HELD and session.holds.observer is not None:
+            session.holds.observer.released(hold)
         prompt_until = session.clock() + GRACE / 2
         if hold.placed:
             renumber_owner(hold)  # giving up the place releases what its claim has made of it
@@ -999,7 +1001,9 @@ def undo_acquire(session: Session, hold: Hold, error: BaseException | None = Non
         session.holds.end(hold)
         return
     # The release must also find the grant that we know of, or the one that the queue may give.
-    known, until = granted or hold.placed, session.clock() + hold.lease
+    known = granted or hold.placed
+    # A fair lock's place may last longer than a lease.
+    until = session.clock() + max(hold.lease, session.options.fair_wait if hold.queued else 0)
     release = bring_down(session, hold, 0, until, error, late=late, known=known)
     session.holds.end(hold)
     yield from release

@@ -304,11 +304,15 @@ class ReleaseTogether(ReleaseMembers):
             holds.released(hold)
         return True
 
-    def rest(self, failure: BaseException | None) -> Op[None]:
+    def begun(self) -> bool:
+        """Return whether it has begun at any member."""
+        return bool(self._holds) or super().begun()
+
+    def carry_on(self, failure: BaseException | None) -> Op[None]:
         """Release the members one by one, or complete what *failure* has interrupted."""
         if self._holds and self._member_steps is None:
             return self._one_by_one(failure)
-        return super().rest(failure)
+        return super().carry_on(failure)
 
     def over(self) -> bool:
         """Return whether it was refused, or no member has anything left to do."""

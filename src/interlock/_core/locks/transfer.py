@@ -226,16 +226,12 @@ def _adopt(core: Lock, hold: Hold, holder: str, token: int | None) -> Op[Hold]:
             hold.uncount_try()
         elif Lock.accept(core, hold, sent_at, Grant(token)):
             return hold
-        renumber_owner(hold)  # the release below may arrive late
     finally:
         if call is None:
             hold.gave_back()
         session.holds.unreserve(hold)
     if done:
-        # The answer took longer than the lease.
-        release = core.release_script(hold, 0)
-        yield from session.clean_up(release, session.clock() + hold.lease, later=True)
-        hold.gave_back()
+        yield from undo_acquire(session, hold)  # the answer took longer than the lease
     raise NotHeldError(
         f"{core.kind} {core.name!r} cannot be adopted: "
         "it was adopted before, or its lease has ended",

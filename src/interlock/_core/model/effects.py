@@ -390,7 +390,40 @@ class Step(Generic[R_co]):
         """Note that nobody is left to perform the rest."""
 
 
-class Opened(Step[R]):
+class Undone(Step[R]):
+    """A step that takes back what it did, unless it is complete."""
+
+    __slots__ = ()
+
+
+class Carried(Step[R]):
+    """A step that is carried through once it has begun.
+
+    An error before that refuses it. A Ctrl-C does not: then it goes on all the same.
+    """
+
+    __slots__ = ()
+
+    def begun(self) -> bool:
+        """Return whether something may have been done."""
+        raise NotImplementedError
+
+    def refuse(self) -> None:
+        """Note that it will not begin."""
+
+    def carry_on(self, failure: BaseException | None) -> Op[R]:
+        """Return the operation that does what is left, and then raises *failure*."""
+        raise NotImplementedError
+
+    def rest(self, failure: BaseException | None) -> Op[R]:
+        """Return the operation that does what is left, or raises a *failure* that refuses it."""
+        if isinstance(failure, Exception) and not self.begun():
+            self.refuse()
+            return failing(failure)
+        return self.carry_on(failure)
+
+
+class Opened(Undone[R]):
     """A step with a first command, and an operation that goes on from there.
 
     The operation undoes what it did if it is interrupted. A Ctrl-C may come during that undo, or
@@ -435,11 +468,8 @@ class Opened(Step[R]):
         return not self.begun or self.settled()
 
 
-class Undoable(Step[R]):
+class Undoable(Opened[R]):
     """A step without a first command of its own: all of it is *op*.
-
-    If *op* is interrupted, it undoes what it did. A Ctrl-C may come during that undo, or after *op*
-    when the caller does not have the result yet. Then *undo* does what is left.
 
     Args:
         op: the operation.
@@ -455,19 +485,24 @@ class Undoable(Step[R]):
         self._op = op
         self._over = over
         self._undo = undo
+        self.begun = self.goes_on = False
 
-    def rest(self, failure: BaseException | None) -> Op[R]:
-        """Return the operation, or what is left to do after *failure*."""
-        if failure is None:
-            return self._op
-        return failing(failure, self._undo(failure) if self._begun() else None)
+    def begin(self) -> None:
+        """Return None: *op* does all."""
+        self.begun = True
 
-    def over(self) -> bool:
+    def go_on(self, failure: InterlockError | None) -> Op[R]:
+        """Return the operation."""
+        del failure
+        return self._op
+
+    def settled(self) -> bool:
         """Return whether nothing is left to undo."""
-        return not self._begun() or self._over()
+        return self._over()
 
-    def _begun(self) -> bool:
-        return inspect.getgeneratorstate(self._op) != inspect.GEN_CREATED
+    def undo(self, failure: BaseException) -> Op[object]:
+        """Return the operation that undoes what is left."""
+        return self._undo(failure)
 
 
 def failing(failure: BaseException | None, op: Op[object] | None = None) -> Op[Any]:

@@ -38,7 +38,7 @@ from interlock.errors import BrokenBarrierError, ConfigError
 from interlock.options import check_number
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval, Op, Step
+    from interlock._core.model.effects import Eval, Op, R, Step
     from interlock._core.scripts.barrier import Arrival
     from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock._core.upkeep.session import Session
@@ -119,22 +119,28 @@ class Barrier(LeasedWaiters):
         Cost:
             One round trip.
         """
-        party, session = acting.party, self.session
+        party = acting.party
         call = scripts.barrier_pass(self._place(), acting.generation, party.holder, self._kept)
-        passed = yield from undoing(session.persist(call), undo_acquire, session, party)
-        party.gave_back()
-        session.holds.end(party)
+        passed = yield from self._ending(party, self.session.persist(call))
         if not passed:
             raise self.error(f"barrier {self.name!r} is broken", name=self.name)
         return acting.place
 
     def fail(self, acting: Acting) -> Op[None]:
         """Break the generation of *acting*, whose action failed; one round trip."""
-        party, session = acting.party, self.session
-        leaving = self._give_up(party, acting.generation)
-        _ = yield from undoing(leaving, undo_acquire, session, party)
+        party = acting.party
+        _ = yield from self._ending(party, self._give_up(party, acting.generation))
+
+    def _ending(self, party: Hold, op: Op[R]) -> Op[R]:
+        """Run *op*, which ends the wait of *party*; if it fails, the arrival is taken back."""
+        result = yield from undoing(op, undo_acquire, self.session, party)
+        self._forget(party)
+        return result
+
+    def _forget(self, party: Hold) -> None:
+        """Note that nothing is left to undo for *party*, however its wait ended."""
         party.gave_back()
-        session.holds.end(party)
+        self.session.holds.end(party)
 
     def _arrive_and_wait(
         self, party: Hold, request: IdempotentCall, deadline: float, *, acts: bool
@@ -168,9 +174,7 @@ class Barrier(LeasedWaiters):
             passed = yield from self._give_up(party, arrival.generation)
         else:
             passed = yield from self._await_end(party, arrival, deadline)
-        # However the wait ended, nothing is left to undo.
-        party.gave_back()
-        session.holds.end(party)
+        self._forget(party)
         if arrival.place == -1:
             raise self.error(f"barrier {self.name!r} is broken; reset() mends it", name=self.name)
         if not passed and arrival.place != _ACTING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import not_held
-from interlock._core.locks.lock_base import LockBase
+from interlock._core.locks.lock_base import LockBase, undo_acquire
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, RunOn, undoing
 from interlock._core.model.holds import Hold, Owner, State
@@ -175,11 +175,7 @@ class Condition(LeasedWaiters):
 
     def _undo(self, waiter: Hold, before: _Before, error: BaseException) -> Op[None]:
         """Pass a notification of *waiter* on to the next one, and hold the lock again."""
-        session = self.session
-        call, until = self.release_script(waiter, 0), session.clock() + self._lease
-        waiter.gave_back()
-        session.holds.end(waiter)
-        yield from session.clean_up(call, until, error=error)
+        yield from undo_acquire(self.session, waiter, error)
         if isinstance(error, HoldLostError | ClosedError):
             return
         try:

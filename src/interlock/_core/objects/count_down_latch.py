@@ -121,10 +121,6 @@ class CountDownLatch:
             yield from self._set_count(deadline)
             _ = yield from lifetime.extend(deadline)
 
-    def set_up_before(self, step: Step[bool]) -> Op[None]:
-        """Set up as `set_up` does, before *step*, which counts down in any case."""
-        return self._requests.before(step, self.set_up())
-
     def _set_count(self, deadline: float) -> Op[None]:
         """Set the count, unless the latch was set up before; tell if with another count."""
         count, limits, request = self._count, self._limits, self._requests.begin(deadline)
@@ -168,13 +164,17 @@ class CountDownLatch:
     def count_down(self) -> Step[bool]:
         """Lower the count by one, and open the latch at 0; an open latch does not change.
 
-        If the client could not set it up before, the script does that first.
+        The count is set first, unless it is known. If the client cannot do that before, the script
+        does it.
 
         Source:
             RCountDownLatch.countDown.
         """
-        count = self._count if self.unset else None
-        return self._requests.carried_through(self._count_down_script, count)
+        unset = self.unset
+        count = self._count if unset else None
+        step = self._requests.carried_through(self._count_down_script, count)
+        step.first = self.set_up() if unset else None
+        return step
 
     def _count_down_script(self, request: IdempotentCall, count: int | None) -> Eval[bool]:
         session = self._session

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from interlock._core.locks.fenced_lock import FencedLock
-from interlock._core.locks.lock_base import bring_down, lost
+from interlock._core.locks.lock_base import lost
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Undoable, undoing
 from interlock._core.queue.places import section
@@ -134,7 +134,7 @@ class Election(FencedLock):
     def _campaign(self, step: Step[Hold | None], deadline: float) -> Op[Hold | None]:
         hold = yield from step
         if hold is not None:
-            yield from undoing(self._announce(hold, deadline), self._resign, hold)
+            yield from undoing(self._announce(hold, deadline), self._undo, hold)
         return hold
 
     def _announce(self, hold: Hold, deadline: float) -> Op[None]:
@@ -167,17 +167,6 @@ class Election(FencedLock):
         elif not leads:
             session.lose(hold, hold.gone_reason(session.clock()))
             raise lost(hold)
-
-    def _resign(self, hold: Hold, error: BaseException) -> Op[None]:
-        """Undo a term, promptly or in the background, because *error* ended its announcement."""
-        session = self.session
-        release = bring_down(session, hold, 0, hold.valid_until, error)
-        # The depth stays until the clean-up is settled: after a Ctrl-C the undo runs again.
-        depth = hold.depth
-        session.holds.released(hold)
-        hold.found(depth)
-        yield from release
-        hold.released()
 
     def _holder(self, owner: Owner) -> str:
         owner.renumber()

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from interlock._core.objects.lifetime import Kept
     from interlock._core.objects.limits import Limits
     from interlock._core.queue.places import Place
-    from interlock._core.upkeep.idempotency import IdempotentCall
+    from interlock._core.upkeep.idempotency import CarriedThrough, IdempotentCall
     from interlock._core.upkeep.session import Session
     from interlock.errors import InterlockError
 
@@ -335,9 +335,10 @@ class Semaphore:
             _ = yield from lifetime.extend(deadline)
         return made
 
-    def set_up_before(self, step: Step[bool]) -> Op[bool]:
-        """Set up as `set_up` does, before *step*, which gives permits back in any case."""
-        return self.requests.before(step, self.set_up(ended=False))
+    def prepared(self, step: CarriedThrough) -> CarriedThrough:
+        """Return *step*, a release, which sets the number first if need be; not if it has ended."""
+        step.first = self.set_up(ended=False) if self.unset else None
+        return step
 
     def _set_number(self, deadline: float) -> Op[bool]:
         """Set the number unless there is one; tell if that is another one."""
@@ -430,7 +431,7 @@ class Semaphore:
         query = scripts.semaphore_query(self.key, deadline=deadline)
         return (yield from self.session.persist(query)) is None
 
-    def release(self, permits: int, epoch: int | None = None) -> Step[bool]:
+    def release(self, permits: int, epoch: int | None = None) -> CarriedThrough:
         """Add *permits* to the free ones, whether or not the caller has acquired them.
 
         An interrupted release is still completed.
@@ -460,7 +461,7 @@ class Semaphore:
         if self._limits is not None:
             self._limits.gone(self.name, permits)
 
-    def release_if_exists(self, permits: int) -> Step[bool]:
+    def release_if_exists(self, permits: int) -> CarriedThrough:
         """Release as `release` does, if the semaphore exists; return whether it does.
 
         Source:
@@ -593,7 +594,7 @@ class Semaphore:
             what = f"{self.kind} {self.name!r}"
             call.replication = Replication(self.session.replicas, what, bool, NEVER)
 
-    def _release(self, permits: int, create: int, epoch: int | None = None) -> Step[bool]:
+    def _release(self, permits: int, create: int, epoch: int | None = None) -> CarriedThrough:
         limits = self._limits
         if epoch is not None:
             if limits is not None:

@@ -31,7 +31,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Step, Undoable, failing, undoing
+from interlock._core.model.effects import NEVER, Carried, Undoable, undoing
 from interlock._core.model.form import note_form
 from interlock._core.queue.grant_looks import GIVEN
 from interlock._core.scripts.forced import remember
@@ -42,7 +42,7 @@ from interlock.options import MAX_LEASE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.effects import A, Eval, Op, R
+    from interlock._core.model.effects import A, Eval, Op, R, Step
     from interlock._core.model.form import Forms
     from interlock._core.queue.grant_looks import Given
     from interlock._core.upkeep.session import Session
@@ -277,21 +277,9 @@ class IdempotentCalls:
         """
         step = CarriedThrough()  # made without `__init__`, as in `LockBase.acquire`
         step.requests, step.make, step.args = self, make, args
-        step.request = step.call = None
+        step.request = step.call = step.first = None
         step.ended = step.result = False
         return step
-
-    def before(self, step: Step[bool], op: Op[R]) -> Op[R]:
-        """Perform *op*, which comes before *step*, a step of `carried_through`.
-
-        If the server does not answer, or a Ctrl-C comes, the step is carried through all the same.
-        """
-        return undoing(op, self._carry, step)
-
-    def _carry(self, step: Step[bool], error: BaseException) -> Op[None]:
-        if isinstance(error, ServerUnavailableError) or not isinstance(error, Exception):
-            call: Any = step.begin()
-            yield from self.clean_up(call, error)
 
     def failed(
         self, request: IdempotentCall, error: BaseException | None, *, before: bool = False
@@ -341,13 +329,18 @@ class IdempotentCalls:
         return self.session.clean_up(call, until, error=error)
 
 
-class CarriedThrough(Step[bool]):
+class CarriedThrough(Carried[bool]):
     """A call that is carried through, and takes effect once.
 
     If it is interrupted anywhere, the background goes on with it.
+
+    Attributes:
+        first: comes before it, if anything does. If the server does not answer that, the background
+            goes on with the call.
     """
 
-    __slots__ = ("args", "call", "ended", "make", "request", "requests", "result")
+    __slots__ = ("args", "call", "ended", "first", "make", "request", "requests", "result")
+    first: Op[object] | None
     requests: IdempotentCalls
     make: Callable[..., Eval[int]]
     args: tuple[object, ...]
@@ -355,8 +348,10 @@ class CarriedThrough(Step[bool]):
     call: Eval[int] | None
     ended: bool
 
-    def begin(self) -> Eval[int]:
-        """Return the script to send."""
+    def begin(self) -> Eval[int] | None:
+        """Return the script to send, unless something comes first."""
+        if self.first is not None:
+            return None
         request = self.request = self.requests.begin()
         make = self.make  # bound first: else Python 3.11 looks for a method
         call = self.call = make(request, *self.args)
@@ -375,24 +370,46 @@ class CarriedThrough(Step[bool]):
             self._given()
         return True
 
-    def rest(self, failure: BaseException | None) -> Op[bool]:
+    def begun(self) -> bool:
+        """Return whether there is a script to send."""
+        return self.call is not None
+
+    def refuse(self) -> None:
+        """Note that nothing is sent."""
+        self.ended = True
+
+    def carry_on(self, failure: BaseException | None) -> Op[bool]:
         """Send it again, now or in the background."""
-        if self.request is None or self.call is None:
-            if isinstance(failure, Exception):
-                self.ended = True
-                return failing(failure)
-            self.request = None
-            _ = self.begin()
-        assert self.request is not None
-        assert self.call is not None
-        assert failure is not None
-        return self._go_on(self.request, self.call, failure)
+        if self.first is not None and failure is None:
+            return self._after(self.first)
+        return self._go_on(self._made(), failure)
 
     def over(self) -> bool:
         """Return whether it was answered, or left to the background."""
         return self.ended
 
-    def _go_on(self, request: IdempotentCall, call: Eval[int], failure: BaseException) -> Op[bool]:
+    def _made(self) -> Eval[int]:
+        """Return the script, now that nothing comes first any more."""
+        self.first = None
+        call = self.call or self.begin()
+        assert call is not None
+        return call
+
+    def _after(self, first: Op[object]) -> Op[bool]:
+        _ = yield from undoing(first, self._without)
+        return (yield from self._go_on(self._made(), None))
+
+    def _without(self, error: BaseException) -> Op[None]:
+        """Leave the script to the background if the server did not answer, or after a Ctrl-C."""
+        if isinstance(error, ServerUnavailableError) or not isinstance(error, Exception):
+            yield from self.requests.clean_up(self._made(), error)
+        self.ended = True
+
+    def _go_on(self, call: Eval[int], failure: BaseException | None) -> Op[bool]:
+        request = self.request
+        assert request is not None
+        if failure is None:
+            request.unanswered = False  # nothing was sent
         sending = self.requests.send(request, call, failure)
         _ = self.done((yield from undoing(sending, self._leave, request, call)))
         return self.result
