@@ -15,6 +15,7 @@ from interlock._core.kinds import force_release
 from interlock._core.locks.lock import Lock
 from interlock._core.model.effects import NEVER, Cleanup, Enqueue, Eval, Wait
 from interlock._core.model.holds import Owner, State, valid_until
+from interlock._core.scripts.script import GRANTED
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
     AcquireTimeoutError,
@@ -379,6 +380,32 @@ class TestObserver:
         assert told == [("acquired", hold, sent_at)]
         assert play(bench.lock.release(bench.owner)).answer(1).over
         assert told[1:] == [("released", hold, bench.now)]
+
+    def test_a_grant_that_nobody_got_is_told_as_released(
+        self, bench: Bench, play: type[Play]
+    ) -> None:
+        """The observer hears of both ends of a hold that a Ctrl-C has undone at once, once each."""
+        heard: list[str] = []
+
+        class Observer:
+            def acquired(self, hold: Hold, sent_at: float) -> None:
+                heard.append("acquired")
+
+            def released(self, hold: Hold) -> None:
+                heard.append("released")
+
+        bench.session.holds.observer = Observer()
+        step = bench.lock.acquire(bench.owner, NEVER, None)
+        assert step.begin() is not None
+        assert step.done(GRANTED)
+        undone = play(step.rest(KeyboardInterrupt()))
+        assert isinstance(undone.answer(KeyboardInterrupt()).effect, Cleanup)
+        with pytest.raises(KeyboardInterrupt):
+            undone.answer(None)
+        with pytest.raises(KeyboardInterrupt):
+            play(step.rest(KeyboardInterrupt())).answer(1)
+        assert step.over()
+        assert heard == ["acquired", "released"]
 
     @pytest.mark.parametrize("end", ["granted", "out of time", "interrupted"])
     def test_a_wait_is_known_until_it_ends(self, bench: Bench, end: str) -> None:

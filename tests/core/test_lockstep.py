@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.core.bench import Play
 
+from interlock._core.locks import composite
 from interlock._core.locks.composite import lockstep
 from interlock._core.locks.lock import Lock
-from interlock._core.model.effects import Gather
+from interlock._core.model.effects import LATE, NEVER, Cleanup, Gather, Op
+from interlock._core.scripts.lock import lock_acquire
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench
 
     from interlock._core.locks.lock_base import Acquire
+    from interlock._core.model.holds import Hold
 
 
 def _tries(bench: Bench) -> tuple[list[Acquire], Play]:
@@ -47,3 +51,45 @@ def test_a_signal_when_enough_have_decided(bench: Bench, monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt):
         _ = play.answer([1])
     assert all(isinstance(effect, Gather) for effect in play.effects)
+
+
+def test_a_late_member_is_given_up_once(bench: Bench, play: type[Play]) -> None:
+    """Its own clean-up goes on undisturbed when the others have decided."""
+    given_up: list[str] = []
+    hold, calls = bench.held(), [lock_acquire(name, 30, "me:1", 1) for name in "ab"]
+
+    def granted() -> Op[Hold]:
+        _ = yield calls[0]
+        return hold
+
+    def late() -> Op[None]:
+        try:
+            _ = yield calls[1]
+        except ServerUnavailableError as error:
+            given_up.append(f"while it asked, sent: {error.sent}")
+        try:
+            yield from Cleanup(calls[1], NEVER)
+        except ServerUnavailableError:
+            given_up.append("while it cleaned up")
+
+    session = bench.session
+    played = play(lockstep([(session, granted()), (session, late())], enough=1))
+    assert isinstance(played.effect, Gather)
+    played.answer([None, LATE])
+    cleaning = play(played.effect.op)
+    assert isinstance(cleaning.effect, Cleanup)
+    assert cleaning.answer(None).over
+    assert played.answer(None).result == [hold, None]
+    assert given_up == ["while it asked, sent: True"]
+
+
+def test_a_decision_that_took_long_waits_as_long_again(bench: Bench, play: type[Play]) -> None:
+    """Servers far away are given more time than those at hand; a refusal decides nothing."""
+    calls = [lock_acquire(name, 30, "me:1", 1) for name in "abc"]
+    asking = play(lockstep([(bench.session, iter(call)) for call in calls], enough=2))
+    enough = asking.effect.enough
+
+    assert enough(0, None, 0.0) is None
+    assert enough(1, 5000, 0.0) is None
+    assert enough(2, None, 0.0) == composite.LINGER
+    assert enough(2, None, composite.LINGER + 1) == composite.LINGER + 1
