@@ -19,7 +19,7 @@ import interlock
 from interlock._core.locks.composite import CompositeLock, MemberSteps
 from interlock._core.locks.lock_base import Acquire, LockBase, Reenter, Release
 from interlock._core.locks.multi_lock import MultiLock
-from interlock._core.model.effects import Undoable
+from interlock._core.model.effects import Carried, Opened, Undoable
 from interlock._core.model.holds import Hold, Holds, Owner
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.semaphore import Semaphore
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import pytest
 
 STRUCK = (
-    *(Acquire, Reenter, Release, LockBase, CompositeLock, MultiLock, MemberSteps, Undoable),
+    *(Acquire, Reenter, Release, LockBase, CompositeLock, MultiLock, MemberSteps),
     *(Hold, Holds, Owner, Session, IdempotentCalls, Semaphore, LeasedSemaphore),
-    *(CleanupQueue, Renewer),
+    *(Carried, Opened, Undoable, CleanupQueue, Renewer),
 )
 """Whose methods undo what is interrupted."""
 R = TypeVar("R")
