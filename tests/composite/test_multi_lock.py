@@ -147,7 +147,7 @@ async def test_one_that_is_lost_is_the_loss_of_all(table: Table) -> None:
 
     The release that raises HoldLostError gives the other members back.
     """
-    clients = table.clients(lease=2)
+    clients = table.clients(renewed="soon")
     lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
     owner, told = table.owner(), list[str]()
     hold = await owner.do(table.face.enter, lock)

@@ -130,7 +130,7 @@ async def test_an_outage_is_sat_out(own: Table) -> None:
 @FIVE
 async def test_renewal_keeps_the_quorum(own: Table) -> None:
     """It is kept beyond its lease while a minority is down; that is no loss."""
-    clients = own.clients(lease=2)
+    clients = own.clients(renewed="soon")
     lock, owner = own.red(clients), own.owner()
     hold = await owner.do(own.face.enter, lock)
     for server in own.servers[1:3]:
@@ -147,7 +147,7 @@ async def test_a_minority_that_lost_its_data(own: Table) -> None:
 
     The lock is not written there anew.
     """
-    clients = own.clients(lease=2.5)
+    clients = own.clients(renewed="soon")
     lock, owner = own.red(clients), own.owner()
     hold = await owner.do(own.face.enter, lock)
     member = await owner.do(lambda: clients[1].lock("name").hold)
@@ -168,7 +168,7 @@ async def test_a_majority_that_lost_its_data(own: Table) -> None:
 
     The loss is reported once, and the lock is given back where it still stands.
     """
-    clients = own.clients(lease=2)
+    clients = own.clients(renewed="soon")
     lock, owner, told = own.red(clients), own.owner(), list[str]()
     hold = await owner.do(own.face.enter, lock)
     await owner.do(hold.on_lost, lambda: told.append("lost"))
@@ -190,7 +190,7 @@ async def test_a_majority_that_lost_its_data(own: Table) -> None:
 
 async def test_a_majority_out_of_reach(own: Table) -> None:
     """A hold whose quorum is out of reach for a whole lease is lost when its validity ends."""
-    clients = own.clients(lease=2)
+    clients = own.clients(lease=5)
     lock, owner = own.red(clients), own.owner()
     hold = await owner.do(own.face.enter, lock)
     for server in own.servers[:2]:

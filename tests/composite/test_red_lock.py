@@ -70,7 +70,7 @@ async def test_validity(table: Table) -> None:
 
 async def test_renewal(table: Table) -> None:
     """Without a lease it is renewed on every server for as long as it is held."""
-    lock, owner = table.red(table.clients(lease=2)), table.owner()
+    lock, owner = table.red(table.clients(renewed="soon")), table.owner()
     hold = await owner.do(table.face.enter, lock)
     for _ in range(3):
         await renewed(hold)

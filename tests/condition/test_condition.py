@@ -16,6 +16,7 @@ from tests.support.patience import forever, wait_until
 from tests.support.proxy import (
     command,
 )
+from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.asyncio
@@ -181,13 +182,13 @@ async def test_a_predicate_may_be_awaited(redis_url: str) -> None:
 async def test_a_dead_waiter_swallows_nothing(stage: Stage, proxy: FaultProxy, how: str) -> None:
     """When the first waiter dies as it is notified, the next one goes on within its lease."""
     code = """
-        with interlock.connect(url, lease=2) as client:
+        with renews_soon(interlock.connect(url, lease=5)) as client:
             condition = client.condition("name")
             with condition:
                 say("waits")
                 say(condition.wait())
     """
-    condition = stage.lock(stage.client(lease=2, poll_cap=60))
+    condition = stage.lock(stage.client(lease=5, renewed="soon", poll_cap=60))
     with Child(code, proxy.url()) as child:
         assert child.hear() == "waits"
         await until(lambda: stage.redis.zcard(LEASES) == 1, 20, "it waits")
@@ -206,7 +207,7 @@ async def test_a_dead_waiter_swallows_nothing(stage: Stage, proxy: FaultProxy, h
         await speaker.do(condition.release)
         assert stage.redis.zcard(WAITING) == 1, "the dead one was notified"
         await _woken(owner, condition, waiting)
-        assert time.monotonic() - died < 2 + SLACK
+        assert time.monotonic() - died < 5 + SLACK
         if how == "freeze":
             child.signal(signal.SIGCONT)
             assert child.hear() == "False", "its notification was given away"
@@ -369,7 +370,7 @@ def test_a_block_of_try_lock_releases_what_a_wait_acquired(redis_url: str) -> No
 def test_a_loss_after_a_wait_is_told(redis_url: str) -> None:
     """A callback that was given before a wait hears of the loss of the hold that follows."""
     told: list[str] = []
-    with interlock.connect(redis_url, lease=1.5) as client:
+    with renews_soon(interlock.connect(redis_url)) as client:
         lock = client.lock("name")
         with pytest.raises(HoldLostError), lock as hold:
             hold.on_lost(lambda: told.append("lost"))
@@ -383,7 +384,7 @@ def test_a_loss_after_a_wait_is_told(redis_url: str) -> None:
 def test_a_loss_of_several_locks_after_waits_is_told(redis_url: str, kind: str) -> None:
     """A callback for several locks as one hears of the loss, once, after waits and in a block."""
     told: list[str] = []
-    with interlock.connect(redis_url, lease=1.5) as client:
+    with renews_soon(interlock.connect(redis_url)) as client:
         names = ("a", "b", "c") if kind == "red_lock" else ("a", "b")
         lock = getattr(client, kind)(*map(client.lock, names))
         condition = client.condition(lock, name="news")
@@ -407,7 +408,7 @@ def test_a_loss_of_several_locks_after_waits_is_told(redis_url: str, kind: str) 
 
 async def test_cancel_on_lost_goes_on_after_a_wait(redis_url: str) -> None:
     """A task whose lock is lost is cancelled inside its block, after a wait too."""
-    async with interlock.asyncio.connect(redis_url, lease=1.5) as client:
+    async with renews_soon(interlock.asyncio.connect(redis_url)) as client:
         lock = client.lock("name", cancel_on_lost=True)
         began = time.monotonic()
         with pytest.raises(HoldLostError):

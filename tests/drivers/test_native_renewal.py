@@ -16,6 +16,7 @@ import pytest
 from tests.lock.children import Child
 from tests.sentinel.small import SERVICE, knows, sentinel_of
 from tests.support.certificates import Certificates
+from tests.support.renewal import renews_soon
 from tests.support.servers import RedisServer, wait_until
 
 import interlock
@@ -226,7 +227,7 @@ say(hold.lost.wait(30))
 
 def test_a_released_lock_is_not_renewed(redis_client: redis.Redis, redis_url: str) -> None:
     """Nothing is kept of released holds, and the next hold of the owner may end sooner."""
-    client = interlock.connect(redis_url, renew_in="process", lease=0.3)
+    client = interlock.connect(redis_url, renew_in="process", lease=6)
     with client:
         for _ in range(100):
             with client.lock("name"):
@@ -238,7 +239,7 @@ def test_a_released_lock_is_not_renewed(redis_client: redis.Redis, redis_url: st
             assert backup._kept
             hold._end_within(100)
             assert not backup._kept  # the watchdog alone knows how to end it
-        assert client.lock("name", lease=0.5).acquire()
+        assert client.lock("name", lease=3).acquire()
         wait_until(lambda: not redis_client.exists("name"), 20, "the end of the lease")
 
 
@@ -264,7 +265,7 @@ def test_two_threads_forget_and_keep_a_hold_at_once() -> None:
 @pytest.mark.filterwarnings("ignore:.* was never released")
 def test_a_hold_without_an_owner_is_not_renewed(redis_url: str) -> None:
     """A hold of a name that nobody uses any more ends with its lease, as the warning says."""
-    with interlock.connect(redis_url, renew_in="process", lease=2) as client:
+    with renews_soon(interlock.connect(redis_url, renew_in="process")) as client:
         session = client._driver.session
         backup = session.backup
         assert isinstance(backup, native_renewal.NativeRenewal)
@@ -291,14 +292,14 @@ def test_the_thread_in_c_logs_in(monkeypatch: pytest.MonkeyPatch) -> None:
             server.unix_url(db=1),
             f"redis://open@127.0.0.1:{server.port}",
         ):
-            client = interlock.connect(url, renew_in="process", lease=0.6)
+            client = interlock.connect(url, renew_in="process", lease=4)
             watchdog = client._driver.session.watchdog
             # As if it had no turn.
             monkeypatch.setattr(watchdog, "due", lambda *_: [])
             backup = client._driver.session.backup
             assert isinstance(backup, native_renewal.NativeRenewal)
             with client.lock("name") as hold:
-                wait_until(lambda: backup.renewals() > 5, 30, "renewals in C")  # noqa: B023
+                wait_until(lambda: backup.renewals() > 1, 30, "renewals in C")  # noqa: B023
                 assert hold.valid
             client.close()
 
@@ -427,7 +428,7 @@ def test_a_former_primary_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> Non
     with RedisServer() as former, RedisServer() as new, sentinel_of(former) as sentinel:
         knows(sentinel)
         url = f"redis+sentinel://127.0.0.1:{sentinel.port}/{SERVICE}"
-        with interlock.connect(url, renew_in="process", lease=1) as client:
+        with interlock.connect(url, renew_in="process", lease=4) as client:
             session = client._driver.session
             monkeypatch.setattr(session.watchdog, "due", lambda *_: [])
             backup, servers = session.backup, client._driver._renewer._topology.only

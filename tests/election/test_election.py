@@ -13,6 +13,7 @@ from tests.lock.children import Child
 from tests.lock.lock_like import sent_in, until
 from tests.support.patience import forever
 from tests.support.proxy import drop_request
+from tests.support.renewal import renews_soon
 
 import interlock.asyncio
 from interlock import (
@@ -104,7 +105,7 @@ async def test_it_waits_no_longer_than_told(stage: Stage) -> None:
 
 async def test_a_lost_term_is_told(stage: Stage) -> None:
     """A leader whose term was ended by somebody is told, and leaving the block raises."""
-    owner, election = stage.owner(), stage.lock(stage.client(lease=1))
+    owner, election = stage.owner(), stage.lock(stage.client(renewed="soon"))
     term = await owner.do(stage.face.enter, election)
     stage.redis.delete(KEY)
     await until(term.lost.is_set, 20, "it is told")
@@ -116,7 +117,7 @@ async def test_a_lost_term_is_told(stage: Stage) -> None:
 
 async def test_a_lost_term_cancels_what_runs(redis_url: str) -> None:
     """With asyncio, a function that runs for a term is cancelled when the term is lost."""
-    async with interlock.asyncio.connect(redis_url, lease=1) as client:
+    async with renews_soon(interlock.asyncio.connect(redis_url)) as client:
         election, began = client.election("name"), asyncio.Event()
 
         async def lead() -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.fair.places import LOCK, QUEUE, Places
 from tests.lock.children import Child
 from tests.lock.lock_like import until
+from tests.support.cards import own_keys
 from tests.support.servers import wait_until
 
 import interlock
@@ -76,7 +77,7 @@ async def test_waiters_of_one_client_are_served_in_order(fair: Stage) -> None:
     await asyncio.wait_for(asyncio.gather(*visits), 20)
     assert order == list(range(8))
     assert len(set(queue)) == 8
-    assert fair.redis.dbsize() == 0
+    assert not own_keys(fair.redis)
 
 
 @pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")  # both faces on purpose
@@ -127,7 +128,7 @@ async def test_threads_tasks_and_processes_are_served_in_order(
             client.fair_lock(LOCK, owner="first").release()
             await asyncio.wait_for(asyncio.gather(*visits), 60)
     assert order == list(range(8))
-    assert redis_client.dbsize() == 0
+    assert not own_keys(redis_client)
 
 
 def test_a_newcomer_does_not_overtake(redis_url: str, places: Places) -> None:
@@ -196,7 +197,7 @@ def test_killed_waiters_delay_for_one_wait(redis_url: str, places: Places) -> No
         assert client.fair_lock(LOCK).acquire(timeout=2 + 2)
         assert places.waiting == []
         client.fair_lock(LOCK).release()
-    assert places.redis.dbsize() == 0
+    assert not own_keys(places.redis)
 
 
 def test_a_killed_waiter_in_between_is_skipped(redis_url: str, places: Places) -> None:
@@ -222,7 +223,7 @@ def test_a_killed_waiter_in_between_is_skipped(redis_url: str, places: Places) -
         before.join(10)
         behind.join(10)
         assert got[1] - got[0] < 2 + 2
-    assert places.redis.dbsize() == 0
+    assert not own_keys(places.redis)
 
 
 @pytest.mark.parametrize("skew", [-60, 60, 86_400])

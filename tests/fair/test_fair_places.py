@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.fair.places import LOCK, QUEUE, Places
+from tests.support.cards import own_keys
 
 from interlock._core.scripts.fair_lock import Queued
 
@@ -29,7 +30,7 @@ def test_it_goes_to_who_asked_first(places: Places) -> None:
                 assert not places.has(other, enqueue=False)
         assert places.has(waiter)
     assert places.release("d")
-    assert places.redis.dbsize() == 0
+    assert not own_keys(places.redis)
 
 
 def test_a_single_try_takes_no_place(places: Places) -> None:
@@ -136,7 +137,7 @@ def test_repeating_changes_nothing(places: Places) -> None:
 def test_a_reentry_never_takes_it_anew(places: Places) -> None:
     """An owner that was deposed and enters again gets neither the lock nor a place."""
     assert not places.has("a", depth=2)
-    assert places.redis.dbsize() == 0
+    assert not own_keys(places.redis)
 
 
 def test_a_lease_is_never_shortened(places: Places) -> None:
@@ -172,7 +173,7 @@ def test_list_and_zset_out_of_step_stop_nobody(places: Places, odd: str) -> None
     assert places.release("b")
     for left in places.waiting:
         places.release(left)
-    assert places.redis.dbsize() == 0
+    assert not own_keys(places.redis)
 
 
 @pytest.mark.parametrize("odd", ODD)

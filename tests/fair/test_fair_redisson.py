@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.fair.places import LOCK, QUEUE, TIMEOUTS
 from tests.fair.redisson import Redisson
+from tests.support.cards import own_keys
 
 if TYPE_CHECKING:
     from tests.fair.places import Places
@@ -69,7 +70,7 @@ def test_both_are_served_in_order(places: Places, java_wait: float, crowd: str, 
         assert mixed.has(waiter)
         holder = waiter
     assert mixed.release(holder)
-    assert places.redis.dbsize() == 0
+    assert not own_keys(places.redis)
 
 
 @pytest.mark.parametrize("crowd", CROWDS)
@@ -84,7 +85,7 @@ def test_quick_hand_overs_leave_nobody_behind(places: Places, java_wait: float, 
     for waiter in queue:
         assert mixed.has(waiter)
         mixed.release(waiter)
-    assert places.redis.dbsize() == 0
+    assert not own_keys(places.redis)
 
 
 @pytest.mark.parametrize("age", [60.0, 250.0])

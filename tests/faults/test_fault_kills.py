@@ -40,7 +40,7 @@ async def test_connections_killed_at_every_step(stage: Stage, what: str) -> None
     They are killed before acquire, re-entry, wait, renewal and release.
     """
     url = f"{stage.url}?client_name=victim"
-    client, owner, waiter = stage.client(url, lease=2.5), stage.owner(), stage.owner()
+    client, owner, waiter = stage.client(url, renewed="soon"), stage.owner(), stage.owner()
     lock = client.lock("name")
     for timeout in (2, 0):
         for step in (lock.acquire, lock.release):

@@ -206,12 +206,12 @@ async def test_a_long_outage_loses_the_hold(own: Stage, outage: Outage) -> None:
 
     The loss is reported at that time, with its reason.
     """
-    client, owner = own.client(lease=1.8), own.owner()
+    client, owner = own.client(lease=5, renewed="soon"), own.owner()
     locks = [client.lock(name) for name in ("name", "short", "other")]
     told: dict[str, float] = {}
     ends: dict[str, float] = {}
     for lock in locks:
-        await owner.do(lock.acquire, lease=2.4 if lock.name == "short" else None)
+        await owner.do(lock.acquire, lease=6 if lock.name == "short" else None)
     holds = [await owner.do(lambda lock=lock: lock.hold) for lock in locks]
     await renewed(holds[0], holds[2])
     outage.begin()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import renewed, until
+from tests.support.cards import own_keys
 from tests.support.faults import blackhole, command, drop_reply
 
 from interlock import ClosedError, NotHeldError, ServerUnavailableError
@@ -35,7 +36,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def _held(stage: Stage, count: int, **options: Any) -> tuple[list[Any], Any]:
-    client, owner = stage.client(**{"lease": 5.0} | options), stage.owner()
+    client, owner = stage.client(**{"renewed": "soon"} | options), stage.owner()
     locks = [client.lock(f"name-{number}") for number in range(count)]
     for lock in locks:
         await owner.do(lock.acquire)
@@ -112,7 +113,7 @@ async def test_a_callback_that_exits(stage: Stage, reported: list[str]) -> None:
 
     Every other hold is renewed.
     """
-    locks, owner = await _held(stage, 3, lease=1.5)
+    locks, owner = await _held(stage, 3)
     lost = await owner.do(lambda: locks[0].hold)
     await owner.do(lost.on_lost, sys.exit)
     stage.redis.delete("name-0")
@@ -124,7 +125,7 @@ async def test_a_callback_that_exits(stage: Stage, reported: list[str]) -> None:
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_callback_that_hangs(stage: Stage) -> None:
     """While an on_lost callback hangs, other holds are renewed, and their callbacks are called."""
-    locks, owner = await _held(stage, 4, lease=1.5)
+    locks, owner = await _held(stage, 4)
     hang, told = threading.Event(), threading.Event()
     for lock, callback in zip(locks, (hang.wait, told.set), strict=False):
         await owner.do((await owner.do(lambda lock=lock: lock.hold)).on_lost, callback)
@@ -147,7 +148,7 @@ async def test_a_warning_hook_that_exits(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, reported: list[str]
 ) -> None:
     """A warning hook that raises anything does not end renewals when an abandoned hold is named."""
-    locks, owner = await _held(stage, 2, lease=1.5)
+    locks, owner = await _held(stage, 2)
     (client,), forgetful = stage._clients, stage.face.owner()
     monkeypatch.setattr(warnings, "showwarning", lambda *_: sys.exit())
     with warnings.catch_warnings():
@@ -167,7 +168,7 @@ async def test_a_callback_that_closes_the_client(stage: Stage) -> None:
     await owner.do(lost.on_lost, lambda: (client.close(), ended.set()))
     stage.redis.delete("name-0")
     await until(ended.is_set, 10, "the client is closed")
-    assert stage.redis.dbsize() == 0
+    assert not own_keys(stage.redis)
 
 
 # One thread renews for both faces.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import renewed, until
+from tests.support.cards import own_keys
 from tests.support.faults import (
     Action,
     command,
@@ -265,7 +266,7 @@ async def test_an_unknown_script_is_told_once(stage: Stage, proxy: FaultProxy) -
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_an_unknown_script_in_a_renewal(stage: Stage) -> None:
     """A server that forgets the scripts all the time costs no hold."""
-    client, owner = stage.client(lease=2.5, renew_batch=2), stage.owner()
+    client, owner = stage.client(renewed="soon", renew_batch=2), stage.owner()
     locks = [client.lock(f"name-{number}") for number in range(5)]
     for lock in locks:
         await owner.do(lock.acquire)
@@ -278,7 +279,7 @@ async def test_an_unknown_script_in_a_renewal(stage: Stage) -> None:
     for lock in locks:
         assert await owner.do(lock.owned)
         await owner.do(lock.release)
-    assert stage.redis.dbsize() == 0
+    assert not own_keys(stage.redis)
 
 
 async def test_the_text_of_an_unknown_script_is_lost(stage: Stage, proxy: FaultProxy) -> None:

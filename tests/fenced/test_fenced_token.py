@@ -96,13 +96,13 @@ def test_it_grows_over_processes(redis_url: str, redis_client: redis.Redis) -> N
 
 async def test_it_stays_through_re_entry_extension_and_renewal(stage: Stage) -> None:
     """A hold keeps its token in re-entry, extension and renewal; the server's counter agrees."""
-    lock, owner = stage.lock(stage.client(lease=2)), stage.owner()
+    lock, owner = stage.lock(stage.client(lease=6, renewed="soon")), stage.owner()
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
     await owner.do(lock.acquire)
     again = await owner.do(lambda: lock.hold)
     assert (again.depth, again.token, hold.token) == (2, 1, 1)
-    await owner.do(lock.extend, 2.1)
+    await owner.do(lock.extend, 6.1)
     await renewed(hold)
     assert hold.valid, "it was renewed past its lease"
     assert (hold.token, stage.redis.get(COUNTER)) == (1, b"1")
@@ -163,7 +163,7 @@ async def test_a_lost_hold_keeps_its_number(stage: Stage) -> None:
 
 async def test_a_force_released_hold_keeps_its_number(stage: Stage) -> None:
     """A hold that was ended from outside keeps its token while others draw theirs."""
-    lock, owner = stage.lock(stage.client(lease=0.6)), stage.owner()
+    lock, owner = stage.lock(stage.client(renewed="soon")), stage.owner()
     theirs, other = stage.lock(stage.client()), stage.owner()
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)

@@ -80,7 +80,7 @@ async def test_losing_one_value_is_losing_all(stage: Stage) -> None:
 
     Nothing of the hold is left.
     """
-    client, owner = stage.client(lease=1.5), stage.owner()
+    client, owner = stage.client(lease=5, renewed="soon"), stage.owner()
     lock = client.group_lock("g", ["a", "b"])
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
@@ -96,7 +96,7 @@ async def test_a_hold_that_vanished_beside_the_next_one(stage: Stage) -> None:
 
     So are all other holds.
     """
-    client, owner, other = stage.client(lease=1.5), stage.owner(), stage.owner()
+    client, owner, other = stage.client(renewed="soon"), stage.owner(), stage.owner()
     lock, bystander = client.group_lock("g", ["a", "b"]), client.lock("bystander")
     await owner.do(bystander.acquire)
     await owner.do(lock.acquire)
@@ -126,7 +126,7 @@ async def test_a_loss_is_told_by_the_owners_own_question(stage: Stage, ask_first
 
 async def test_many_values(stage: Stage) -> None:
     """A thousand values are one key and one round trip, renewed as one."""
-    client, owner = stage.client(lease=2), stage.owner()
+    client, owner = stage.client(renewed="soon"), stage.owner()
     lock = client.group_lock("g", [f"value {number}" for number in range(1000)])
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)

@@ -18,6 +18,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.schedulers.background import BackgroundScheduler
 from tests.hosts.pages import write_programs
 from tests.support.patience import wait_until
+from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.apscheduler
@@ -67,7 +68,10 @@ def test_blocking_scheduler(hosts: Hosts) -> None:
 
 def test_loss(redis_url: str) -> None:
     """A scheduler that loses the lock is paused until it has the lock again."""
-    with interlock.connect(redis_url, lease=0.3) as client, interlock.connect(redis_url) as other:
+    with (
+        renews_soon(interlock.connect(redis_url)) as client,
+        interlock.connect(redis_url) as other,
+    ):
         single = Single(BackgroundScheduler(), client, "it")
         with single as scheduler:
             wait_until(lambda: single.leading, SOON, "it leads")

@@ -104,7 +104,8 @@ def locks(root):
     return found
 
 
-client = interlock.connect(url, lease=1.0)
+client = interlock.connect(url)
+client._driver.session.watchdog.period = 0.3
 with client.lock("before"):
     heard = client.lock("heard").acquire()
 roots = [client, *(getattr(modules[module], name) for module, name in names)]

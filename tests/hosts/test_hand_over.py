@@ -13,6 +13,7 @@ import pytest
 from tests.lock.interrupting import Blow
 from tests.lock.lock_like import WITH_TICKETS
 from tests.support.patience import wait_until
+from tests.support.renewal import grown, renews_soon
 
 import interlock
 import interlock.asyncio
@@ -140,10 +141,12 @@ def test_ctrl_c_anywhere_in_an_adoption(
 
 
 def test_an_adopted_hold_is_renewed(redis_url: str, redis_client: redis.Redis) -> None:
-    """An adopted hold without a lease outlives several leases, and is lost if someone frees it."""
-    with interlock.connect(redis_url, lease=1.2) as client:
+    """An adopted hold without a lease is renewed, and is lost if someone frees it."""
+    with renews_soon(interlock.connect(redis_url)) as client:
         adopted = client.adopt(held(client.lock("name")).hand_over())
-        assert not adopted.lost.wait(2.6)
+        for _ in range(3):
+            wait_until(grown(adopted), 10, "it is renewed")
+        assert not adopted.lost.is_set()
         assert redis_client.exists("name")
         redis_client.delete("name")
         assert adopted.lost.wait(30)

@@ -17,6 +17,7 @@ from tests.drivers.test_protocol import lacking
 from tests.lock.lock_like import resting
 from tests.support.faults import command, delay_reply, drop_reply
 from tests.support.patience import wait_until
+from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.trio
@@ -190,7 +191,8 @@ def test_a_loss_cancels_a_scope(redis_url: str, redis_client: redis.Redis) -> No
     """A task learns of its lock's loss by the event, and by a callback that cancels its scope."""
 
     async def main() -> None:
-        async with interlock.trio.connect(redis_url, lease=0.3) as client:
+        async with interlock.trio.connect(redis_url) as client:
+            renews_soon(client)
             with pytest.raises(interlock.HoldLostError):
                 async with client.lock("name") as hold:
                     with trio.CancelScope() as scope:
@@ -315,7 +317,8 @@ def test_a_dropped_hold_is_its_tasks(redis_url: str) -> None:
     """A task of trio's keeps a dropped hold while it lives, and gives it up when it ends."""
 
     async def main() -> None:
-        async with interlock.trio.connect(redis_url, lease=0.9) as client:
+        async with interlock.trio.connect(redis_url, lease=6) as client:
+            renews_soon(client)
 
             async def take() -> None:
                 if await client.try_lock("name"):

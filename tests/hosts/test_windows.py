@@ -48,7 +48,8 @@ import interlock, interlock.asyncio, interlock.redis_py
 
 url = sys.argv[1]
 inside = []
-with interlock.connect(url, lease=1.2) as client:
+with interlock.connect(url) as client:
+    client._driver.session.watchdog.period = 0.3
     def work():
         for _ in range(5):
             with client.lock("name", timeout=20):
@@ -61,7 +62,10 @@ with interlock.connect(url, lease=1.2) as client:
     for thread in threads: thread.start()
     for thread in threads: thread.join()
     with client.lock("name") as hold:
-        time.sleep(1.6)  # longer than the lease: it is renewed
+        least = hold.remaining
+        while hold.remaining <= least:  # until it is renewed
+            least = min(least, hold.remaining)
+            time.sleep(0.01)  # between two questions
         assert hold.valid
 
 

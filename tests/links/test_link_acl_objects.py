@@ -275,6 +275,6 @@ async def test_the_line_is_enough(stage: Stage, any_server: RedisServer, thing: 
     any_server.execute("SCRIPT", "FLUSH")
     any_server.execute("ACL", "LOG", "RESET")
     url = any_server.url(0, thing, "secret")
-    clients = [stage.client(url, lease=2.5, poll_cap=30, card=False) for _ in range(2)]
+    clients = [stage.client(url, renewed="soon", poll_cap=30, card=False) for _ in range(2)]
     await CONVERSATIONS[thing](stage, clients)
     assert any_server.execute("ACL", "LOG") == []

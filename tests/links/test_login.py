@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from tests.lock.lock_like import until
+from tests.lock.lock_like import renewed, until
 from tests.support.patience import wait_until
 from tests.support.rotation import Rotation
 from tests.support.servers import ClusterServers, RedisServer
@@ -43,7 +43,7 @@ def url_of(server: RedisServer) -> str:
 
 async def test_holds_and_waiters_outlive_many_passwords(rotation: Rotation, stage: Stage) -> None:
     """Passwords change five times a second: no hold is lost, and a waiter gets its turn."""
-    client = stage.client(url_of(rotation.server), credentials=rotation, lease=0.9)
+    client = stage.client(url_of(rotation.server), credentials=rotation, renewed="soon")
     owner, waiter = stage.owner(), stage.owner()
     lock = client.lock("kept")
     await owner.do(lambda: lock.acquire(timeout=5))
@@ -51,9 +51,9 @@ async def test_holds_and_waiters_outlive_many_passwords(rotation: Rotation, stag
     with rotation.turning():
         waiting = asyncio.ensure_future(waiter.do(lambda: lock.acquire(timeout=20)))
         before = rotation.logins()
-        await asyncio.sleep(2)  # two leases and ten passwords of a real server
+        await until(lambda: rotation.logins() > before + 5, 20, "it logs in again and again")
+        await renewed(hold)
         assert hold.valid
-        assert rotation.logins() > before + 5
         await owner.do(lock.release)
         assert await waiting
         await waiter.do(lock.release)

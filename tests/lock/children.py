@@ -25,6 +25,10 @@ def until(condition):
         time.sleep(0.01)  # between two questions
 def waiters(client):
     return sum(map(len, [*client._driver.session.waiters.queues.values()]))
+def renews_soon(client):
+    # As `tests.support.renewal` has it.
+    client._driver.session.watchdog.period = 0.3
+    return client
 def renewed(hold):
     left = [hold.remaining]
     def grown():

@@ -13,12 +13,13 @@ import inspect
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pytest
 import redis
-from tests.support.cards import is_card
+from tests.support.cards import own_keys
 from tests.support.patience import given
+from tests.support.renewal import grown, renews_soon
 
 import interlock
 import interlock.asyncio
@@ -240,10 +241,15 @@ class Stage:
         self._clients: dict[Any, list[Any]] = {}
         self._owners: list[Owner] = []
 
-    def client(self, url: str | None = None, **options: Any) -> Any:
-        """Return a new client."""
+    def client(
+        self, url: str | None = None, *, renewed: Literal["soon"] | None = None, **options: Any
+    ) -> Any:
+        """Return a new client, which may renew *soon*: see `renews_soon`."""
         urls = [url or self.url, *self._others]
-        client, *others = [self.face.module.connect(each, **options) for each in urls]
+        client, *others = made = [self.face.module.connect(each, **options) for each in urls]
+        if renewed:
+            for each in made:
+                renews_soon(each)
         self._clients[client] = others
         return client
 
@@ -261,10 +267,10 @@ class Stage:
 
     def left_behind(self, name: str = "name") -> set[str]:
         """Return the keys on any server that should not be there while *name* is free."""
-        keys = {key.decode() for key in self.redis.scan_iter() if not is_card(key)}
+        keys = own_keys(self.redis)
         for url in self._others:
             with redis.Redis.from_url(url) as other:
-                keys |= {key.decode() for key in other.scan_iter() if not is_card(key)}
+                keys |= own_keys(other)
         return keys - self.kind.keeps(name)
 
     async def waits(self, count: int = 1) -> None:
@@ -430,18 +436,17 @@ async def renewed(*holds: Any, timeout: float = 20.0) -> None:
     Raises:
         TimeoutError: some were not, or are lost.
     """
-    left = [hold.remaining for hold in holds]
-    grown = [False] * len(holds)
+    were = [grown(hold) for hold in holds]
+    done = [False] * len(holds)
 
     def all_have() -> bool:
-        for number, hold in enumerate(holds):
-            before, left[number] = left[number], hold.remaining
-            grown[number] |= left[number] > before
-        return all(grown)
+        for number, was in enumerate(were):
+            done[number] |= was()
+        return all(done)
 
     try:
         await until(all_have, timeout, "all are renewed")
     except TimeoutError as error:
         ended = [number for number, hold in enumerate(holds) if not hold.valid]
-        left_over = [number for number, done in enumerate(grown) if not done]
+        left_over = [number for number, each in enumerate(done) if not each]
         raise TimeoutError(f"{error}: not {left_over}; not valid any more: {ended}") from None

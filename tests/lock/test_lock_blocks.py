@@ -139,7 +139,7 @@ async def test_the_hold_of_an_open_block_outlives_its_owner(stage: Stage) -> Non
 
 async def test_a_loss_is_told_where_the_block_is_left(stage: Stage) -> None:
     """Leaving a lost block elsewhere raises HoldLostError, or adds a note to the body's error."""
-    client, a, b = stage.client(lease=1.5), stage.owner(), stage.owner()
+    client, a, b = stage.client(renewed="soon"), stage.owner(), stage.owner()
     lock = stage.lock(client)
     for error in (None, LookupError("the body's own")):
         block = Block(stage.face, lock)
@@ -226,7 +226,7 @@ async def test_a_look_up_alone_changes_nothing(plain: Stage) -> None:
 
 async def test_a_block_that_is_gone_ends_its_hold(plain: Stage) -> None:
     """A MisuseWarning names a block that was never left; its hold is released."""
-    client, owner = plain.client(lease=1.8), plain.owner()
+    client, owner = plain.client(renewed="soon"), plain.owner()
     lock, stack = client.lock("name"), Stack(plain.face)
     await owner.do(stack.enter, lock)
     stack.hand_on()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 from tests.lock.interrupting import Moment, Points
 from tests.lock.lock_like import until
+from tests.support.cards import own_keys
 from tests.support.patience import let_others_run
 
 import interlock.asyncio
@@ -66,7 +67,7 @@ async def test_an_acquire(redis_url: str, redis_client: redis.Redis, moment: Mom
         return client.lock("name").acquire()
 
     async def check(client: Client, at: int) -> None:
-        await until(lambda: redis_client.dbsize() == 0, 5, f"nothing is left after wait {at}")
+        await until(lambda: not own_keys(redis_client), 5, f"nothing is left after wait {at}")
         assert await client.lock("name").acquire(timeout=0)
         await client.lock("name").release()
 
@@ -83,7 +84,7 @@ async def test_an_acquire_on_a_warm_connection(
         return client.lock("name").acquire()
 
     async def check(client: Client, at: int) -> None:
-        await until(lambda: redis_client.dbsize() == 0, 5, f"nothing is left after wait {at}")
+        await until(lambda: not own_keys(redis_client), 5, f"nothing is left after wait {at}")
         assert await client.lock("name").acquire(timeout=0)
         await client.lock("name").release()
 
@@ -124,7 +125,7 @@ async def test_a_waiting_acquire(redis_url: str, redis_client: redis.Redis, mome
 
         async def check(client: Client, at: int) -> None:
             assert client.lock("name").hold is None
-            await until(lambda: redis_client.dbsize() == 0, 5, f"nothing is left after wait {at}")
+            await until(lambda: not own_keys(redis_client), 5, f"nothing is left after wait {at}")
             await until(lambda: not redis_client.pubsub_channels(), 5, "nobody listens")
 
         assert await _sweep(redis_url, moment, prepare, check, neighbours) >= 4
@@ -139,7 +140,7 @@ async def test_a_release(redis_url: str, redis_client: redis.Redis, moment: Mome
         return lock.release()
 
     async def check(client: Client, at: int) -> None:
-        await until(lambda: redis_client.dbsize() == 0, 5, f"wait {at} frees it")
+        await until(lambda: not own_keys(redis_client), 5, f"wait {at} frees it")
         assert client.lock("name", owner="me").hold is None
 
     assert await _sweep(redis_url, moment, prepare, check) == 1
@@ -159,7 +160,7 @@ async def test_a_reentry(redis_url: str, redis_client: redis.Redis, moment: Mome
         assert lock.hold.depth == 1
         assert await lock.hold_count() == 1
         await lock.release()
-        assert redis_client.dbsize() == 0
+        assert not own_keys(redis_client)
 
     assert await _sweep(redis_url, moment, prepare, check) == 1
 
@@ -176,7 +177,7 @@ async def test_a_with_statement(redis_url: str, redis_client: redis.Redis, momen
         return body()
 
     async def check(client: Client, at: int) -> None:
-        await until(lambda: redis_client.dbsize() == 0, 5, f"nothing is left after wait {at}")
+        await until(lambda: not own_keys(redis_client), 5, f"nothing is left after wait {at}")
 
     assert await _sweep(redis_url, moment, prepare, check) >= 5
 
@@ -202,4 +203,4 @@ async def test_a_with_statement_that_runs_into_its_timeout(
 
         assert await _sweep(redis_url, moment, prepare, check) >= 3
         await lock.release()
-        assert redis_client.dbsize() == 0
+        assert not own_keys(redis_client)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.cards import own_keys
 from tests.support.patience import wait_until
 from tests.support.proxy import FaultProxy, command, delay, delay_reply, drop_reply
 
@@ -74,7 +75,7 @@ def test_nothing_is_left_after_close(
             assert asyncio.all_tasks() == before
 
         asyncio.run(main())
-    assert redis_client.dbsize() == 0
+    assert not own_keys(redis_client)
     assert redis_client.pubsub_channels() == []
 
 
@@ -128,7 +129,7 @@ async def test_close_releases_although_the_server_has_closed_the_connections(
     proxy: FaultProxy, plain: Stage
 ) -> None:
     """A server closes connections that were idle for long. The client still releases at its end."""
-    client, owner = plain.client(proxy.url(), lease=0.6), plain.owner()
+    client, owner = plain.client(proxy.url(), renewed="soon"), plain.owner()
     await owner.do(client.lock("name").acquire)
     renewed = command("CLIENT", "SETNAME")
     await until(lambda: any(renewed(sent.args) for sent in proxy.record), 5, "it is renewed")

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.cards import own_keys
 from tests.support.patience import let_others_run
 
 import interlock
@@ -57,7 +58,7 @@ def test_ten_thousand_names_one_after_the_other(redis_url: str, redis_client: re
             lock = client.lock(f"name {number}")
             assert lock.acquire()
             lock.release()
-        assert redis_client.dbsize() == 0
+        assert not own_keys(redis_client)
 
 
 async def test_ten_thousand_names_from_a_hundred_tasks(
@@ -72,7 +73,7 @@ async def test_ten_thousand_names_from_a_hundred_tasks(
                     assert hold.valid
 
         await asyncio.gather(*map(hundred, range(100)))
-        assert redis_client.dbsize() == 0
+        assert not own_keys(redis_client)
 
 
 async def test_three_owners_in_turn(stage: Stage) -> None:
@@ -166,7 +167,7 @@ def test_waiters_of_many_clients_all_get_it(redis_url: str, redis_client: redis.
 
     try:
         assert _in_threads(20, visit) == [True] * 20
-        assert redis_client.dbsize() == 0
+        assert not own_keys(redis_client)
     finally:
         for client in clients:
             client.close()

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import grows, until
+from tests.support.cards import own_keys
 from tests.support.patience import forever, let_others_run
+from tests.support.renewal import renews_soon
 from tests.support.servers import RedisServer, wait_until
 
 import interlock
@@ -51,7 +53,7 @@ def test_an_interrupted_close_can_be_repeated(
     with pytest.raises(error):
         client.close()
     client.close()
-    assert redis_client.dbsize() == 0
+    assert not own_keys(redis_client)
     client.close()
 
 
@@ -84,7 +86,7 @@ async def test_a_cancelled_close_can_be_repeated(
         closing.cancel()
         await asyncio.wait({closing})
         await client.close()
-        assert redis_client.dbsize() == 0
+        assert not own_keys(redis_client)
         if over and turns > 5:
             break
     assert over, "some close came to its end before it was cancelled"
@@ -119,7 +121,7 @@ def test_the_exit_carries_on_an_interrupted_close(
         assert child.hear() == "interrupted"
         status, _ = child.end()
         assert status == 0
-        assert redis_client.dbsize() == 0
+        assert not own_keys(redis_client)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known-scripts", "new-scripts"])
@@ -172,7 +174,7 @@ async def test_dropped_clients_end(
     module: Any = interlock.asyncio if face == "asyncio" else interlock
     told = await _dropped(module, redis_url)
     assert all("Client localhost" in each or "Client 127.0.0.1" in each for each in told)
-    await until(lambda: redis_client.dbsize() == 0, 10, "what they held is released")
+    await until(lambda: not own_keys(redis_client), 10, "what they held is released")
 
 
 def test_a_dropped_client_that_was_not_used_is_no_matter(redis_url: str) -> None:
@@ -195,7 +197,7 @@ def test_what_a_closed_loop_held_ends(redis_url: str, quiescent: None) -> None:
     loop, kept = asyncio.new_event_loop(), []
 
     async def hold() -> None:
-        client = interlock.asyncio.connect(redis_url, lease=1.2)
+        client = renews_soon(interlock.asyncio.connect(redis_url, lease=4))
         semaphore = client.leased_semaphore("permits")
         await semaphore.try_set_permits(1)
         permit = await semaphore.acquire()
@@ -233,7 +235,7 @@ async def test_a_named_owner_whose_thread_has_ended(plain: Stage) -> None:
 
     Then a warning names them. They can be released until their lease ends.
     """
-    client, other = plain.client(lease=1.2), plain.client()
+    client, other = plain.client(lease=5, renewed="soon"), plain.client()
     first, second, outside = plain.face.owner(), plain.owner(), plain.owner()
 
     def lock(name: str) -> Any:
@@ -352,7 +354,10 @@ def test_a_listener_of_threads_that_cannot_start(
         real(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    with interlock.connect(redis_url, lease=0.9) as client, interlock.connect(redis_url) as other:
+    with (
+        renews_soon(interlock.connect(redis_url)) as client,
+        interlock.connect(redis_url) as other,
+    ):
         lock = client.lock("name")
         lock.acquire()
         hold = lock.hold

@@ -148,7 +148,7 @@ def test_a_release_asks_for_a_reason_that_is_not_known_yet(
 
 async def test_whoever_waits_for_a_loss_is_woken(stage: Stage) -> None:
     """Hold.lost.wait() returns when the hold is lost, and at once when it is already."""
-    lock, owner, watcher = stage.lock(stage.client(lease=1.5)), stage.owner(), stage.owner()
+    lock, owner, watcher = stage.lock(stage.client(renewed="soon")), stage.owner(), stage.owner()
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
     waiting = asyncio.create_task(watcher.do(hold.lost.wait))
@@ -178,7 +178,7 @@ async def test_listeners_are_called_once_each(
 
     An error in a callback is reported, and stops neither the others nor renewal.
     """
-    client, owner, told = stage.client(lease=1.5), stage.owner(), list[str]()
+    client, owner, told = stage.client(renewed="soon"), stage.owner(), list[str]()
     lock, kept = stage.lock(client), stage.lock(client, "kept")
     await owner.do(lock.acquire)
     await owner.do(kept.acquire)
@@ -268,7 +268,7 @@ async def test_with_never_masks_the_body(stage: Stage) -> None:
 
 async def test_with_raises_when_the_hold_was_lost(stage: Stage) -> None:
     """Leaving a with block whose hold was lost meanwhile raises HoldLostError."""
-    lock, owner = stage.lock(stage.client(lease=0.4)), stage.owner()
+    lock, owner = stage.lock(stage.client(renewed="soon")), stage.owner()
     await _lost_hold(stage, lock, owner)
     with pytest.raises(HoldLostError):
         await owner.do(stage.face.leave, lock)
@@ -396,7 +396,7 @@ async def test_a_hold_released_inside_leaves_the_outer_one(plain: Stage) -> None
 
 async def test_leaving_a_lost_hold_raises(plain: Stage) -> None:
     """Leaving a lost hold's block raises HoldLostError, or adds a note to the body's error."""
-    client, owner = plain.client(lease=0.9), plain.owner()
+    client, owner = plain.client(renewed="soon"), plain.owner()
     for error in (None, LookupError("the body's own")):
         hold = await owner.do(client.try_lock, "name")
         await owner.do(plain.face.enter, hold)
@@ -415,7 +415,7 @@ async def test_entering_a_lost_hold_raises(stage: Stage) -> None:
 
     After that its owner can acquire it again.
     """
-    lock, owner = stage.lock(stage.client(lease=1.5)), stage.owner()
+    lock, owner = stage.lock(stage.client(renewed="soon")), stage.owner()
     await owner.do(stage.face.enter, lock)
     hold = await owner.do(lambda: lock.hold)
     await stage.owner().do(stage.lock(stage.client()).force_release)
@@ -432,7 +432,7 @@ async def test_entering_a_lost_hold_raises(stage: Stage) -> None:
 
 async def test_a_hold_entered_again_outlives_its_first_handle(plain: Stage) -> None:
     """A hold that was entered again is renewed, even if the handle of its first entry is gone."""
-    client, owner = plain.client(lease=1.8), plain.owner()
+    client, owner = plain.client(renewed="soon"), plain.owner()
     lock = client.lock("name")
     first = await owner.do(client.try_lock, "name", timeout=5)
     await owner.do(lock.acquire)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import queued, until
-from tests.support.patience import forever, let_others_run
+from tests.support.cards import own_keys
+from tests.support.patience import forever, let_others_run, wait_until
+from tests.support.renewal import grown, renews_soon
 
 import interlock.asyncio
 from interlock import ClosedError, HoldLostError, MisuseWarning
@@ -31,8 +33,8 @@ CHANNEL = "redisson_lock__channel:{name}"
 
 @pytest.fixture
 async def client(redis_url: str) -> AsyncIterator[Client]:
-    """Give a client of the running loop; its leases are short, but outlast a stall of a second."""
-    async with interlock.asyncio.connect(redis_url, lease=1.8, poll_cap=30) as client:
+    """Give a client of the running loop, which renews soon."""
+    async with renews_soon(interlock.asyncio.connect(redis_url, poll_cap=30)) as client:
         yield client
 
 
@@ -78,9 +80,9 @@ async def test_a_child_task_is_another_owner(client: Client) -> None:
 
 
 async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> None:
-    """A hold is renewed even while the event loop is blocked for longer than the lease."""
+    """A hold is renewed even while the event loop is blocked."""
     async with client.lock("name") as hold:
-        time.sleep(2.2)  # noqa: ASYNC251 # the loop is blocked for longer than the lease
+        wait_until(grown(hold), 10, "it is renewed")  # the loop is blocked
         assert hold.valid
         assert not await other.lock("name").acquire(timeout=0)
         assert await client.lock("name").hold_count() == 1
@@ -88,7 +90,7 @@ async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> No
 
 async def test_a_task_that_ends_holding(redis_url: str, other: Client) -> None:
     """A MisuseWarning names a finished task's hold, which is released."""
-    async with interlock.asyncio.connect(redis_url, lease=1.8) as client:
+    async with renews_soon(interlock.asyncio.connect(redis_url)) as client:
         await asyncio.create_task(client.lock("name").acquire(), name="careless")
         with pytest.warns(MisuseWarning, match="'name' by task 'careless'"):
             assert await other.lock("name").acquire(timeout=10)
@@ -163,7 +165,7 @@ async def test_cancelled_again_and_again(client: Client, redis_client: redis.Red
         try:
             assert await task
         except asyncio.CancelledError:
-            await until(lambda: redis_client.dbsize() == 0, 5, "nothing is left")
+            await until(lambda: not own_keys(redis_client), 5, "nothing is left")
         else:
             await lock.release()
 
@@ -320,7 +322,7 @@ async def test_try_lock_is_awaited_or_entered(client: Client, redis_client: redi
     with pytest.raises(LookupError):
         async with client.try_lock("name", timeout=5):
             raise LookupError
-    assert redis_client.dbsize() == 0
+    assert not own_keys(redis_client)
 
 
 async def _enter(client: Client) -> None:

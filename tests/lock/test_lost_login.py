@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.patience import GIVE_UP, wait_until
+from tests.support.renewal import renews_soon
 
 from interlock import Options, connect
 from interlock._links.urls import open_url
@@ -34,7 +35,7 @@ def test_a_refused_login_is_named_as_the_cause_of_a_loss(fresh_server: RedisServ
     url = fresh_server.url()
     with fresh_server.client() as server:
         set_password(server, "old")
-        with connect(url.replace("redis://", "redis://app:old@"), lease=1.5) as client:
+        with renews_soon(connect(url.replace("redis://", "redis://app:old@"), lease=4)) as client:
             hold = client.try_lock("stuck")
             wait_until(lambda: server.keys("interlock_client:*"), GIVE_UP, "a card tells of it")
             set_password(server, "new")

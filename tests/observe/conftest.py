@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.renewal import renews_soon
 
 import interlock
 from interlock import observe
@@ -52,5 +53,5 @@ def recorder() -> Recorder:
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
     """Give a client that renews often, and finds waits and holds slow soon."""
-    with interlock.connect(redis_url, lease=0.9, slow_acquire=0.2, slow_hold=0.2) as client:
-        yield client
+    with interlock.connect(redis_url, slow_acquire=0.2, slow_hold=0.2) as client:
+        yield renews_soon(client)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.patience import GIVE_UP, wait_until
+from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.asyncio
@@ -298,7 +299,7 @@ def test_an_observer_that_hangs_misses_events(
     monkeypatch.setattr(observers, "LIMIT", 10)
     free = threading.Event()
     bad = Bad(free.wait)
-    with interlock.connect(redis_url, lease=1.5) as client:
+    with renews_soon(interlock.connect(redis_url)) as client:
         client.observe(bad)
         client.observe(recorder)
         with client.lock("held") as held:

@@ -98,7 +98,7 @@ def test_a_killed_holder_is_dead_whatever_its_lease(
 
 WAITER = """
 import sys, threading, interlock
-client = interlock.connect(sys.argv[1], lease=1.5)
+client = interlock.connect(sys.argv[1], lease=4)
 slots, stuck = client.semaphore("slots", 1), client.lock("stuck")
 threading.Thread(target=slots.acquire, args=(2,)).start()
 stuck.acquire()

@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.renewal import renews_soon
 from tests.support.servers import wait_until
 
 from interlock import connect
@@ -328,7 +329,7 @@ def test_cards_tell_who_waits_for_permits_or_a_latch(
         found = by_name(client)
         return all(name in found and found[name].waiter_count == 2 for name in waits)
 
-    with connect(redis_url, lease=1.5) as other:
+    with renews_soon(connect(redis_url)) as other:
         with leased.acquire():
             threads = [
                 threading.Thread(target=wait, args=(other,), name=f"{name}-{number}")

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.cards import own_keys
 
 import interlock
 import interlock.asyncio
@@ -93,7 +94,7 @@ async def test_all_tasks_read_at_once(redis_url: str, redis_client: redis.Redis)
 
         async with asyncio.timeout(30):
             await asyncio.gather(*(read() for _ in range(200)))
-        assert redis_client.dbsize() == 0
+        assert not own_keys(redis_client)
 
 
 @pytest.mark.parametrize("clients", [1, 4], ids=["one-client", "four-clients"])
@@ -135,7 +136,7 @@ def test_readers_see_no_half_written_thing(
         client.close()
     assert failures == []
     assert state == {"left": 48, "right": 48}
-    assert redis_client.dbsize() == 0
+    assert not own_keys(redis_client)
 
 
 JAVAS = ["2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38", "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:39"]
@@ -168,7 +169,7 @@ def test_random_conversations_with_redisson(redis_url: str, wire: Wire, seed: in
                 while depths[who][side]:
                     act(who, side, take=False)
                     _check(wire, depths)
-        assert wire.redis.dbsize() == 0
+        assert not own_keys(wire.redis)
 
 
 def _takes(wire: Wire, who: Any, side: int) -> bool:

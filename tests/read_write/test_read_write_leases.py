@@ -13,6 +13,7 @@ import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import renewed, until
 from tests.read_write.wire import Wire
+from tests.support.renewal import renews_soon
 from tests.support.servers import wait_until
 
 import interlock
@@ -145,7 +146,7 @@ async def test_the_dead_are_removed(rw: Stage, wire: Wire) -> None:
 
 async def test_only_what_is_held_here_is_renewed(rw: Stage, wire: Wire) -> None:
     """A client renews all its own entries and no others; a dead reader beside it expires."""
-    lock, owner = rw.lock(rw.client(lease=1.8)), rw.owner()
+    lock, owner = rw.lock(rw.client(renewed="soon")), rw.owner()
     wire.java_reads(1_000)
     for _ in range(3):
         await owner.do(lock.read.acquire)
@@ -162,7 +163,7 @@ async def test_only_what_is_held_here_is_renewed(rw: Stage, wire: Wire) -> None:
 
 async def test_nothing_is_renewed_after_the_last_release(rw: Stage) -> None:
     """After as many releases as entries, no hold is left to be renewed, on either side."""
-    client, owner = rw.client(lease=1.8), rw.owner()
+    client, owner = rw.client(), rw.owner()
     lock = rw.lock(client)
     for side in (lock.read, lock.write):
         for _ in range(3):
@@ -175,12 +176,13 @@ async def test_nothing_is_renewed_after_the_last_release(rw: Stage) -> None:
 
 async def test_who_came_down_is_renewed_on(rw: Stage) -> None:
     """A read hold taken while writing is still renewed after the write lock is released."""
-    lock, owner, other = rw.lock(rw.client(lease=1.8)), rw.owner(), rw.owner()
+    lock, owner, other = rw.lock(rw.client(renewed="soon")), rw.owner(), rw.owner()
     await owner.do(lock.write.acquire)
     await owner.do(lock.read.acquire)
     await owner.do(lock.write.release)
     hold = await owner.do(lambda: lock.read.hold)
-    assert not await other.do(rw.lock(rw.client()).write.acquire, timeout=2.2)
+    await renewed(hold)
+    assert not await other.do(rw.lock(rw.client()).write.acquire, timeout=0.1)
     assert hold.valid
     assert await owner.do(lock.read.hold_count) == 1
     await owner.do(lock.read.release)
@@ -189,13 +191,14 @@ async def test_who_came_down_is_renewed_on(rw: Stage) -> None:
 
 async def test_a_writer_that_stopped_reading_is_renewed_on(rw: Stage) -> None:
     """Releasing the read lock leaves the renewal of the same owner's write lock alone."""
-    lock, owner, other = rw.lock(rw.client(lease=1.8)), rw.owner(), rw.owner()
+    lock, owner, other = rw.lock(rw.client(renewed="soon")), rw.owner(), rw.owner()
     await owner.do(lock.write.acquire)
     for _ in range(2):
         await owner.do(lock.read.acquire)
         await owner.do(lock.read.release)
     hold = await owner.do(lambda: lock.write.hold)
-    assert not await other.do(rw.lock(rw.client()).read.acquire, timeout=2.2)
+    await renewed(hold)
+    assert not await other.do(rw.lock(rw.client()).read.acquire, timeout=0.1)
     assert hold.valid
     await owner.do(lock.write.release)
 
@@ -229,14 +232,14 @@ async def test_a_lock_that_java_shortened_is_kept(rw: Stage, wire: Wire) -> None
 
 
 READ = """
-client = interlock.connect(url, lease=1)
+client = renews_soon(interlock.connect(url, lease=4))
 client.read_write_lock("name").read.acquire()
 say("held")
 sys.stdin.readline()
 """
 READ_IN_TASK = """
 async def main():
-    client = interlock.asyncio.connect(url, lease=1)
+    client = renews_soon(interlock.asyncio.connect(url, lease=4))
     async with client, client.read_write_lock("name").read:
         say("held")
         await asyncio.Event().wait()
@@ -258,7 +261,7 @@ def test_a_killed_reader_blocks_for_its_lease(
         beside = other.read_write_lock("name").read
         assert reader.hear() == "held"
         beside.acquire()
-        assert not writing.acquire(timeout=1.4, lease=5)
+        assert not writing.acquire(timeout=4.4, lease=5)
         reader.kill()
         wire = Wire(redis_client)
         wait_until(lambda: wire.alive() == 1, 10, "the killed reader's lease has ended")
@@ -270,7 +273,7 @@ def test_a_killed_reader_blocks_for_its_lease(
         writing = client.read_write_lock("name").write
         assert reader.hear() == "held"
         reader.kill()
-        assert writing.acquire(timeout=1 + SLACK)
+        assert writing.acquire(timeout=4 + SLACK)
 
 
 def test_a_dead_thread_is_not_renewed(redis_url: str, redis_client: redis.Redis) -> None:
@@ -278,7 +281,7 @@ def test_a_dead_thread_is_not_renewed(redis_url: str, redis_client: redis.Redis)
 
     Its client lives on, and another of its threads reads on.
     """
-    with interlock.connect(redis_url, lease=1.8) as client:
+    with renews_soon(interlock.connect(redis_url, lease=5)) as client:
         lock = client.read_write_lock("name")
         lock.read.acquire()
         with pytest.warns(interlock.MisuseWarning, match="'name'"):

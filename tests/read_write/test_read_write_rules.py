@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.cards import own_keys
+from tests.support.patience import wait_until
+from tests.support.renewal import grown, renews_soon
 
 import interlock
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError, UpgradeError
@@ -178,7 +181,7 @@ async def test_only_the_owner_releases_its_side(rw: Stage) -> None:
 
 async def test_force_release_is_of_one_side(rw: Stage, wire: Wire) -> None:
     """It ends all readers, or the writer, if that side is held; the holders are told."""
-    client = rw.client(lease=1.8)
+    client = rw.client(lease=6, renewed="soon")
     lock, a, b = rw.lock(client), rw.owner(), rw.owner()
     stranger = rw.lock(rw.client())
     for owner in (a, b):
@@ -238,14 +241,16 @@ def test_on_every_server(server_of_version: Any, version: str) -> None:
     """Reading, writing, coming down, extending and forcing work on every supported version."""
     server = server_of_version(version)
     server.execute("FLUSHALL")
-    with interlock.connect(server.url(), lease=1.8) as client:
+    with renews_soon(interlock.connect(server.url(), lease=6)) as client:
         lock = client.read_write_lock("name")
         other = client.read_write_lock("name", owner="other")
         with lock.write, lock.read:
             assert not other.read.acquire(timeout=0)
         with lock.read, other.read:
-            lock.read.extend(3)
-            assert not client.read_write_lock("name", owner="third").write.acquire(timeout=2.2)
+            lock.read.extend(6)
+            for hold in (lock.read.hold, other.read.hold):
+                wait_until(grown(hold), 10, "it is renewed")
+            assert not client.read_write_lock("name", owner="third").write.acquire(timeout=0.1)
             assert lock.read.hold_count() == other.read.hold_count() == 1
         assert lock.write.acquire()
         assert other.write.force_release()
@@ -267,4 +272,4 @@ def test_two_threads_release_one_reader(redis_url: str, redis_client: redis.Redi
         for call in reversed(calls):
             assert call is not None
             client._driver.eval(call)
-        assert redis_client.dbsize() == 0
+        assert not own_keys(redis_client)

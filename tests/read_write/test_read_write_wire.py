@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.lock.lock_like import until
 from tests.read_write.wire import CHANNEL, JAVA
+from tests.support.cards import own_keys
 
 from interlock import UpgradeError
 from interlock._core.model import names
@@ -46,13 +47,13 @@ async def test_a_readers_state(rw: Stage, wire: Wire) -> None:
     await owner.do(read.acquire)
     assert wire.hash() == {"mode": "read", holder: "2"}
     assert [*wire.entries(holder)] == [1, 2]
-    assert rw.redis.dbsize() == 3
+    assert len(own_keys(rw.redis)) == 3
     await owner.do(read.release)
     assert wire.hash() == {"mode": "read", holder: "1"}
     assert [*wire.entries(holder)] == [1]
     assert wire.heard() == []
     await owner.do(read.release)
-    assert rw.redis.dbsize() == 0
+    assert not own_keys(rw.redis)
     assert wire.heard() == ["0"]
 
 
@@ -72,10 +73,10 @@ async def test_a_writers_state(rw: Stage, wire: Wire) -> None:
     for _ in range(2):
         await owner.do(write.release)
     assert wire.hash() == {"mode": "write", hold.holder: "1"}
-    assert rw.redis.dbsize() == 1
+    assert len(own_keys(rw.redis)) == 1
     assert wire.heard() == []
     await owner.do(write.release)
-    assert rw.redis.dbsize() == 0
+    assert not own_keys(rw.redis)
     assert wire.heard() == ["1"]
 
 
@@ -99,7 +100,7 @@ async def test_the_state_of_a_downgrade(rw: Stage, wire: Wire) -> None:
     assert _fresh(wire.left(), 20_000)
     assert wire.heard() == ["1"]
     await owner.do(lock.read.release)
-    assert rw.redis.dbsize() == 0
+    assert not own_keys(rw.redis)
     assert wire.heard() == ["0"]
 
 
@@ -111,7 +112,7 @@ async def test_a_writer_that_stops_reading(rw: Stage, wire: Wire) -> None:
     await owner.do(lock.read.release)
     writer = (await owner.do(lambda: lock.write.hold)).holder
     assert wire.hash() == {"mode": "write", writer: "1"}
-    assert rw.redis.dbsize() == 1
+    assert len(own_keys(rw.redis)) == 1
     assert _fresh(wire.left(), 60_000)
     assert wire.heard() == []
     await owner.do(lock.write.release)
@@ -135,7 +136,7 @@ async def test_a_name_with_braces(rw: Stage) -> None:
         message = heard.get_message(timeout=5)
     assert message is not None
     assert message["data"] == b"0"
-    assert rw.redis.dbsize() == 0
+    assert not own_keys(rw.redis)
 
 
 async def test_the_conversation(rw: Stage, server: RedisServer) -> None:
@@ -203,7 +204,7 @@ async def test_javas_readers_and_ours_share(rw: Stage, wire: Wire) -> None:
     assert wire.hash() == {"mode": "read", JAVA: "1"}
     assert wire.java_stops_reading() == 1
     assert wire.heard() == ["0"]
-    assert rw.redis.dbsize() == 0
+    assert not own_keys(rw.redis)
 
 
 async def test_java_frees_what_we_wait_for(rw: Stage, wire: Wire) -> None:
@@ -255,4 +256,4 @@ def test_a_very_deep_reader_is_released(redis_client: redis.Redis) -> None:
     redis_client.mset(entries)
     call = read_lock_release("deep", prefix, holder, 0, depth, "", "")
     assert redis_client.eval(call.script.text, len(call.keys), *call.keys, *call.args) == 1
-    assert redis_client.dbsize() == 0
+    assert not own_keys(redis_client)

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from tests.support.patience import GIVE_UP, wait_until
+from tests.support.renewal import renews_soon
 
 import interlock
 
@@ -37,7 +38,8 @@ def test_no_record_has_a_secret(
     caplog.set_level(logging.DEBUG)
     fresh_server.execute("ACL", "SETUSER", "app", *RULES)
     url = fresh_server.url(username="app", password=SECRET)
-    with interlock.connect(url, lease=1.5, slow_acquire=0.2, slow_hold=0.2) as client:
+    with interlock.connect(url, lease=5, slow_acquire=0.2, slow_hold=0.2) as client:
+        renews_soon(client)
         ticket = client.try_lock("handed").hand_over()
         broken, kept = client.try_lock("broken"), client.try_lock("kept")
         waiter = threading.Thread(target=lambda: client.lock("kept").acquire(timeout=2))

@@ -90,7 +90,7 @@ async def test_a_lease_ends_by_the_servers_clock(leased: Stage) -> None:
 
 async def test_without_a_lease_it_is_renewed(leased: Stage) -> None:
     """A permit without a lease of its own lasts as long as it is wanted."""
-    owner, client = leased.owner(), leased.client(lease=1.8)
+    owner, client = leased.owner(), leased.client(renewed="soon")
     semaphore = leased.lock(client)
     await owner.do(semaphore.try_set_permits, 2)
     one, two = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire)
@@ -104,7 +104,7 @@ async def test_without_a_lease_it_is_renewed(leased: Stage) -> None:
 
 async def test_a_key_of_another_type_is_one_loss(leased: Stage) -> None:
     """If a semaphore's key changes its type, its permit is lost; permits of others are renewed."""
-    owner, client = leased.owner(), leased.client(lease=1.5)
+    owner, client = leased.owner(), leased.client(renewed="soon")
     permits = []
     for name in ("spoiled", "kept"):
         semaphore = client.leased_semaphore(name)
@@ -167,7 +167,7 @@ async def test_a_permit_is_given_back_once(leased: Stage) -> None:
 
 async def test_a_permit_is_given_back_by_its_id(leased: Stage) -> None:
     """A permit may be given back by its id alone; its holder is told at the next renewal."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client(lease=1.8))
+    owner, semaphore = leased.owner(), leased.lock(leased.client(renewed="soon"))
     await owner.do(semaphore.try_set_permits, 2)
     mine, theirs = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire)
     await owner.do(semaphore.release, mine.ids[0])
@@ -203,15 +203,15 @@ async def test_a_lease_is_cut_short(leased: Stage, renewed: bool) -> None:
 
 async def test_a_lease_is_prolonged(leased: Stage) -> None:
     """A longer lease keeps the permit longer; one without end has it renewed."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client(lease=1.8))
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
     await owner.do(semaphore.try_set_permits, 3)
-    one = await owner.do(semaphore.acquire, lease=1.8)
-    two = await owner.do(semaphore.acquire, lease=1.8)
-    three = await owner.do(semaphore.acquire, lease=1.8)
+    one = await owner.do(semaphore.acquire, lease=4)
+    two = await owner.do(semaphore.acquire, lease=4)
+    three = await owner.do(semaphore.acquire, lease=4)
     await owner.do(one.update_lease, 60)
     await owner.do(two.update_lease)
     await owner.do(leased.lock(leased.client()).update_lease, three.ids[0], 60)
-    await asyncio.sleep(2.2)  # longer than the lease that the three had first
+    await asyncio.sleep(4.2)  # longer than the lease that the three had first
     assert one
     assert two
     assert one.remaining > 50

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import redis
+
 FOR_OPERATORS = {"card_write", "forced_note_read", "forced_note_write", "group_lock_break"}
 """Scripts whose rights docs/reference/operations.md names; ``card=False`` does without them."""
 
@@ -13,3 +18,8 @@ def is_card(key: str | bytes) -> bool:
     """
     text = key.decode() if isinstance(key, bytes) else key
     return text.startswith(("interlock_client", "interlock_request:"))
+
+
+def own_keys(server: redis.Redis) -> set[str]:
+    """Return the keys on *server* but for the cards, which come and go meanwhile."""
+    return {key.decode() for key in server.scan_iter() if not is_card(key)}

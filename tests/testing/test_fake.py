@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 from tests.support.patience import let_others_run, wait_until
+from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.asyncio
@@ -110,7 +111,7 @@ def test_other_objects(fake: FakeServer) -> None:
 
 def test_a_loss_can_be_made(fake: FakeServer) -> None:
     """A test deletes a lock or lets its lease pass, and the holder is told."""
-    with interlock.connect(fake.url, lease=0.3) as client:
+    with renews_soon(interlock.connect(fake.url)) as client:
         first, second = client.lock("first"), client.lock("second")
         assert first.acquire()
         assert second.acquire()
