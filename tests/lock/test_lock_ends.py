@@ -60,7 +60,7 @@ def test_an_interrupted_close_can_be_repeated(
 def test_a_close_while_the_server_stands_still(quiescent: None) -> None:
     """A server that stood still during a close, and never ran the script, releases afterwards."""
     with RedisServer() as server, server.client() as redis_client:
-        client = interlock.connect(server.url(), command_timeout=0.5)
+        client = interlock.connect(server.url(), command_timeout=5)
         client.lock("name").acquire()
         wait_until(lambda: redis_client.keys("interlock_client*"), 10, "the background has begun")
         server.pause()

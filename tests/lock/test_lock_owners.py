@@ -187,11 +187,12 @@ async def test_a_hold_without_lease_is_renewed(stage: Stage) -> None:
     client = stage.client(renewed="soon")
     lock, theirs = stage.lock(client), stage.lock(stage.client())
     a, b = stage.owner(), stage.owner()
+    await b.do(theirs.locked)  # it is connected
     await a.do(lock.acquire)
     hold = await a.do(lambda: lock.hold)
     for _ in range(3):
         await renewed(hold)
-    assert not await b.do(theirs.acquire, timeout=0.1)
+    assert not await b.do(theirs.acquire, timeout=1)
     assert hold.valid
     assert not hold.lost.is_set()
     assert 0 < hold.remaining <= 30

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -105,27 +104,6 @@ def child(redis_url: str, redis_client: redis.Redis, kind: str) -> Iterator[Chil
         yield waiter
 
 
-def test_first_come_first_served(holder: Any, enter: Callable[..., Waiting]) -> None:
-    """Each release gives the lock to the client that waits longest, and to no other one."""
-    waiting = [enter() for _ in range(5)]
-    lock = holder
-    for number, each in enumerate(waiting):
-        lock.release()
-        each.got.result(PROMPT)
-        assert not any(other.got.done() for other in waiting[number + 1 :])
-        lock = each.lock
-
-
-def test_a_killed_head_delays_nobody(
-    holder: Any, child: Child, enter: Callable[..., Waiting]
-) -> None:
-    """A release passes over a client whose process is gone."""
-    second = enter()
-    child.kill()
-    holder.release()
-    second.got.result(PROMPT)
-
-
 def test_a_release_passes_over_so_many_dead_clients(
     holder: Any, redis_client: redis.Redis, enter: Callable[..., Waiting]
 ) -> None:
@@ -135,93 +113,6 @@ def test_a_release_passes_over_so_many_dead_clients(
     holder.release()
     waiting.got.result(PROMPT)
     assert redis_client.zcard(QUEUE) == 1000 - 128
-
-
-def test_a_closed_head_delays_nobody(holder: Any, enter: Callable[..., Waiting]) -> None:
-    """A release passes over a client that was closed while it waited."""
-    first, second = enter(), enter()
-    first.client.close()
-    with pytest.raises(interlock.ClosedError):
-        first.got.result(PROMPT)
-    holder.release()
-    second.got.result(PROMPT)
-
-
-def test_a_frozen_head_delays_others_by_one_claim(
-    holder: Any, child: Child, enter: Callable[..., Waiting]
-) -> None:
-    """The claim of a stopped process ends after 250 ms; who released looks, and wakes the next."""
-    second = enter()
-    child.signal(signal.SIGSTOP)
-    began = time.monotonic()
-    holder.release()
-    assert second.got.result(SOON) - began > 0.2
-    second.lock.release()
-    child.signal(signal.SIGCONT)
-    assert child.hear() == "held"
-
-
-def test_who_is_killed_with_its_turn_delays_others_by_one_claim(
-    holder: Any, child: Child, enter: Callable[..., Waiting]
-) -> None:
-    """A turn that ends with its process goes to the next in the queue, long before a poll."""
-    second = enter()
-    child.signal(signal.SIGSTOP)
-    holder.release()
-    child.kill()
-    second.got.result(SOON)
-
-
-def test_who_releases_and_ends_leaves_the_look_to_the_next(
-    redis_url: str, redis_client: redis.Redis, enter: Callable[..., Waiting], kind: str
-) -> None:
-    """A closed client looks no more. It tells the next in the queue to look, before any poll."""
-    code = WAIT.replace("MAKE", MAKE[kind])
-    with interlock.connect(redis_url, poll_cap=30) as client:
-        lock = lock_of(client, kind, owner="it")
-        lock.acquire()
-        with first_process(redis_client, QUEUE, code, redis_url) as first:
-            second = enter()
-            first.signal(signal.SIGSTOP)
-            lock.release()
-            client.close()
-            second.got.result(SOON)
-
-
-def test_a_dead_client_leaves_the_queue_before_its_turn(
-    holder: Any, redis_client: redis.Redis, enter: Callable[..., Waiting]
-) -> None:
-    """A client that polls also looks. So nobody is shown who waits no longer."""
-    waiting = enter(poll_cap=0.5)
-    future = time.time_ns() // 10**5
-    dead = {"dead-1": 1, "dead-2:7": 2, "dead-3:7:token": future, "dead-4:7:write": future}
-    redis_client.zadd(QUEUE, dead)
-    wait_until(lambda: redis_client.zcard(QUEUE) == 1, SOON, "only the living are left")
-    assert holder.locked()
-    holder.release()
-    waiting.got.result(PROMPT)
-
-
-def test_who_gives_up_leaves_the_queue(
-    redis_client: redis.Redis, redis_url: str, holder: Any, kind: str, enter: Callable[..., Waiting]
-) -> None:
-    """A wait that ends in vain leaves no place behind, and the next one is served at once."""
-    with interlock.connect(redis_url, poll_cap=30) as client:
-        assert not lock_of(client, kind).acquire(timeout=0.3)
-        assert redis_client.zcard(QUEUE) == 0
-        second = enter()
-        holder.release()
-        second.got.result(PROMPT)
-
-
-def test_a_restarted_server_has_no_queue_and_wakes_all(
-    holder: Any, redis_client: redis.Redis, enter: Callable[..., Waiting]
-) -> None:
-    """When the queue is lost, a release is told to all who wait, as without one."""
-    waiting = [enter(), enter()]
-    redis_client.delete(QUEUE)
-    holder.release()
-    wait_until(lambda: any(each.got.done() for each in waiting), PROMPT, "one has it")
 
 
 def test_the_queue_ends_by_itself(holder: Any, child: Child, redis_client: redis.Redis) -> None:

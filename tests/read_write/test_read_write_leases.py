@@ -182,7 +182,7 @@ async def test_who_came_down_is_renewed_on(rw: Stage) -> None:
     await owner.do(lock.write.release)
     hold = await owner.do(lambda: lock.read.hold)
     await renewed(hold)
-    assert not await other.do(rw.lock(rw.client()).write.acquire, timeout=0.1)
+    assert not await other.do(rw.lock(rw.client()).write.acquire, timeout=1)
     assert hold.valid
     assert await owner.do(lock.read.hold_count) == 1
     await owner.do(lock.read.release)
@@ -198,7 +198,7 @@ async def test_a_writer_that_stopped_reading_is_renewed_on(rw: Stage) -> None:
         await owner.do(lock.read.release)
     hold = await owner.do(lambda: lock.write.hold)
     await renewed(hold)
-    assert not await other.do(rw.lock(rw.client()).read.acquire, timeout=0.1)
+    assert not await other.do(rw.lock(rw.client()).read.acquire, timeout=1)
     assert hold.valid
     await owner.do(lock.write.release)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.queued import entering, first_process
+from tests.lock.queued import entering
 from tests.semaphore.waiting import Waiting
 from tests.support.servers import wait_until
 
@@ -26,13 +24,6 @@ if TYPE_CHECKING:
 QUEUE = "interlock_semaphore_queue:{name}"
 PROMPT = 10.0
 """Seconds: below the poll cap and the leases of these clients."""
-WAIT = """
-client = interlock.connect(url, poll_cap=30)
-say("waits")
-permit = client.leased_semaphore("name").acquire()
-say("took")
-sys.stdin.readline()
-"""
 TURNS = """
 with interlock.connect(url, poll_cap=30) as client:
     limit = client.limited("name", 2)
@@ -66,18 +57,6 @@ def enter(redis_url: str, redis_client: redis.Redis) -> Iterator[Callable[..., W
         yield enter
 
 
-def test_first_come_first_served(
-    giver: interlock.LeasedSemaphore, enter: Callable[..., Waiting]
-) -> None:
-    """Each permit goes to the client that waits longest, and to no other one."""
-    held = [giver.acquire() for _ in range(3)]
-    waiting = [enter() for _ in range(3)]
-    for number, each in enumerate(waiting):
-        held[number].release()
-        assert each.got.result(PROMPT)
-        assert not any(other.got.done() for other in waiting[number + 1 :])
-
-
 def test_a_newcomer_does_not_overtake(
     giver: interlock.LeasedSemaphore, enter: Callable[..., Waiting]
 ) -> None:
@@ -91,83 +70,6 @@ def test_a_newcomer_does_not_overtake(
         each.got.result(PROMPT).release()
     waiting[3].got.result(PROMPT).release()
     giver.acquire(3, timeout=PROMPT).release()
-
-
-def test_a_killed_head_delays_nobody(
-    redis_url: str,
-    redis_client: redis.Redis,
-    giver: interlock.LeasedSemaphore,
-    enter: Callable[..., Waiting],
-) -> None:
-    """A release passes over a client whose process is gone."""
-    held = giver.acquire(3)
-    with first_process(redis_client, QUEUE, WAIT, redis_url) as child:
-        second = enter()
-        child.kill()
-        held.release()
-        assert second.got.result(PROMPT)
-    assert giver.available_permits() == 2
-
-
-def test_a_closed_head_delays_nobody(
-    giver: interlock.LeasedSemaphore, enter: Callable[..., Waiting]
-) -> None:
-    """A release passes over a client that was closed while it waited."""
-    held = giver.acquire(3)
-    first, second = enter(), enter()
-    first.client.close()
-    with pytest.raises(interlock.ClosedError):
-        first.got.result(PROMPT)
-    held.release()
-    assert second.got.result(PROMPT)
-    assert giver.available_permits() == 2
-
-
-def test_a_frozen_head_keeps_no_permit(
-    redis_url: str,
-    redis_client: redis.Redis,
-    giver: interlock.LeasedSemaphore,
-    enter: Callable[..., Waiting],
-) -> None:
-    """The permit that a stopped process does not confirm goes to the next one, before any poll."""
-    held = giver.acquire(3)
-    with first_process(redis_client, QUEUE, WAIT, redis_url) as child:
-        second = enter(permits=3)
-        child.signal(signal.SIGSTOP)
-        held.release()
-        permit = second.got.result(PROMPT)
-        child.signal(signal.SIGCONT)
-        permit.release()
-        assert child.hear() == "took"
-
-
-def test_who_releases_and_ends_leaves_the_look_to_the_next(
-    redis_url: str, redis_client: redis.Redis, enter: Callable[..., Waiting]
-) -> None:
-    """A closed client looks no more. It tells the next in the queue to look, before any poll."""
-    with interlock.connect(redis_url, poll_cap=30) as client:
-        semaphore = client.leased_semaphore("name")
-        assert semaphore.try_set_permits(1)
-        held = semaphore.acquire()
-        with first_process(redis_client, QUEUE, WAIT, redis_url) as child:
-            second = enter()
-            child.signal(signal.SIGSTOP)
-            held.release()
-            client.close()
-            assert second.got.result(PROMPT)
-
-
-def test_a_dead_client_leaves_the_queue_before_its_turn(
-    giver: interlock.LeasedSemaphore, redis_client: redis.Redis, enter: Callable[..., Waiting]
-) -> None:
-    """A client that polls also looks. So nobody is shown who waits no longer."""
-    held = giver.acquire(3)
-    waiting = enter(poll_cap=0.5)
-    future = time.time_ns() // 10**5
-    redis_client.zadd(QUEUE, {"dead-1:leased:1": 1, "dead-2:leased:2": future, "dead-3": future})
-    wait_until(lambda: redis_client.zcard(QUEUE) == 1, PROMPT, "only the living are left")
-    held.release()
-    assert waiting.got.result(PROMPT)
 
 
 def test_who_gives_up_leaves_the_queue(

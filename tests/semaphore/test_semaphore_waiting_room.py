@@ -74,49 +74,6 @@ def child(redis_url: str, redis_client: redis.Redis, giver: object) -> Iterator[
         yield waiter
 
 
-def test_first_come_first_served(giver: interlock.Semaphore, enter: Callable[..., Waiting]) -> None:
-    """Each permit goes to the client that waits longest, and to no other one."""
-    waiting = [enter() for _ in range(4)]
-    for number, each in enumerate(waiting):
-        giver.release()
-        assert each.got.result(PROMPT)
-        assert not any(other.got.done() for other in waiting[number + 1 :])
-
-
-def test_a_killed_head_delays_nobody(
-    giver: interlock.Semaphore, child: Child, enter: Callable[..., Waiting]
-) -> None:
-    """A release passes over a client whose process is gone."""
-    second = enter()
-    child.kill()
-    giver.release()
-    assert second.got.result(PROMPT)
-
-
-def test_a_dead_client_leaves_the_queue_before_its_turn(
-    giver: interlock.Semaphore, redis_client: redis.Redis, enter: Callable[..., Waiting]
-) -> None:
-    """A client that polls also looks. So nobody is shown who waits no longer."""
-    waiting = enter(poll_cap=0.5)
-    future = time.time_ns() // 10**5
-    redis_client.zadd(QUEUE, {"dead-1": 1, "dead-2:3": future, "+dead-4": -1, "dead-5:leased:2": 2})
-    wait_until(lambda: redis_client.zcard(QUEUE) == 1, PROMPT, "only the living are left")
-    giver.release()
-    assert waiting.got.result(PROMPT)
-
-
-def test_a_closed_head_delays_nobody(
-    giver: interlock.Semaphore, enter: Callable[..., Waiting]
-) -> None:
-    """A release passes over a client that was closed while it waited."""
-    first, second = enter(), enter()
-    first.client.close()
-    with pytest.raises(interlock.ClosedError):
-        first.got.result(PROMPT)
-    giver.release()
-    assert second.got.result(PROMPT)
-
-
 def test_a_frozen_head_swallows_no_permit(
     giver: interlock.Semaphore, child: Child, enter: Callable[..., Waiting]
 ) -> None:
@@ -132,17 +89,6 @@ def test_a_frozen_head_swallows_no_permit(
     assert child.hear() == "took"
 
 
-def test_a_frozen_head_delays_the_last_by_one_look(
-    giver: interlock.Semaphore, child: Child, enter: Callable[..., Waiting]
-) -> None:
-    """The client that released looks after 300 ms, long before the next one would."""
-    second = enter()
-    child.signal(signal.SIGSTOP)
-    giver.release()
-    child.kill()
-    assert second.got.result(PROMPT)
-
-
 def test_who_gives_up_leaves_the_queue(
     redis_client: redis.Redis, giver: interlock.Semaphore, enter: Callable[..., Waiting]
 ) -> None:
@@ -153,16 +99,6 @@ def test_who_gives_up_leaves_the_queue(
     second = enter()
     giver.release()
     assert second.got.result(PROMPT)
-
-
-def test_without_a_queue_all_are_told(
-    giver: interlock.Semaphore, redis_client: redis.Redis, enter: Callable[..., Waiting]
-) -> None:
-    """When the queue is lost, a release is told to all who wait."""
-    waiting = [enter(), enter()]
-    redis_client.delete(QUEUE)
-    giver.release(2)
-    assert all(each.got.result(PROMPT) for each in waiting)
 
 
 def test_a_fleet_is_cheap_and_nobody_starves(redis_url: str, redis_client: redis.Redis) -> None:

@@ -14,12 +14,12 @@ SOON = 0.3
 
 
 def renews_soon(client: T) -> T:
-    """Let *client* renew at intervals of `SOON`, although its leases last much longer.
+    """Make *client* renew at intervals of `SOON`. Its leases last much longer.
 
     Call it before anything is held. With a short lease instead, a busy machine renews too late.
     """
-    driver: Any = client._driver  # type: ignore[attr-defined]
-    driver.session.watchdog.period = SOON
+    known: Any = client
+    known._driver.session.watchdog.period = SOON
     return client
 
 

@@ -5,7 +5,8 @@ client was killed or frozen just then, the claim ends, and no message is sent. S
 released the lock looks at it once, when the claim is over. If nobody has the lock, the look gives
 it to the next client in the queue, and another look follows. If this client releases the lock again
 before, the look is put off: it is for the newest claim only. If it is closed before, it looks at
-once. Then the script tells the first client in the queue to look in its place.
+once. Then the script tells the first client in the queue to look in its place. If this look, or one
+of the last releases, gives a lock away, a second look tells that.
 
 With permits, the look gives those that nobody has taken to the next clients in the queue.
 
@@ -76,7 +77,7 @@ class GrantLooks:
 
     def calls(self) -> list[Eval[int]]:
         """Return the looks that are left when the client is closed."""
-        return [_script(lock) for _, lock in self._due.copy().values()]
+        return [look_script(lock) for _, lock in self._due.copy().values()]
 
     def take_due(self, now: float) -> list[Given]:
         """Return the locks to look at now."""
@@ -93,7 +94,7 @@ class GrantLooks:
         """
         if not locks:
             return
-        replies = yield from Batch(tuple(map(_script, locks)))
+        replies = yield from Batch(tuple(map(look_script, locks)))
         for lock, reply in zip(locks, replies, strict=True):
             if reply == GIVEN:
                 self.given(lock, clock())
@@ -104,5 +105,6 @@ class GrantLooks:
         self._planned = NEVER
 
 
-def _script(lock: Given) -> Eval[int]:
+def look_script(lock: Given) -> Eval[int]:
+    """Return the script that looks at *lock*."""
     return lock.leave_script(Place(lock.queue, NOBODY))

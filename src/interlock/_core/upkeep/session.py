@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.model.effects import Op
-    from interlock._core.model.holds import Hold, Owner
+    from interlock._core.model.holds import CoreLock, Hold, Owner
     from interlock._core.queue.waiters import Waiters
     from interlock._core.upkeep.backup import Backup
     from interlock.errors import LossReason
@@ -63,7 +63,10 @@ class Session:
         counts_failovers: whether *epoch* grows with each failover.
         call_user: calls a listener of a loss, and reports what it raises.
         events: what observers are told.
+        released_on_close: the locks of the scripts that `releases_on_close` returned.
     """
+
+    released_on_close: Sequence[CoreLock] = ()
 
     def __init__(
         self,
@@ -222,11 +225,13 @@ class Session:
             # A hold that has ended meanwhile is lost. Nobody need release it.
             _ = self.watchdog.end_overdue(self.clock())
             # A hold that is just being acquired may be granted although no reply was read.
-            self._releases_on_close = [
-                hold.core.release_script(hold, 0)
+            ending = [
+                hold
                 for hold in self.holds
                 if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
             ]
+            self._releases_on_close = [hold.core.release_script(hold, 0) for hold in ending]
+            self.released_on_close = [hold.core for hold in ending]
         for hold in self.holds:
             if self.holds.observer is not None and hold.state in (State.HELD, State.ENDING):
                 self.holds.observer.released(hold)
@@ -240,7 +245,7 @@ class Session:
         self.id_prefix = ""
         self.waiters = waiters
         waiters.tell_refusal = self._note_refusal
-        self._releases_on_close = None
+        self._releases_on_close, self.released_on_close = None, ()
         self.events.after_fork()
         self.watchdog.forget()
         self.looks.forget()

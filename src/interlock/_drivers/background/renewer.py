@@ -26,10 +26,11 @@ import time
 import warnings
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.insight.card import ASK, LOOK, CardWriter
 from interlock._core.model.effects import NEVER, Batch, Cleanup
+from interlock._core.queue.grant_looks import GIVEN, look_script
 from interlock._core.upkeep.cleanup import CleanupQueue
 from interlock._core.upkeep.session import GRACE
 from interlock._core.upkeep.watchdog import Round
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from interlock._core.model.effects import Eval, Op, R
-    from interlock._core.model.holds import Hold
+    from interlock._core.model.holds import CoreLock, Hold
     from interlock._core.queue.grant_looks import Given
     from interlock._core.upkeep.cleanup import CleanupEntry
     from interlock._core.upkeep.session import Session
@@ -183,9 +184,13 @@ class Renewer:
                 self._connection = BatchConnection(self._topology, self._name())
         try:
             card = self.card.remove()
-            last = [*calls, *self._cleanups.calls(), *self._session.looks.calls()]
-            last += [] if card is None else [card]
-            for reply in _last_replies(self._last_batch, last, deadline)[: len(calls)]:
+            looks = self._session.looks.calls()
+            others = [*self._cleanups.calls(), *([] if card is None else [card])]
+            replies = _last_replies(self._last_batch, [*calls, *others, *looks], deadline)
+            released, looked = replies[: len(calls)], replies[len(calls) + len(others) :]
+            if again := _look_again(looks, looked, self._session.released_on_close, released):
+                _ = self._last_batch(again, deadline)
+            for reply in released:
                 if isinstance(reply, ServerUnavailableError):
                     reply.args = (f"{reply}; what was held ends with its lease",)
                     raise reply
@@ -501,6 +506,23 @@ class _Lane:
                 del work
                 self._busy = False
         self.connection.drop()
+
+
+def _look_again(
+    looks: Sequence[Eval[int]],
+    looked: Sequence[object],
+    cores: Sequence[CoreLock],
+    released: Sequence[object],
+) -> list[Eval[int]]:
+    """Return the looks at what the last commands gave to the first client in a queue.
+
+    They tell the next one to look when that claim is over.
+    """
+    again = [look for look, reply in zip(looks, looked, strict=True) if reply == GIVEN]
+    for core, reply in zip(cores, released, strict=False):
+        if reply == GIVEN and core.looked_at is not None:
+            again.append(look_script(cast("Given", core.looked_at)))
+    return again
 
 
 def _last_replies(
