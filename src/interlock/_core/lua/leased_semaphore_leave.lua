@@ -9,8 +9,7 @@
 --                     or claim has ended go to the next clients, and who does not listen any more
 --                     leaves the queue
 -- ARGV[2]  channel    string, where waiters listen
--- ARGV[3]  named      string, 32 hex digits: the permit in whose name the client stands there; may
---                     be left out
+-- ARGV[3]  named      string, 32 hex digits: the permit it stands there for; may be left out
 --
 -- Returns  3 when another client in the queue was told that it is next, else 1
 -- Source   our own

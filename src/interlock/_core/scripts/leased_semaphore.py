@@ -72,15 +72,21 @@ def stand_in_queue(
 
 
 def leased_semaphore_leave(
-    semaphore: str, me: str, publish: str, channel: str, *named: str, deadline: float = NEVER
+    semaphore: str,
+    me: str,
+    publish: str,
+    channel: str,
+    named: str = "",
+    *,
+    deadline: float = NEVER,
 ) -> Eval[int]:
     """Take *me* out of the queue, and pass on what it was given; return whether somebody got it.
 
     The result is 3 then, as that of a lock's release. *named* is the permit in whose name the
-    client may stand there, if there is one.
+    client may stand there; empty if there is none.
     """
     keys = (semaphore, permit_leases(semaphore), waiting_queue(channel))
-    args = (me, channel, *named)
+    args = (me, channel, named) if named else (me, channel)
     return Eval(_LEASED_SEMAPHORE_LEAVE[publish], keys, args, deadline, spare=True)
 
 
