@@ -32,7 +32,7 @@ def pair(bench: Bench, play: type[Play], *, timeout: float = NEVER, **of: object
         bench.lock.acquire(owner, bench.now + timeout, lease)  # type: ignore[arg-type]
     ).answer(None)
     assert acquire.over
-    last = bench.lock.last_release(acquire.result)
+    last = bench.lock.shared_release(acquire.result, 0)
     release = play(bench.lock.release(owner)).answer(1)  # type: ignore[arg-type]
     assert release.over
     assert release.effects == [last]
@@ -177,6 +177,77 @@ def test_what_is_kept_of_one_side_is_not_sent_while_its_owner_has_the_other(
 
     with pytest.raises(UpgradeError):
         play(write.acquire(bench.owner, NEVER, None))
+
+
+class TestReentries:
+    """An owner that enters a hold and leaves it again and again sends the very same."""
+
+    def enter(
+        self, bench: Bench, play: type[Play], depth: int = 2, lease: float | None = None
+    ) -> list[object]:
+        """Enter the hold of *bench* and leave it; return the requests, which are for *depth*."""
+        entry = play(bench.lock.acquire(bench.owner, NEVER, lease)).answer(None)
+        left = play(bench.lock.release(bench.owner)).answer(1)
+        assert entry.over
+        assert left.over
+        [up], [down] = entry.effects, left.effects
+        assert isinstance(up, Eval)
+        assert isinstance(down, Eval)
+        assert up.args[2] == depth
+        assert down.args[1] == depth - 1
+        assert up.args[0] == (30_000 if lease is None else int(lease * 1000))
+        return [up, down]
+
+    def test_the_same_is_sent_again(self, bench: Bench, play: type[Play]) -> None:
+        """A kept request serves its depth and lease alone."""
+        bench.held()
+        first = self.enter(bench, play)
+        again = self.enter(bench, play)
+        assert all(sent is kept for sent, kept in zip(again, first, strict=True))
+        self.enter(bench, play, lease=5.0)
+        bench.held()
+        self.enter(bench, play, depth=3)
+        assert bench.lock.hold_of(bench.owner).depth == 2  # type: ignore[union-attr]
+
+    def test_another_holder_is_not_served(self, bench: Bench, play: type[Play]) -> None:
+        """The hold of another number sends its own."""
+        bench.held()
+        former = self.enter(bench, play)
+        assert play(bench.lock.release(bench.owner)).answer(1).over
+        bench.owner.renumber()
+        holder = bench.held().holder
+        for sent, kept in zip(self.enter(bench, play), former, strict=True):
+            assert sent is not kept
+            assert holder in sent.args  # type: ignore[attr-defined]
+
+    def test_failure_does_not_change_what_is_kept(self, bench: Bench, play: type[Play]) -> None:
+        """After a lost reply another request is sent, which alone counts the tries."""
+        bench.held()
+        kept = self.enter(bench, play)
+        entry = play(bench.lock.acquire(bench.owner, NEVER, None)).answer(lost_reply())
+        assert isinstance(entry.effect, Wait)
+        assert entry.answer(None).effect is not kept[0]
+        assert entry.effect.unknown
+        assert entry.answer(None).over
+        left = play(bench.lock.release(bench.owner)).answer(lost_reply())
+        assert isinstance(left.effect, Wait)
+        assert left.answer(None).effect is not kept[1]
+        assert left.answer(1).over
+        for call in kept:
+            assert isinstance(call, Eval)
+            assert (call.deadline, call.unknown) == (NEVER, 0)
+
+    def test_a_fenced_lock_makes_each_anew(self, bench: Bench, play: type[Play]) -> None:
+        """Its commands have the last token, which may change."""
+        bench.lock = FencedLock(bench.session, "x")
+        assert play(bench.lock.acquire(bench.owner, NEVER, None)).answer([1, 7, b"counter"]).over
+        floors = []
+        for token in (7, 7):
+            entry = play(bench.lock.acquire(bench.owner, NEVER, None))
+            floors.append(entry.effect)
+            assert entry.answer([1, token, b"counter"]).over
+            assert play(bench.lock.release(bench.owner)).answer(1).over
+        assert floors[0] is not floors[1]
 
 
 class TestGroupLocks:

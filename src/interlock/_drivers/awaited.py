@@ -106,7 +106,7 @@ async def between(body: Callable[[], Awaitable[R]], end: Callable[[], Awaitable[
 async def acquire_for(
     driver: AwaitedDriver,
     step: Step[H | None],
-    keep: Callable[[H], K],
+    keep: Callable[[Block | None, H], K],
     block: Block | None = None,
     name: str = "",
 ) -> K | None:
@@ -117,7 +117,7 @@ async def acquire_for(
     Args:
         driver: the client's.
         step: acquires.
-        keep: takes the hold.
+        keep: takes *block* and the hold.
         block: finishes what is left if nothing leaves it; None if there is no block.
         name: what is acquired.
 
@@ -129,7 +129,7 @@ async def acquire_for(
         if block is not None:
             block.begin(driver, name, step.unfinished)
         hold = await driver.perform(step)
-        return None if hold is None else keep(hold)
+        return None if hold is None else keep(block, hold)
     except BaseException as error:
         await _undo(driver, name, step, hold, error)
         raise

@@ -105,7 +105,7 @@ def between(body: Callable[[], R], end: Callable[[], None]) -> R:
 def acquire_for(
     driver: BlockingDriver,
     step: Step[H | None],
-    keep: Callable[[H], K],
+    keep: Callable[[Block | None, H], K],
     block: Block | None = None,
     name: str = "",
 ) -> K | None:
@@ -116,7 +116,7 @@ def acquire_for(
     Args:
         driver: the client's.
         step: acquires.
-        keep: takes the hold.
+        keep: takes *block* and the hold.
         block: finishes what is left if nothing leaves it; None if there is no block.
         name: what is acquired.
 
@@ -128,7 +128,7 @@ def acquire_for(
         if block is not None:
             block.begin(driver, name, step.unfinished)
         hold = driver.perform(step)
-        return None if hold is None else keep(hold)
+        return None if hold is None else keep(block, hold)
     except BaseException as error:
         _undo(driver, name, step, hold, error)
         raise

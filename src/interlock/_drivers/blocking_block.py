@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, cast
 
 from interlock._drivers.process.thread_local import of_thread
 from interlock._drivers.threads import current_owner, finish_later, until_left, whole
@@ -53,7 +53,7 @@ class _LookedUp:
     __slots__ = ("newest",)
 
     def __init__(self) -> None:
-        self.newest: weakref.ref[Block] | None = None
+        self.newest: Callable[[], object] | None = None
 
 
 _here: Callable[[], _LookedUp] = partial(of_thread, object(), _LookedUp)
@@ -85,15 +85,26 @@ class Block:
     driver: BlockingDriver
     name: str
 
-    def __init__(self, lock: Entered | None) -> None:
+    lock: Entered | None
+    owner: Owner | None
+    got: Any
+    handle: Callable[[], object]
+    hears: object
+    step: Step[Any] | None
+    left: Callable[[], Step[Any] | None] | None
+    entered: bool
+    given_away: bool
+
+    def of(self, lock: Entered | None) -> Self:
+        """Begin with *lock*; return this block.
+
+        This is not ``__init__``, because a call of that costs as much as the object.
+        """
         self.lock = lock
-        self.owner: Owner | None = None
         self.entered = self.given_away = False
-        self.got: Any = None
-        self.handle: Callable[[], object] = weakref.ref(self)
-        self.hears: object = None
-        self.step: Step[Any] | None = None
-        self.left: Callable[[], Step[Any] | None] | None = None
+        self.owner = self.got = self.hears = self.step = self.left = None
+        self.handle = weakref.ref(self)
+        return self
 
     def begin(
         self, driver: BlockingDriver, name: str, left: Callable[[], Step[Any] | None]
@@ -145,10 +156,10 @@ class Exit(Generic[E]):
 
     def __get__(self, lock: Entered | None, kind: type[Entered] | None = None) -> partial[object]:
         """Return the end of a new block."""
-        block = Block(lock)
+        block = Block().of(lock)
         end = partial(_leave, block)
+        _here().newest = block.handle
         block.handle = until_left(end, block)
-        _here().newest = weakref.ref(block)
         return end
 
     def _struck(self, lock: E | None, *_: object) -> None:
@@ -166,11 +177,11 @@ def entered(lock: Entered) -> Block | None:
     if newest is None:
         return None
     here.newest = None
-    block = newest()
+    block: Any = newest()
     if block is None or block.entered or (block.lock is not None and block.lock is not lock):
         return None
     block.entered = True
-    return block
+    return cast("Block", block)
 
 
 def caller() -> int:

@@ -102,7 +102,8 @@ def until_left(end: object, block: _Left) -> Callable[[], object]:
     A traceback may keep the block, but never the end. A block that was not left is told twice when
     the end is gone: a Ctrl-C may come before the first instruction of the call.
     """
-    block.hears = weakref.ref(end, block.dropped), weakref.ref(end, block.dropped)
+    dropped = block.dropped
+    block.hears = weakref.ref(end, dropped), weakref.ref(end, dropped)
     return weakref.ref(end)
 
 
@@ -221,7 +222,8 @@ class ThreadDriver(ConnectedDriver):
                     if call is not None:
                         # Bound first: Python 3.11 is slow to call attributes that are not methods.
                         decode, send = call.script.decode, self._pool.eval
-                        if call.deadline == NEVER and not self._mutex_held_here():
+                        held_here = self._mutex_held_here
+                        if call.deadline == NEVER and not held_here():
                             reply = send(call, self._timeout)  # the usual case of `_send`
                         else:
                             reply = self._send(call)
@@ -341,8 +343,8 @@ class ThreadDriver(ConnectedDriver):
         Errors as `Pool.eval`. A WrongTypeError costs another round trip to say what was found.
         """
         try:
-            if call.deadline == NEVER and not self._mutex_held_here():
-                send = self._pool.eval
+            held_here, send = self._mutex_held_here, self._pool.eval
+            if call.deadline == NEVER and not held_here():
                 return send(call, self._timeout)  # the usual case of `_send`
             return self._send(call)
         except InterlockError as error:

@@ -565,7 +565,7 @@ class Client:
             await release_unclaimed(driver, core, owner, limit)
         step = core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         hold = await acquire_for(
-            driver, step, lambda hold: kept(driver, hold, owner, _WRITE_TRY_LOCK), name=name
+            driver, step, lambda _, hold: kept(driver, hold, owner, _WRITE_TRY_LOCK), name=name
         )
         if hold is not None:
             return hold
@@ -602,7 +602,7 @@ class Client:
         owner, driver = current_owner(), self._driver
         step = transfer.adopt(core, owner, given.holder, given.token, lease_of(lease, driver))
         hold = await acquire_for(
-            driver, step, lambda hold: kept(driver, hold, owner, _WRITE_ADOPT), name=core.name
+            driver, step, lambda _, hold: kept(driver, hold, owner, _WRITE_ADOPT), name=core.name
         )
         assert hold is not None, "it raises instead"
         return hold

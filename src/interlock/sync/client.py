@@ -553,7 +553,7 @@ class Client:
             release_unclaimed(driver, core, owner, limit)
         step = core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         hold = acquire_for(
-            driver, step, lambda hold: kept(driver, hold, owner, _WRITE_TRY_LOCK), name=name
+            driver, step, lambda _, hold: kept(driver, hold, owner, _WRITE_TRY_LOCK), name=name
         )
         if hold is not None:
             return hold
@@ -587,7 +587,7 @@ class Client:
         owner, driver = current_owner(), self._driver
         step = transfer.adopt(core, owner, given.holder, given.token, lease_of(lease, driver))
         hold = acquire_for(
-            driver, step, lambda hold: kept(driver, hold, owner, _WRITE_ADOPT), name=core.name
+            driver, step, lambda _, hold: kept(driver, hold, owner, _WRITE_ADOPT), name=core.name
         )
         assert hold is not None, "it raises instead"
         return hold

@@ -69,6 +69,7 @@ class FencedLock(Lock):
 
     kind = "fenced lock"
     passes_locally = False  # each hold draws a token
+    repeats_entries = False  # a command has the last token
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)

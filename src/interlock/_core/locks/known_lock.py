@@ -67,6 +67,14 @@ class KnownLock(ABC):
         """
         ...
 
+    def entry_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
+        """Return the script that takes *hold* one deeper. It may be shared: do not change it."""
+        call = self.acquire_script(hold, lease, depth, deadline)
+        call.patient = True
+        return call
+
     @abstractmethod
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*.
@@ -93,8 +101,8 @@ class KnownLock(ABC):
         ...
 
     @abstractmethod
-    def last_release(self, hold: Hold) -> Eval[int]:
-        """Return the script that takes *hold* down from depth 1; the caller must not change it."""
+    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes *hold* down to *depth*; the caller must not change it."""
         ...
 
     # What is known here.

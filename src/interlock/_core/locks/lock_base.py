@@ -242,16 +242,16 @@ class Reenter(Undone[Hold]):
             )
         session, lease = lock.session, self._lease
         self._wanted = session.options.lease if lease is None else check_lease(lease)
-        now = self._sent_at = session.clock()
+        clock = session.clock  # bound first: else Python 3.11 looks for a method
+        now = self._sent_at = clock()
         # Count at once: another thread that releases this hold meanwhile starts from here.
         depth = hold.enter()
         if depth is None:
             return None
         self.entered = True
-        call = self._call = lock.acquire_script(
-            hold, self._wanted, depth, lock.answer_by(self._deadline, now)
-        )
-        call.patient = True
+        deadline = self._deadline  # `answer_by` inlined
+        by = deadline if deadline > now else now + GRACE
+        call = self._call = lock.entry_script(hold, self._wanted, depth, by)
         return call
 
     def done(self, answer: Grant | float) -> bool:
@@ -260,14 +260,16 @@ class Reenter(Undone[Hold]):
             return False
         lock, hold = self._lock, self.result
         self.granted = True
+        session = lock.session
+        clock = session.clock
         hold.extend_validity(self._sent_at, self._wanted)
-        if not hold.valid(lock.session.clock()):
+        if not hold.valid(clock()):
             # The answer took longer than the lease: somebody else may hold it by now. Or other
             # threads of the same owner have released all its entries, this one too.
             return False
         if self._lease is None:
-            hold.keep_renewed(lock.renewal)
-        lock.session.watchdog.watch(hold)
+            hold.keep_renewed(lock.kept_renewal)
+        session.watchdog.watch(hold)
         return True
 
     def rest(self, failure: BaseException | None) -> Op[Hold]:
@@ -290,7 +292,7 @@ class Reenter(Undone[Hold]):
             call = None if self.granted else self._call
             if call is None or not isinstance(failure, ServerUnavailableError):
                 raise failure
-            if self.done((yield from session.again(call, failure))):
+            if self.done((yield from session.again(call.anew(), failure))):
                 return hold
         if hold.state in (ENDING, ENDED):
             raise not_held(hold.core.kind, hold.name, hold.label)
@@ -368,7 +370,7 @@ class Release(Carried[None]):
         # A release that was begun before may have been executed, even if its caller was not told.
         self._resumed = not first
         self._begun = True
-        call = self._call = core.release_script(hold, depth) if depth else core.last_release(hold)
+        call = self._call = core.shared_release(hold, depth)
         return call
 
     def resume(self, depth: int, first: bool) -> Eval[int]:
@@ -376,7 +378,7 @@ class Release(Carried[None]):
         hold, self._depth, self._found = self._hold, depth, 0
         self._resumed, self._begun = not first, True
         core = hold.core
-        call = self._call = core.release_script(hold, depth) if depth else core.last_release(hold)
+        call = self._call = core.shared_release(hold, depth)
         return call
 
     def done(self, answer: int) -> bool:
@@ -600,7 +602,7 @@ class LockBase(KnownLock):
         self._kept: KeptCommands | None = None
         self._last_holder = ""
         self.kept_extension: tuple[str, float, Eval[list[bool]]] | None = None
-        self._renewal = self.renewal  # Python 3.11 looks up an attribute of the class anew
+        self.kept_renewal = self.renewal  # Python 3.11 looks up an attribute of the class anew
 
     # What the faces call.
 
@@ -695,7 +697,7 @@ class LockBase(KnownLock):
             holder = self._holder(owner)
         if lease is not None:
             return Hold(self, owner, holder, check_lease(lease))
-        return Hold(self, owner, holder, session.options.lease, self._renewal)
+        return Hold(self, owner, holder, session.options.lease, self.kept_renewal)
 
     def _holder(self, owner: Owner) -> str:
         """Return the holder id for a new hold of *owner*."""
@@ -808,7 +810,8 @@ class LockBase(KnownLock):
                 f"{self.kind} {self.name!r} is just being acquired by the same owner",
                 name=self.name,
             )
-        if hold.state is HELD and hold.lost(self._session.clock()):
+        clock = self._session.clock
+        if hold.state is HELD and hold.lost(clock()):
             self._session.lose(hold, hold.expiry_reason())
         if hold.state is LOST and hold.inside() and not hold.ran_out():
             # The owner must hear of the loss.
@@ -968,12 +971,12 @@ class LockBase(KnownLock):
 
     # A release.
 
-    def last_release(self, hold: Hold) -> Eval[int]:
-        """Return the script that takes *hold* down from depth 1. It is shared: do not change it."""
+    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes *hold* down to *depth*. It is shared: do not change it."""
         kept = self._kept  # `kept_for` inlined, for any lease
-        if kept is not None and kept.holder == hold.holder:
+        if depth == 0 and kept is not None and kept.holder == hold.holder:
             return kept.release
-        return self.release_script(hold, 0)
+        return self.release_script(hold, depth)
 
 
 def require_replicas(call: Eval[Grant | float], hold: Hold, policy: ReplicaPolicy) -> None:

@@ -23,10 +23,16 @@ local lock, queue, lease, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2], AR
 local client, others_wait, keep, starts = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
 local free = depth == '1' and redis.call('exists', lock) == 0
-if free and not client then
-  -- Most often nobody waits. Then the functions below are not even created.
+if not client then
+  -- Most often nobody waits. Then the functions below are not even created. This is `reach_depth`
+  -- without a queue.
+  if not free and redis.call('hexists', lock, holder) == 0 then
+    return redis.call('pttl', lock)
+  end
   redis.call('hset', lock, holder, depth)
-  redis.call('pexpire', lock, lease)
+  if free or redis.call('pttl', lock) < tonumber(lease) then
+    redis.call('pexpire', lock, lease)
+  end
   return nil
 end
 

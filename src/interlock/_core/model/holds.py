@@ -200,8 +200,8 @@ class CoreLock(Protocol):
         """Go down by one depth in *hold*."""
         ...
 
-    def last_release(self, hold: Hold) -> Eval[int]:
-        """Return the script that takes *hold* down from depth 1; the caller must not change it."""
+    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes *hold* down to *depth*; the caller must not change it."""
         ...
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:

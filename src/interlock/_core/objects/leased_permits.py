@@ -420,8 +420,9 @@ class LeasedPermits:
         """Give *hold* back, no matter who asks."""
         return Release().of(self.session, hold)
 
-    def last_release(self, hold: Hold) -> Eval[int]:
-        """Return the script that gives *hold* back."""
+    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that gives *hold* back; permits have no depths."""
+        del depth
         ids, publish = hold.holder, self.session.publish
         common = publish, len(ids)
         form = self._releases.get(common)

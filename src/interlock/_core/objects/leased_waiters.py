@@ -57,9 +57,9 @@ class LeasedWaiters(ABC):
         """Take back the wait of *hold*."""
         return Release().of(self.session, hold)
 
-    def last_release(self, hold: Hold) -> Eval[int]:
+    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes back the wait of *hold*."""
-        return self.release_script(hold, 0)
+        return self.release_script(hold, depth)
 
     @abstractmethod
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
