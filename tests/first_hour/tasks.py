@@ -166,7 +166,8 @@ TASKS: list[Mistake] = [
             async with client.lock("x"):
                 print("enters")
         async def fail():
-            await asyncio.sleep(0.1)
+            while not await client.lock("x").locked():
+                pass
             raise ValueError("no such order")
         async with interlock.asyncio.connect() as other, other.lock("x"):
             async with asyncio.TaskGroup() as group:
