@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 A, ORDER, ANSWER = "qwvAS12pR0CgRitaypEjUw", "VohkkMHNiudvq57uOYf+SQ", "RE0IojEvPTY8Dofe3IkBNA"
 CHANNEL = "redisson_lock__channel:{stock}"
 JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
-JUST = 2000
+JUST = 20_000
 """Milliseconds: less than this is gone of a lease that was taken just now."""
 
 

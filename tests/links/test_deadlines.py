@@ -8,7 +8,7 @@ from tests.lock.lock_like import until
 
 from interlock._links.deadlines import ROOM, Deadlines
 
-SOON, LATER, NEVER = 0.05, 0.3, 60.0
+SOON, LATER, NEVER = 0.05, 3.0, 60.0
 
 
 async def test_each_reply_has_its_own_time() -> None:

@@ -82,10 +82,10 @@ def reads(number: int, client: str = "me") -> Eval[Any]:
 
 def test_a_writer_that_is_refused_stands_in_the_queue(store: Any) -> None:
     """A refused writer stands in the queue once, and leaves it when it has the lock."""
-    reader = scripts.read_lock_acquire("name", "{name}:", 0.3, "a:1", 1, "")
+    reader = scripts.read_lock_acquire("name", "{name}:", 30, "a:1", 1, "")
     run(store, reader)
     for _ in range(2):
-        assert 0 < run(store, writes(1)) <= 300
+        assert 0 < run(store, writes(1)) <= 30_000
     assert store.zrange(QUEUE, 0, -1) == [b"me"]
     store.hdel("name", "a:1", "mode")
     assert run(store, writes(1)) is None
