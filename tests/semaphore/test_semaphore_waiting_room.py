@@ -114,8 +114,9 @@ def test_a_fleet_is_cheap_and_nobody_starves(redis_url: str, redis_client: redis
                 each.tell(f"of{permits} 1.2")
             turns = [int(each.hear()) for each in children]
             calls = redis_client.info("commandstats")
-            assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns)
-            assert calls["cmdstat_publish"]["calls"] <= 1.3 * sum(turns)
+            # Each process also comes and goes, which counts if a busy machine leaves few turns.
+            assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns) + 2 * len(children)
+            assert calls["cmdstat_publish"]["calls"] <= 1.3 * sum(turns) + 2 * len(children)
             # The benchmarks call a tenth starving. A busy machine stops single processes for long.
             assert max(turns) <= 10 * min(turns)
             assert redis_client.get(f"of{permits}") == str(permits).encode()
