@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.interrupting import Blow
 from tests.support.patience import wait_until
 
 import interlock
+import interlock._core.objects.barrier
 from interlock import BrokenBarrierError
 
 if TYPE_CHECKING:
@@ -34,3 +35,31 @@ def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) ->
             barrier.reset()
             blow = blow.next()
         assert blow.at > 100
+
+
+def test_a_second_ctrl_c_leaves_no_party(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a Ctrl-C strikes the undo of another one, the party leaves; the traceback is kept."""
+    module: Any = interlock._core.objects.barrier
+    undo, struck = module.undo_acquire, list[str]()
+
+    def strike(*_: object) -> None:
+        struck.append("the wait")
+        raise KeyboardInterrupt
+
+    def undo_later(*arguments: Any) -> Any:
+        if len(struck) == 1:
+            struck.append("the undo")
+            raise KeyboardInterrupt
+        return undo(*arguments)
+
+    monkeypatch.setattr(module, "wait_in_queue", strike)
+    monkeypatch.setattr(module, "undo_acquire", undo_later)
+    with interlock.connect(redis_url) as client:
+        with pytest.raises(KeyboardInterrupt) as kept:
+            client.barrier("name", 2).wait()
+        assert struck == ["the wait", "the undo"]
+        parties = "interlock_barrier_parties:{name}"
+        wait_until(lambda: not redis_client.zcard(parties), 10, "it has left")
+        assert kept.tb is not None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.interrupting import Blow
 from tests.support.patience import wait_until
 
 import interlock
+import interlock._core.objects.condition
 
 if TYPE_CHECKING:
     import redis
@@ -36,3 +37,34 @@ def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) ->
             )
             blow = blow.next()
         assert blow.at > 100
+
+
+def test_a_second_ctrl_c_leaves_no_waiter(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a Ctrl-C strikes the undo of another one, the waiter leaves; the traceback is kept."""
+    module: Any = interlock._core.objects.condition
+    undo, struck = module.Condition.release_script, list[str]()
+
+    def strike(*_: object) -> None:
+        struck.append("the wait")
+        raise KeyboardInterrupt
+
+    def undo_later(*arguments: Any) -> Any:
+        if len(struck) == 1:
+            struck.append("the undo")
+            raise KeyboardInterrupt
+        return undo(*arguments)
+
+    monkeypatch.setattr(module, "wait_in_queue", strike)
+    monkeypatch.setattr(module.Condition, "release_script", undo_later)
+    with interlock.connect(redis_url) as client:
+        condition = client.condition("name")
+        condition.acquire()
+        with pytest.raises(KeyboardInterrupt) as kept:
+            condition.wait()
+        assert struck == ["the wait", "the undo"]
+        leases = "interlock_condition_leases:{name}"
+        wait_until(lambda: not redis_client.exists(leases), 10, "it has left")
+        assert not client._driver.session.holds.snapshot()
+        assert kept.tb is not None

@@ -231,7 +231,7 @@ async def test_close_of_a_half_dead_server(stage: Stage, proxy: FaultProxy) -> N
     """A server that never answers the releases delays closing by one time-out only."""
     client, owner = stage.client(command_timeout=1.0), stage.owner()
     await owner.do(client.lock("name").acquire)
-    proxy.on_request(command("EVALSHA"), blackhole)
+    proxy.on_request(command("EVAL"), blackhole)
     took, error = await _closed_in(stage, client)
     assert took < 2 * 1.0 + NOISE
     assert error is not None
@@ -262,7 +262,7 @@ async def test_what_a_refused_close_says(own: Stage, fresh_server: RedisServer) 
     """A server that refuses the releases on close is reported like one that is away."""
     client, owner = own.client(), own.owner()
     await owner.do(client.lock("name").acquire)
-    fresh_server.execute("ACL", "SETUSER", "default", "-evalsha")
+    fresh_server.execute("ACL", "SETUSER", "default", "-eval")
     took, error = await _closed_in(own, client)
     fresh_server.execute("ACL", "SETUSER", "default", "+@all")
     assert took < NOISE

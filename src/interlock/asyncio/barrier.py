@@ -108,7 +108,7 @@ class Barrier:
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
         deadline = driver.session.clock() + limit
         try:
-            arrived = await driver.run(self._core.wait(deadline, acts=self._action is not None))
+            arrived = await driver.perform(self._core.wait(deadline, acts=self._action is not None))
         except BaseException as error:
             shorten(error)
             raise

@@ -138,7 +138,7 @@ class Condition:
 
     async def _wait(self, deadline: float) -> bool:
         driver, owner = self._driver, self.lock._caller()
-        notified: bool = await driver.run(self._core.wait(owner, deadline))
+        notified: bool = await driver.perform(self._core.wait(owner, deadline))
         # asyncio only
         hold = self.lock._core.hold_of(owner)
         if self.lock.cancel_on_lost and hold is not None:

@@ -138,7 +138,7 @@ class Condition:
 
     def _wait(self, deadline: float) -> bool:
         driver, owner = self._driver, self.lock._caller()
-        notified: bool = driver.run(self._core.wait(owner, deadline))
+        notified: bool = driver.perform(self._core.wait(owner, deadline))
         return notified
 
     def wait_for(self, predicate: Callable[[], T], timeout: Duration | None = None) -> T:

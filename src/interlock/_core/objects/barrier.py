@@ -28,7 +28,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from interlock._core.locks.lock_base import undo_acquire
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, undoing
+from interlock._core.model.effects import NEVER, Undoable, undoing
 from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.objects.leased_waiters import MOST, LeasedWaiters
 from interlock._core.queue.places import section
@@ -84,16 +84,30 @@ class Barrier(LeasedWaiters):
         self.parties = check_number(parties, "parties", 1, MOST)
         self.error = BrokenBarrierError
 
-    def wait(self, deadline: float, *, acts: bool = False) -> Op[int | Acting]:
+    def wait(self, deadline: float, *, acts: bool = False) -> Step[int | Acting]:
         """Wait until all parties have arrived; return the index of this one, from 0 on.
 
         If the barrier *acts*, the last party gets an `Acting`, for `finish` or `fail`. The public
         `Barrier.wait` lists errors and costs.
         """
+        last: list[Hold] = []
+        return Undoable(
+            self._wait(deadline, last, acts=acts),
+            lambda: all(party.settled() for party in last),
+            lambda error: self._undo(last, error),
+        )
+
+    def _undo(self, last: list[Hold], error: BaseException) -> Op[None]:
+        for party in last:
+            yield from undo_acquire(self.session, party, error)
+
+    def _wait(self, deadline: float, last: list[Hold], *, acts: bool) -> Op[int | Acting]:
+        """Wait as `wait` does; *last* gets the party: a second Ctrl-C leaves none behind."""
         while True:
             owner = Owner(f"a party of barrier {self.name!r}")
             request = self._calls.begin(deadline)
             party = Hold(self, owner, request.id, self._lease, self.renewal)
+            last[:] = [party]
             arriving = self._arrive_and_wait(party, request, deadline, acts=acts)
             try:
                 arrival = yield from undoing(arriving, undo_acquire, self.session, party)

@@ -26,7 +26,7 @@ from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock_base import LockBase, undo_acquire
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, RunOn, undoing
+from interlock._core.model.effects import NEVER, RunOn, Undoable, undoing
 from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.objects.leased_waiters import LeasedWaiters
 from interlock._core.queue.waiting import wait_in_queue
@@ -73,7 +73,7 @@ class Condition(LeasedWaiters):
         self.lock = lock
         self._channel = names.condition_channel(self._base)
 
-    def wait(self, owner: Owner, deadline: float) -> Op[bool]:
+    def wait(self, owner: Owner, deadline: float) -> Step[bool]:
         """Release the lock, wait until notified or *deadline*, and acquire the lock again.
 
         The public `Condition.wait` describes the result, errors and costs.
@@ -89,9 +89,24 @@ class Condition(LeasedWaiters):
                 "entries of its users cannot be told apart"
             )
         before = _Before(owner, hold, hold.depth, _lease_of(hold))
+        last: list[Hold] = []
+        # A second Ctrl-C ends a long wait for the lock, too. But it leaves no waiter behind.
+        return Undoable(
+            self._wait_or_undo(before, deadline, last),
+            lambda: all(waiter.settled() for waiter in last),
+            lambda error: self._leave(last, error),
+        )
+
+    def _leave(self, last: list[Hold], error: BaseException) -> Op[None]:
+        for waiter in last:
+            yield from undo_acquire(self.session, waiter, error)
+
+    def _wait_or_undo(self, before: _Before, deadline: float, last: list[Hold]) -> Op[bool]:
+        """Wait as `wait` does; *last* gets the waiter."""
         request = self._calls.begin()
-        label = Owner(f"a waiter of condition {self.name!r}")
+        label = Owner(f"a waiter of condition {self.name!r}")  # kept until the wait is over
         waiter = Hold(self, label, request.id, self._lease, self.renewal)
+        last.append(waiter)
         waiting = self._wait(request, waiter, before, deadline)
         try:
             return (yield from undoing(waiting, self._undo, waiter, before))
