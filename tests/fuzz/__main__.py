@@ -140,6 +140,7 @@ def argument(name: str, hint: object, chance: random.Random) -> object:
         "bool": (False, True),
         "float": (0.0, 0.001, 1.0, 1e6, chance.random()),
         "int": (0, 1, 2, 3, 1000),
+        "int | None": (None, 0, 1, 1000),
     }
     if hint in pools:
         return chance.choice(pools[hint])

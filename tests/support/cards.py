@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import redis
@@ -22,4 +22,6 @@ def is_card(key: str | bytes) -> bool:
 
 def own_keys(server: redis.Redis) -> set[str]:
     """Return the keys on *server* but for the cards, which come and go meanwhile."""
-    return {key.decode() for key in server.scan_iter() if not is_card(key)}
+    untyped: Any = server  # redis-py types what it returns here only in part
+    keys: list[bytes] = list(untyped.scan_iter())
+    return {key.decode() for key in keys if not is_card(key)}

@@ -1,5 +1,8 @@
 """The hold, which an owner gets for a lock that it acquired."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import weakref

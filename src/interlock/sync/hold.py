@@ -1,6 +1,9 @@
 # Generated from interlock/asyncio/hold.py by tools/make_sync.py; change that file.
 """The hold, which an owner gets for a lock that it acquired."""
 
+# The classes of a face share what users do not see.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import weakref
