@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.cards import FOR_OPERATORS
-from tests.support.doings import DOINGS, LEASE
+from tests.support.doings import DOINGS, two_clients
 from tests.support.scripts import TEXTS
 
 import interlock
@@ -168,10 +168,7 @@ def test_the_printed_line_permits_all_that_its_object_does(
         user = f"{user}-{kind}"
         any_server.execute("ACL", "SETUSER", user, "reset", *rules)
         url = any_server.url(0, user, "secret")
-        with (
-            interlock.connect(url, lease=LEASE, fair_wait=0.5, card=False) as client,
-            interlock.connect(url, lease=LEASE, fair_wait=0.5, card=False) as other,
-        ):
+        with two_clients(url, card=False) as (client, other):
             DOINGS[kind](client, other)
 
     any_server.execute("ACL", "LOG", "RESET")

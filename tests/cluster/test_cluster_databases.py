@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import KINDS, Face, Stage, queued
-from tests.support.doings import DOINGS, LEASE
+from tests.support.doings import DOINGS, two_clients
 from tests.support.servers import ClusterServers, binaries, wait_until
 
 import interlock
@@ -45,9 +45,7 @@ of_valkey_9 = pytest.mark.parametrize("cluster", [VERSION], indirect=True)
 @pytest.mark.parametrize("kind", DOINGS)
 def test_every_object_works_in_another_database(cluster: ClusterServers, kind: str) -> None:
     """Each object does everything in database 2, and leaves no key in database 0."""
-    options = {"lease": LEASE, "fair_wait": 0.5}
-    url = cluster.url(db=2)
-    with interlock.connect(url, **options) as one, interlock.connect(url, **options) as other:
+    with two_clients(cluster.url(db=2)) as (one, other):
         DOINGS[kind](one, other)
         assert [lock.name for lock in one.locks() if lock.holders] == []
     assert [key for node in cluster.nodes for key in keys(node)] == []

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.needs("gcc")
 
 HOLDER = """
 import ctypes, re
-LEASE = 1.0
+LEASE = 3.0
 def hog(seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:  # usleep takes less than a second at a time
@@ -43,7 +43,7 @@ client = interlock.connect(url, renew_in="process", lease=LEASE)
 
 BODIES = {
     "a call in C": """
-        hog(2.5 * LEASE)
+        hog(1.5 * LEASE)
     """,
     "a regular expression": """
         for length in range(18, 60):
@@ -55,7 +55,7 @@ BODIES = {
     "busy threads": """
         sys.setswitchinterval(100)  # who has the interpreter lock keeps it
         def work():
-            end = time.monotonic() + 3 * LEASE
+            end = time.monotonic() + 1.5 * LEASE
             while time.monotonic() < end:
                 pass
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -109,8 +109,8 @@ from contextlib import ExitStack
 with ExitStack() as stack:
     holds = [stack.enter_context(each) for each in [{", ".join(KINDS.values())}]]
     own = client.lock("own").__enter__()
-    own.set_lease(2 * LEASE)
-    hog(2.5 * LEASE)
+    own.set_lease(1.2 * LEASE)
+    hog(1.5 * LEASE)
     print([hold for hold in holds if not hold.valid], own.valid, flush=True)
 """
     )
@@ -126,7 +126,7 @@ def test_asyncio_holds_are_renewed(redis_url: str) -> None:
 async def main():
     async with interlock.asyncio.connect(url, renew_in="process", lease=LEASE) as client:
         async with client.lock("name") as hold:
-            hog(2.5 * LEASE)
+            hog(1.5 * LEASE)
             say(hold.valid)
 asyncio.run(main())
 client.close()
@@ -175,7 +175,7 @@ hog(100)
     )
     with Child(program, redis_url) as child, interlock.connect(redis_url) as other:
         assert child.hear() == "in"
-        assert other.try_lock("name", timeout=2.5).holder is not None
+        assert other.try_lock("name", timeout=4.5).holder is not None
         child.kill()
         with other.lock("name", timeout=30):
             pass
@@ -190,7 +190,7 @@ lock = client.lock("name")
 lock.acquire()
 if os.fork() == 0:
     with client.lock("own of the child") as hold:
-        hog(2 * LEASE)
+        hog(1.5 * LEASE)
         say("child", hold.valid)
         sys.stdin.readline()
     os._exit(0)
@@ -214,7 +214,7 @@ def test_a_hold_that_is_gone_is_not_made_again(redis_url: str) -> None:
         + """
 hold = client.lock("name").__enter__()
 say("in")
-hog(2.5 * LEASE)
+hog(1.5 * LEASE)
 say(hold.lost.wait(30))
 """
     )
@@ -313,7 +313,7 @@ with client.lock("of the parent"):
     pass
 if os.fork() == 0:
     with client.lock("name") as hold:
-        hog(2.5 * LEASE)
+        hog(1.5 * LEASE)
         say(hold.valid)
     os._exit(0)
 os.wait()
@@ -334,7 +334,7 @@ def tls_server() -> Iterator[RedisServer]:
 def test_tls_holds_are_renewed(tls_server: RedisServer) -> None:
     """The thread in C encrypts, shows its certificate, and logs in."""
     program = (
-        HOLDER.replace("LEASE = 1.0", "LEASE = 4.0")
+        HOLDER
         + """
 with client.lock("name") as hold:
     hog(1.5 * LEASE)

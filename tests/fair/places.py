@@ -80,6 +80,11 @@ class Places:
         return {holder.decode(): score / 1000 - now for holder, score in scores}
 
     @property
+    def leaving(self) -> str:
+        """What asks for a release or gives up a place: the script's name on the server."""
+        return scripts.fair_lock_release(self._queue(None), "", 0).script.sha
+
+    @property
     def now(self) -> float:
         """The server's clock."""
         seconds, micros = self.redis.time()

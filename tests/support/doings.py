@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import interlock
 from interlock._core.kinds import KINDS
+from tests.support.renewal import renews_soon
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from interlock import Client
 
-LEASE = 3.0
 RENEWED = 1.3
-"""Seconds: the clients' lease, and a wait for its first renewal with room for a short stall."""
+"""Seconds of a wait for the first renewal, with room for a short stall."""
 SHORT = 1.5
 """Seconds of a wait that is in vain; a loaded machine must answer within them."""
+
+
+@contextlib.contextmanager
+def two_clients(url: str, **options: Any) -> Iterator[tuple[Client, Client]]:
+    """Give two clients of *url* that contend, and renew soon what they hold."""
+    with (
+        interlock.connect(url, fair_wait=0.5, **options) as client,
+        interlock.connect(url, fair_wait=0.5, **options) as other,
+    ):
+        yield renews_soon(client), renews_soon(other)
 
 
 def _renewal() -> None:
@@ -42,12 +53,12 @@ def _hold(ours: interlock.Lock, theirs: interlock.Lock) -> None:
     assert ours.acquire()
     assert not theirs.acquire(timeout=SHORT)
     _renewal()
-    ours.extend(5)
+    ours.extend(60)
     assert (ours.locked(), ours.hold_count(), theirs.owned()) == (True, 2, False)
     ours.release()
 
     def wait() -> None:
-        if theirs.acquire(timeout=5):
+        if theirs.acquire(timeout=20):
             theirs.release()
 
     waiting = threading.Thread(target=wait)
@@ -55,7 +66,7 @@ def _hold(ours: interlock.Lock, theirs: interlock.Lock) -> None:
     time.sleep(0.2)  # until it waits: a spin lock has no queue to look at
     ours.release()
     waiting.join()
-    assert ours.acquire(lease=5)
+    assert ours.acquire(lease=30)
     assert ours.remaining()
     assert theirs.force_release()
 
@@ -85,7 +96,7 @@ def _multi_lock(client: Client, other: Client) -> None:
     assert ours.acquire()
     assert not theirs.acquire(timeout=SHORT)
     ours.release()
-    assert theirs.acquire(timeout=5)
+    assert theirs.acquire(timeout=20)
     theirs.release()
 
 
@@ -121,7 +132,7 @@ def _leased_semaphore(client: Client, other: Client) -> None:
     assert semaphore.acquired_permits() == 1, "ours was renewed, theirs has ended"
     assert theirs.acquire(lease=30)
     assert theirs.try_acquire(timeout=SHORT) is None
-    semaphore.update_lease(permit, 5)
+    semaphore.update_lease(permit, 60)
     semaphore.release(permit)
     semaphore.set_permits(3)
     assert semaphore.available_permits() == 2

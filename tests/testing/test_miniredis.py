@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.doings import DOINGS, LEASE
-
-import interlock
+from tests.support.doings import DOINGS, two_clients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,10 +43,7 @@ def test_every_object_does_everything(url: str) -> None:
     """Two clients contend for each object, and find out that nothing is missing."""
 
     def do(kind: str) -> None:
-        with (
-            interlock.connect(url, lease=LEASE, fair_wait=0.5) as client,
-            interlock.connect(url, lease=LEASE, fair_wait=0.5) as other,
-        ):
+        with two_clients(url) as (client, other):
             DOINGS[kind](client, other)
 
     with ThreadPoolExecutor(len(DOINGS)) as threads:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 from tests.lock.lock_like import resting, take_turn, until
-from tests.support.doings import DOINGS, LEASE
+from tests.support.doings import DOINGS, two_clients
 from tests.support.patience import wait_until
 from tests.support.proxy import FaultProxy, command, drop_reply, drop_request
 from tests.support.scripts import SENT
@@ -82,10 +82,7 @@ def test_every_object_does_everything(mode: str) -> None:
     """On each service, each object does everything that it can, while two clients contend."""
 
     def do(kind: str) -> None:
-        with (
-            interlock.connect(fake.url, lease=LEASE, fair_wait=0.5) as client,
-            interlock.connect(fake.url, lease=LEASE, fair_wait=0.5) as other,
-        ):
+        with two_clients(fake.url) as (client, other):
             DOINGS[kind](client, other)
 
     with FakeServer(strict=mode) as fake, ThreadPoolExecutor(len(DOINGS)) as threads:
