@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def shortening(session: Session, hold: Hold, call: Eval[bool], recall: Eval[bool]) -> Op[bool]:
-    """Send *call*, which may end *hold* sooner than before; return its answer.
+    """Send *call*, for which `Hold.ask_lease` was called; return its answer.
 
     If no answer comes, *call* may be executed at any later time. So nothing makes the hold valid
     for longer until *recall*, the same script without effect, was answered (`end_doubt`).

@@ -270,20 +270,20 @@ def set_lease(any_hold: AnyHold, lease: float) -> Op[None]:
     yield from end_doubt(session, hold)
     sent_at = session.clock()
     deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
-    # Before sending: the server may do it, and the reply may be lost.
     hold.end_renewal()
-    hold.ask_lease(sent_at, lease)
     call = once(
         session,
         core.key,
         scripts.lock_set_lease(core.key, lease, hold.holder, deadline=deadline),
     )
     recall = scripts.lock_set_lease(core.key, 0.0, hold.holder)
+    # Before sending: the server may do it, and the reply may be lost.
+    hold.ask_lease(sent_at, lease)
     done = yield from shortening(session, hold, call, recall)
     if not done:
         session.lose(hold, hold.gone_reason(session.clock()))
         raise lost(hold)
-    hold.set_lease(sent_at, lease)
+    hold.set_lease(sent_at, lease, session.clock())
     session.watchdog.watch(hold)
 
 

@@ -346,14 +346,16 @@ class HoldLease(HoldUsers):
         valid_until: see the rules above.
         asked_by: 0 for most holds. A hold that began with a claim is not lost before this time:
             `NEVER` until somebody has asked whether the server keeps it.
-        cut_at: when the server was last asked to end it sooner; `NEVER` while a command that ends
-            it sooner may still be executed. Then nothing makes it valid for longer.
+        cuts: how many commands that may end it sooner are under way. Meanwhile nothing makes it
+            valid for longer: another connection's renewal may be sent later and executed first.
+        cut_at: when the last such command was answered; `NEVER` while one without an answer may
+            still be executed. Then nothing makes it valid for longer either.
         recall: the script after which such a command does nothing. Unset for most holds.
         ends_at: when it ends although it is renewed. Unset for most holds.
     """
 
     __slots__ = (
-        *("asked_by", "core", "cut_at", "ends_at", "lease", "recall"),
+        *("asked_by", "core", "cut_at", "cuts", "ends_at", "lease", "recall"),
         *("renew_at", "renewal", "valid_until"),
     )
     core: CoreLock
@@ -363,6 +365,7 @@ class HoldLease(HoldUsers):
     valid_until: float
     asked_by: float
     cut_at: float
+    cuts: int
     ends_at: float
     recall: Eval[object]
 
@@ -400,29 +403,40 @@ class HoldLease(HoldUsers):
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*.
 
-        A command that was sent before the lease was cut short does not count. The server may have
-        executed it first. A hold that began with a claim is like any other from then on.
+        A command that was sent before a cut of the lease was answered does not count. The server
+        may have executed it first. A hold that began with a claim is like any other from then on.
         """
         self.asked_by = 0.0
-        if sent_at >= self.cut_at:
+        if sent_at >= self.cut_at and not self.cuts:
             self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
 
-    def set_lease(self, sent_at: float, lease: float) -> None:
-        """Note that it ends *lease* seconds after *sent_at*."""
+    def set_lease(self, sent_at: float, lease: float, now: float) -> None:
+        """Note at *now* that it ends *lease* seconds after *sent_at*, when `ask_lease` was called.
+
+        If another such command was under way meanwhile, either may be the last that the server
+        executed. So the earlier end counts.
+        """
         self.lease = lease
-        self.extend_validity(sent_at, lease)
+        self.asked_by = 0.0
+        if sent_at >= self.cut_at and self.cuts == 1:
+            self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
+        if self.cut_at != NEVER:
+            self.cut_at = now
+        self.cuts -= 1  # last: another thread may note a renewal at any time
 
     def ask_lease(self, sent_at: float, lease: float) -> None:
         """Note that at *sent_at* the server is asked to end it after *lease* seconds.
 
-        Until the server answers, the earlier end counts.
+        Until the server answers, the earlier end counts. `set_lease` or `doubt_lease` must follow,
+        unless the hold is over.
         """
-        self.cut_at = sent_at
+        self.cuts += 1
         self.valid_until = min(self.valid_until, valid_until(sent_at, lease))
 
     def doubt_lease(self, recall: Eval[object]) -> None:
-        """Note that a command that ends it sooner may be executed until *recall* is answered."""
+        """Note that a command of `ask_lease` may be executed until *recall* is answered."""
         self.cut_at, self.recall = NEVER, recall
+        self.cuts -= 1
 
     def end_doubt(self, now: float) -> None:
         """Note that no such command has an effect any more."""
@@ -533,6 +547,7 @@ class Hold(HoldLease):
         self.since = 0.0
         self.valid_until = 0.0
         self.cut_at = self.asked_by = 0.0
+        self.cuts = 0
         self.heard: tuple[float, int] | None = None
         self.state = PENDING
         self.reason: LossReason | None = None
@@ -901,12 +916,12 @@ class Permit(Hold):
         if self.reason == "server lost it":
             self._detail = self._detail or GIVEN_BACK
 
-    def update_lease(self, sent_at: float, lease: float, renewal: Renewal | None) -> None:
-        """Note that the server has them for *lease* seconds from *sent_at*, and their renewal."""
-        self.lease, self.renewal = lease, renewal
-        self.asked_by = 0.0
-        if sent_at >= self.cut_at:
-            self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
+    def update_lease(
+        self, sent_at: float, lease: float, renewal: Renewal | None, now: float
+    ) -> None:
+        """Note at *now* their *renewal*, and the rest as `Hold.set_lease` does."""
+        self.renewal = renewal
+        self.set_lease(sent_at, lease, now)
 
 
 class HoldObserver(Protocol):

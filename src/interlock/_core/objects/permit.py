@@ -50,18 +50,20 @@ def update_lease(session: Session, permit: Permit, lease: float | None) -> Op[No
     now = session.clock()
     deadline = min(permit.valid_until, now + session.options.outage_timeout)
     if lease is not None or permit.renewal is None:
-        # It may end sooner than before. The server may do this, and the reply may be lost.
         permit.end_renewal()
-        permit.ask_lease(now, wanted)
-        session.watchdog.watch(permit)
     update = scripts.leased_semaphore_update(permit.key, wanted, permit.holder, deadline=deadline)
     call = once(session, permit.key, update)
     recall = scripts.leased_semaphore_update(permit.key, 0.0, permit.holder)
+    # It may end sooner than before. The server may do this, and the reply may be lost.
+    permit.ask_lease(now, wanted)
+    if permit.renewal is None:
+        session.watchdog.watch(permit)
     if not (yield from shortening(session, permit, call, recall)):
         if permit.leaving():
             # It was released meanwhile, and the release came first.
             raise not_held(core.kind, permit.name, permit.label)
         session.lose(permit, permit.gone_reason(session.clock()))
         raise lost(permit)
-    permit.update_lease(now, wanted, core.renewal if lease is None else None)
+    renewal = core.renewal if lease is None else None
+    permit.update_lease(now, wanted, renewal, session.clock())
     session.watchdog.watch(permit)
