@@ -263,6 +263,38 @@ async def test_bad_numbers_change_nothing(leased: Stage, number: Any) -> None:
     assert await _counts(owner, semaphore) == (3, 0, 3)
 
 
+async def test_a_number_that_was_evicted_alone(leased: Stage) -> None:
+    """With `permits=` and by `set_permits`, permits that are still held count; never too many work.
+
+    `try_set_permits` does not count them, as in Redisson.
+    """
+    ours, theirs = leased.owner(), leased.owner()
+    permit = await ours.do(leased.lock(leased.client(), permits=2).acquire, 2)
+    leased.redis.delete("name")
+    semaphore = leased.lock(leased.client(), permits=2)
+    assert await theirs.do(semaphore.try_acquire, timeout=0) is None
+    assert await _counts(theirs, semaphore) == (0, 2, 2)
+    await theirs.do(semaphore.set_permits, 3)
+    assert await _counts(theirs, semaphore) == (1, 2, 3)
+    leased.redis.delete("name")
+    assert await theirs.do(semaphore.try_set_permits, 2)
+    assert await _counts(theirs, semaphore) == (2, 2, 4)
+    await theirs.do(semaphore.set_permits, 2)
+    await ours.do(permit.release)
+    assert await _counts(theirs, semaphore) == (2, 0, 2)
+
+
+async def test_held_permits_that_were_evicted_alone(leased: Stage) -> None:
+    """They are lost and add nothing to the number, until `set_permits` makes it right again."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client(renewed="soon"), permits=2)
+    permit = await owner.do(semaphore.acquire)
+    leased.redis.delete("{name}:timeout")
+    await until(permit.lost.is_set, 10, "a renewal has found out")
+    assert await _counts(owner, semaphore) == (1, 0, 1)
+    await owner.do(semaphore.set_permits, 2)
+    assert await _counts(owner, semaphore) == (2, 0, 2)
+
+
 async def test_trying(leased: Stage) -> None:
     """A block by `trying` is entered with or without permits, and gives back what it took."""
     owner, semaphore, face = leased.owner(), leased.lock(leased.client()), leased.face
