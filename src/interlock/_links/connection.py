@@ -84,21 +84,34 @@ class Connection:
         # redis-py connects, we drive.
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001
         self._reader = Reader()
-        # Bound once: looking them up costs more than calling some of them.
-        ways = methods_for(self._socket)
-        self._handle, self._ask, self._exchange, self._send_all, self._limit, self._in_turn = ways
         self._timeout = -1.0
         self.replicas = self._pending = self._unfinished = 0
         self._posted: set[str] = set()
         self.owed = OwedReplies(self._socket, self._reader)
-        self.set_timeout(timeout)
+        try:
+            # Bound once: looking them up costs more than calling some of them.
+            ways = methods_for(self._socket)
+            ways.limit(self._socket, timeout)
+        except OSError as error:  # it has ended already
+            self.close()
+            raise self._broken(error, sent=False) from error
+        self._handle, self._ask, self._exchange, self._send_all, self._limit, self._in_turn = ways
+        self._timeout = timeout
 
     def set_timeout(self, seconds: float) -> None:
-        """Make reads and writes fail after *seconds*."""
+        """Make reads and writes fail after *seconds*.
+
+        Raises:
+            ServerUnavailableError: the connection has ended.
+        """
         if seconds == self._timeout:
             return
+        self._timeout = -1.0  # unknown, if a Ctrl-C comes now
+        try:
+            self._limit(self._socket, seconds)
+        except OSError as error:
+            raise self._broken(error) from error
         self._timeout = seconds
-        self._limit(self._socket, seconds)
 
     def eval(self, call: Eval[object], timeout: float) -> object:
         """Run *call* and return its reply.
@@ -439,7 +452,9 @@ class Connection:
         if self._unfinished > LONGEST_REPLY:
             raise ParserError(f"a reply of more than {LONGEST_REPLY} bytes")
 
-    def _broken(self, error: Exception, timeout: float | None = None) -> InterlockError:
+    def _broken(
+        self, error: Exception, timeout: float | None = None, *, sent: bool = True
+    ) -> InterlockError:
         timed_out = isinstance(error, BlockingIOError | TimeoutError)
         what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)
         if not self.served and what == NO_REPLY:
@@ -449,7 +464,7 @@ class Connection:
         if not self.served and not encrypts(self._socket):
             what += maybe_tls(error)
         return ServerUnavailableError(
-            f"lost the connection to {self.where}: {what}", sent=True, transient=True
+            f"lost the connection to {self.where}: {what}", sent=sent, transient=True
         )
 
 

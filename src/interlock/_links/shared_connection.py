@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from interlock._links.connection import Connection
 from interlock._links.resp import ParserError, ReplyError, parse
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from interlock._links.endpoint import Origin
@@ -91,8 +92,8 @@ class SharedConnection(Connection):
         return True
 
     def _receive_alone(self, seconds: float) -> None:
-        self.set_timeout(seconds)
         try:
+            self.set_timeout(seconds)
             self.messages.append((self._read(),))
         except (BlockingIOError, TimeoutError):
             return
@@ -105,6 +106,8 @@ class SharedConnection(Connection):
         Raises:
             ServerUnavailableError: always.
         """
+        if isinstance(error, ServerUnavailableError):
+            raise error
         raise self._broken(error) from error
 
     def drop_bell(self) -> None:

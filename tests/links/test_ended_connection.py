@@ -1,0 +1,102 @@
+"""A connection that ended while nobody used it: each use tells so by an error of ours."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock import ServerUnavailableError
+from interlock._core.model.effects import Eval, Script
+from interlock._drivers import fan_out
+from interlock._links import exchange
+from interlock._links.connection import Connection
+from interlock._links.endpoint import Endpoint
+from interlock._links.pool import Pool
+from interlock._links.resp import pack
+from interlock._links.shared_connection import SharedConnection, meaning
+from interlock._links.topology import topology_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ONE: Script[object] = Script("one", "return 1", lambda reply: reply)
+USES: dict[str, Callable[[Connection, float], object]] = {
+    "eval": lambda connection, seconds: connection.eval(_call(), seconds),
+    "batch": lambda connection, seconds: connection.batch([_call()], seconds),
+    "begin": lambda connection, seconds: connection.begin([_call()], seconds),
+    "finish": lambda connection, seconds: connection.finish([_call()], seconds),
+    "ask": lambda connection, seconds: connection.ask(_call(), seconds),
+    "exchange": lambda connection, seconds: connection.exchange([pack(("PING",))], seconds),
+}
+
+
+def _call() -> Eval[object]:
+    return Eval(ONE, ("key",), ())
+
+
+@pytest.fixture(params=["C", "Python"], autouse=True)
+def part(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use both ways to a socket."""
+    if request.param == "Python":
+        monkeypatch.setattr(exchange, "_in_c", None)
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("seconds", [30, 20], ids=["the same time", "another time"])
+def test_each_use_of_it(
+    redis_url: str, use: Callable[[Connection, float], object], seconds: float
+) -> None:
+    """Whether or not the time of the socket changes, the error says that the connection is lost."""
+    with closing(Connection(Endpoint.from_url(redis_url), 30)) as connection:
+        connection.close()
+        with pytest.raises(ServerUnavailableError, match="lost the connection") as lost:
+            use(connection, seconds)
+        assert lost.value.sent  # so the pool drops it
+        assert lost.value.transient
+
+
+def test_one_that_ends_while_it_opens(redis_url: str) -> None:
+    """Nothing was sent; the caller may try again."""
+
+    class Closing(Endpoint):
+        def connect(self, timeout: float) -> Any:
+            made = super().connect(timeout)
+            made._sock.close()
+            return made
+
+    with pytest.raises(ServerUnavailableError, match="lost the connection") as lost:
+        Connection(Closing.from_url(redis_url), 30)
+    assert lost.value.transient
+    assert not lost.value.sent
+
+
+def test_one_that_a_single_thread_receives_from(redis_url: str) -> None:
+    """The error is among the messages, and is not raised where they are received."""
+    connection = SharedConnection(Endpoint.from_url(redis_url), 30)
+    connection._in_turn = None
+    connection.close()
+    assert connection.receive_in_turn(None, 20)
+    error = meaning(connection.messages.popleft())
+    with pytest.raises(ServerUnavailableError, match=r"^lost the connection to [^ ]+ "):
+        connection.raise_broken(error)
+
+
+@pytest.mark.parametrize("seconds", [30, 20])
+def test_a_pool_keeps_none(redis_url: str, seconds: float) -> None:
+    """After calls to several servers, those that ended are not used again."""
+    pools = [Pool(topology_of(Endpoint.from_url(redis_url))) for _ in range(2)]
+    questions = [(pool, _call(), 30.0) for pool in pools]
+    assert fan_out.ask(questions) == [1, 1]
+    [node] = pools[0]._pools.values()
+    [idle] = node._idle
+    idle.close()
+    failed, one = fan_out.ask([(pool, _call(), seconds) for pool in pools])
+    assert isinstance(failed, ServerUnavailableError)
+    assert one == 1
+    assert not node._idle
+    assert fan_out.ask(questions) == [1, 1]
+    for pool in pools:
+        pool.close(30)
