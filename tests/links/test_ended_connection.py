@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 

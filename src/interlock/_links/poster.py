@@ -30,7 +30,7 @@ class Poster:
         self._reset()
 
     def _reset(self) -> None:
-        # A signal handler may strike while it is locked. It never waits for it.
+        # Nobody waits for it: a signal handler or finalizer may strike while it is locked.
         self._busy = threading.Lock()
         self._connections: dict[NodePool, Connection] = {}
         self._closed = False
@@ -56,15 +56,22 @@ class Poster:
             node.discard(connection)
             return False
         self._connections[node] = connection
+        if self._closed:  # meanwhile
+            self.close()
         return True
 
     def close(self) -> None:
-        """Close all connections, and send nothing any more."""
+        """Close all connections, and send nothing any more.
+
+        One that is just being written to is closed after that; the pool waits for it.
+        """
         self._closed = True
-        with self._busy:
-            while self._connections:
+        while True:
+            try:
                 node, connection = self._connections.popitem()
-                node.discard(connection)
+            except KeyError:
+                return
+            node.discard(connection)
 
     def forget(self) -> None:
         """Close the connections of the parent in a forked child, but send nothing."""

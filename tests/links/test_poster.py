@@ -1,0 +1,46 @@
+"""Commands whose replies nobody waits for."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from interlock._core.model.effects import Eval, Script
+from interlock._links.connection import Connection
+from interlock._links.endpoint import Endpoint
+from interlock._links.pool import Pool
+from interlock._links.poster import Poster
+from interlock._links.topology import topology_of
+
+if TYPE_CHECKING:
+    import pytest
+
+ONE: Script[object] = Script("one", "return 1", lambda reply: reply)
+
+
+def test_a_handler_closes_it_while_it_sends(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler that closes the client does not wait for what it has interrupted.
+
+    The connection that is being written to is closed after that.
+    """
+    pool = Pool(topology_of(Endpoint.from_url(redis_url)))
+    poster, call = Poster(pool), Eval(ONE, ("key",), ())
+    assert pool.eval(call, 30) == 1
+    [node] = pool._pools.values()
+    post = Connection.post
+
+    def struck(connection: Connection, call: Eval[object]) -> bool:
+        poster.close()
+        return post(connection, call)
+
+    monkeypatch.setattr(Connection, "post", struck)
+    sent: list[bool] = []
+    posting = threading.Thread(target=lambda: sent.append(poster.post(call)), daemon=True)
+    posting.start()
+    posting.join(30)
+    assert sent == [True]
+    assert not node._open
+    assert not poster.post(call)
+    pool.close(30)
