@@ -46,7 +46,6 @@ TESTED_BY = {
     "_core/queue/places.py": "core/test_waiters.py",
     "_core/queue/starting.py": "semaphore/test_permits_started.py",
     "_core/model/messages.py": "testing/test_strict.py",
-    "_links/poster.py": "links/test_spare_key.py",
     "_core/locks/doubt.py": "faults/test_fault_late_copies.py",
     "_core/locks/composite.py": "composite/test_composite_simulated.py",
     "_core/locks/multi_lock.py": "composite/test_multi_lock.py",

@@ -455,17 +455,25 @@ class Connection:
     def _broken(
         self, error: Exception, timeout: float | None = None, *, sent: bool = True
     ) -> InterlockError:
-        timed_out = isinstance(error, BlockingIOError | TimeoutError)
-        what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)
-        if not self.served and what == NO_REPLY:
-            return ServerUnavailableError(
-                f"{self.where} is not a Redis server: another program answers at this port"
-            )
-        if not self.served and not encrypts(self._socket):
-            what += maybe_tls(error)
+        seconds, new, plain = timeout or self._timeout, not self.served, not encrypts(self._socket)
+        return _lost(self.where, error, seconds, new=new, plain=plain, sent=sent)
+
+
+def _lost(
+    where: str, error: Exception, seconds: float, *, new: bool, plain: bool, sent: bool
+) -> ServerUnavailableError:
+    """Return what *error* means for a caller; *new*: no script was executed there before."""
+    timed_out = isinstance(error, BlockingIOError | TimeoutError)
+    what = f"no reply in {seconds:g} s" if timed_out else str(error)
+    if new and what == NO_REPLY:
         return ServerUnavailableError(
-            f"lost the connection to {self.where}: {what}", sent=sent, transient=True
+            f"{where} is not a Redis server: another program answers at this port"
         )
+    if new and plain:
+        what += maybe_tls(error)
+    return ServerUnavailableError(
+        f"lost the connection to {where}: {what}", sent=sent, transient=True
+    )
 
 
 def _again(attempts: Sequence[Attempt], replies: Sequence[object]) -> dict[int, bytes]:
