@@ -475,15 +475,20 @@ def test_a_plain_release_leaves_permits_to_be_asked_for(room: Room) -> None:
     assert (room.free(), room.held(), room.waiting()) == (0, 4, [])
 
 
-def test_a_refused_message_takes_the_permit_back(room: Room) -> None:
-    """Nobody knows of it then. So all are told, and the first to ask gets it."""
-    ids, mine = room.take(permits=3), room.ids()
-    _ = stand(room, "a", mine)
+def give_unheard(room: Room, ids: str | None) -> None:
+    """Release the permits *ids*, while the server refuses every message on a wake channel."""
     call = scripts.leased_semaphore_release("name", ids or "", "PUBLISH", CHANNEL)
     text = call.script.text.replace("redis.pcall('PUBLISH', wake, message)", "{err = 'no'}")
     assert text != call.script.text
     keys = [len(call.keys), *call.keys]
     assert room.server.execute("EVAL", text, *keys, *call.args) == 1
+
+
+def test_a_refused_message_takes_the_permit_back(room: Room) -> None:
+    """Nobody knows of it then. So all are told, and the first to ask gets it."""
+    ids, mine = room.take(permits=3), room.ids()
+    _ = stand(room, "a", mine)
+    give_unheard(room, ids)
     assert (room.free(), room.held()) == (3, 0)
     assert isinstance(stand(room, "a", mine), Grant)
 
@@ -500,6 +505,17 @@ def test_a_place_that_is_left_over_gets_no_second_permit(room: Room) -> None:
     room.give(ids)
     assert held_for(room, mine) > 50, "its lease is not cut short"
     assert (room.free(), room.held(), room.waiting()) == (3, 1, [])
+
+
+def test_a_refused_message_takes_no_permit_that_is_held(room: Room) -> None:
+    """A place that is left over was given none, so the permit in whose name it stands stays."""
+    ids, mine = room.take(permits=2), room.take()
+    room.server.listen(WAKE + "a")
+    room.server.execute("ZADD", QUEUE, 1, f"a:{mine}:leased:1")
+    give_unheard(room, ids)
+    assert mine
+    assert held_for(room, mine) > 50
+    assert (room.free(), room.held()) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,12 @@ local function end_claim(member, wanted)
   return claimed
 end
 
--- Undo `give`, because the message for *member* was refused.
-local function take_back(member)
+-- Undo `give`, because *told*, the message for *member*, was refused. A permit that its client has
+-- got without this place stays.
+local function take_back(member, told)
   local id, wanted = string.match(member, '^[^:]*:?(%x*):leased:(%d+)$')
   local back = end_claim(member, tonumber(wanted))
-  if id ~= '' then
+  if string.sub(told, 1, 1) == '=' then
     back = back + redis.call('zrem', leases, raw(id))
   end
   redis.call('incrby', semaphore, back)

@@ -110,7 +110,7 @@ local function serve(free, caller, give, take_back)
     if type(redis.pcall(PUBLISH, wake, message)) ~= 'number' then
       refused = true
       if told then
-        take_back(each[1])
+        take_back(each[1], told)
       end
     elseif each[2] == 0 and not told then
       redis.pcall('zadd', queue, now + CLAIM - 1e15, '+' .. each[1])
