@@ -21,6 +21,7 @@ from tests.support.servers import wait_until
 import interlock
 import interlock.asyncio
 from interlock import ServerUnavailableError
+from interlock._core.model.names import latch_total
 from interlock._core.scripts import semaphore as scripts
 
 if TYPE_CHECKING:
@@ -163,13 +164,13 @@ async def test_what_is_given_first_sets_up_what_is_missing(
 ) -> None:
     """If nobody has set a latch up, the background sets its count before it counts down.
 
-    The full number of permits is set later: so it has those that came back.
+    The latch ends by itself as one that the client has set up. The full number of permits is set later: so it has those that came back.
     """
     owner, name = plain.owner(), call.partition("_")[0]
     client = plain.client(proxy.url(), command_timeout=0.3, outage_timeout=2)
     await owner.do(client.lock("other").locked)
     if name == "count":
-        joint: Any = client.count_down_latch(name, count=5)
+        joint: Any = client.count_down_latch(name, count=5, idle=900)
     else:
         joint = client.semaphore(name, permits=5)
     proxy.on_request(command("EVALSHA"), drop_request)
@@ -178,6 +179,9 @@ async def test_what_is_given_first_sets_up_what_is_missing(
     proxy.clear_rules()
     latch = "redisson_unlock_latch:{" + name + "}:*"
     await until(lambda: plain.redis.keys(latch), 20, "it was carried through")
+    if name == "count":
+        ends = [plain.redis.pttl(key) for key in (name, latch_total(name))]
+        assert all(0 < each <= 900_000 for each in ends)
     left = joint.count if name == "count" else joint.available_permits
     assert await owner.do(left) == (4 if name == "count" else 5)
 

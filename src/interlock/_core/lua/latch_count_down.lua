@@ -15,6 +15,8 @@
 -- ARGV[3]  kept     integer > 0, milliseconds that the ending is remembered
 -- ARGV[4]  channel  string, where waiters listen
 -- ARGV[5]  count    integer > 0, to set first if it was never set up; may be left out
+-- ARGV[6]  ends     integer >= 0, milliseconds after which what is set so ends by itself, 0 for
+--                   never; may be left out, with the count
 --
 -- Returns  1
 -- Source   RCountDownLatch.countDown, Redisson 4.7.0
@@ -22,6 +24,7 @@
 --          total is ours alone, and so is this code
 local latch, request, spent, ending, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local ttl, mark, kept, channel, count = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local ends = ARGV[6]
 
 if redis.call('exists', request) == 1 then
   return 1
@@ -38,6 +41,10 @@ redis.call('set', request, 1, 'px', ttl)
 if not before and total and redis.call('exists', total) == 0 then
   redis.call('set', total, count)
   redis.call('set', latch, count)
+  if ends ~= '0' then
+    redis.call('pexpire', total, ends)
+    redis.call('pexpire', latch, ends)
+  end
   redis.call(PUBLISH, channel, '1')
 elseif not before then
   return 1

@@ -188,6 +188,7 @@ class CountDownLatch:
             session.publish,
             self.channel,
             count=count,
+            ends=0.0 if self._lifetime is None else self._lifetime.seconds,
         )
 
     def count(self) -> Op[int]:

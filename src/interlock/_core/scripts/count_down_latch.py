@@ -96,11 +96,12 @@ def latch_count_down(
     channel: str,
     *,
     count: int | None = None,
+    ends: float = 0.0,
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Lower the count by one; at 0, open the latch.
 
-    If the latch was never set up, set *count* first.
+    If the latch was never set up, set *count* first; it ends in *ends* seconds, or never with 0.
     """
     call = Eval(
         _LATCH_COUNT_DOWN[publish],
@@ -109,8 +110,9 @@ def latch_count_down(
         deadline,
     )
     if count is not None:
-        call.keys, call.args = (*call.keys, latch_total(latch)), (*call.args, count)
-        call.spare = call.queued = 1
+        call.keys = (*call.keys, latch_total(latch))
+        call.args = (*call.args, count, milliseconds(ends) if ends else 0)
+        call.spare, call.queued = 1, 2
     return call
 
 
