@@ -51,6 +51,17 @@ def test_channel_is_subscribed_to_while_somebody_waits(bench: Bench, wakes: Wake
     assert bench.subscribed == bench.waiters.channels() == []
 
 
+def test_a_waiter_that_signals_kept_from_leaving_is_passed_over(bench: Bench, wakes: Wakes) -> None:
+    """The waiter behind it looks now and then, and becomes the front."""
+    dead, behind = wakes.join("dead"), wakes.join("behind")
+    dead.departed = True
+    bench.waiters.mend(behind)
+    assert behind.front
+    assert wakes.woken == ["behind"]
+    bench.waiters.leave(behind)
+    assert bench.subscribed == []
+
+
 def test_a_waiter_is_noted_before_it_queues(bench: Bench) -> None:
     """A driver that is interrupted while joining finds the waiter that it must take back."""
     noted: list[Waiter] = []

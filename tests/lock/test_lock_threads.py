@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import redis
 
     from interlock import Client, Hold
+    from interlock._core.queue.waiter import Waiter
 
 pytestmark = pytest.mark.usefixtures("patient")
 """Short tries come by the hundred here: a machine that stalls for a moment is no silent server."""
@@ -85,6 +86,28 @@ def test_ctrl_c_ends_a_wait(client: Client, other: Client, redis_client: redis.R
     assert lock.acquire(timeout=0)
     lock.release()
     assert not own_keys(redis_client)
+
+
+def test_two_signals_leave_no_waiter_in_front(
+    client: Client, other: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both strike while a waiter leaves its queue: it leaves all the same."""
+    other.lock("name").acquire()
+    waiters, lock = client._driver.session.waiters, client.lock("name")
+    leave, struck = waiters.leave, iter(range(2))
+
+    def strike(waiter: Waiter) -> None:
+        if next(struck, None) is not None:
+            raise KeyboardInterrupt
+        leave(waiter)
+
+    monkeypatch.setattr(waiters, "give_up", lambda _: False)  # it leaves the queue sooner, too
+    monkeypatch.setattr(waiters, "leave", strike)
+    with pytest.raises(KeyboardInterrupt):
+        lock.acquire(timeout=0.01)
+    assert next(struck, None) is None
+    assert not waiters.queues
+    other.lock("name").release()
 
 
 def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client) -> None:

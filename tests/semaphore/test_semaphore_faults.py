@@ -164,7 +164,8 @@ async def test_what_is_given_first_sets_up_what_is_missing(
 ) -> None:
     """If nobody has set a latch up, the background sets its count before it counts down.
 
-    The latch ends by itself as one that the client has set up. The full number of permits is set later: so it has those that came back.
+    The latch ends by itself as one that the client has set up. The full number of permits is set
+    later: so it has those that came back.
     """
     owner, name = plain.owner(), call.partition("_")[0]
     client = plain.client(proxy.url(), command_timeout=0.3, outage_timeout=2)

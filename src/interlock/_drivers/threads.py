@@ -316,11 +316,15 @@ class ThreadDriver(ConnectedDriver):
                     failure, effect = error, None
         finally:
             if waiting:
+                # A Ctrl-C just here, or a second one, must not leave a dead waiter in front.
                 try:
                     self._leave(waiting)
                 except BaseException:
-                    # A Ctrl-C just here must not leave a dead waiter in front of the others.
-                    self._leave(waiting)
+                    try:
+                        self._leave(waiting)
+                    except BaseException:
+                        self._leave(waiting)
+                        raise
                     raise
 
     def _leave(self, waiting: list[Waiter]) -> None:

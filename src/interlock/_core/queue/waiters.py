@@ -166,8 +166,12 @@ class Waiters(Places):
         """Put *waiter* back into its queue, and make sure that somebody asks.
 
         A signal handler may have interrupted a step. If another thread changed the same queue
-        meanwhile, the step may have lost the waiter.
+        meanwhile, the step may have lost the waiter. Signals may also have kept the waiter in front
+        from leaving.
         """
+        front = next(iter(self.queues.get(waiter.channel, ())), waiter)
+        if front.departed and front is not waiter:
+            self.leave(front)
         with self._mutex:
             if waiter.departed or waiter.front:
                 return
