@@ -16,7 +16,7 @@ from interlock._core.kinds import KINDS
 from tests.support.renewal import renews_soon
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
     from interlock import Client
 
@@ -27,7 +27,7 @@ SHORT = 1.5
 
 
 @contextlib.contextmanager
-def two_clients(url: str, **options: Any) -> Iterator[tuple[Client, Client]]:
+def two_clients(url: str, **options: Any) -> Generator[tuple[Client, Client]]:
     """Give two clients of *url* that contend, and renew soon what they hold."""
     with (
         interlock.connect(url, fair_wait=0.5, **options) as client,
