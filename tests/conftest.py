@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.locks import composite, known_lock, lock_base
+from interlock._core.locks import composite, known_lock, lock_base, red_lock
 from interlock._core.upkeep import session, watchdog
 from interlock._drivers import aio, threads
 from interlock._embedded import EmbeddedServer
@@ -70,6 +70,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (known_lock, lock_base, session, threads):
         monkeypatch.setattr(module, "GRACE", PATIENCE)
     monkeypatch.setattr(watchdog, "TELL_WITHIN", PATIENCE)
+    monkeypatch.setattr(red_lock, "LEAST_PATIENCE", PATIENCE)
+    monkeypatch.setattr(red_lock, "MOST_PATIENCE", PATIENCE)
     monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (PATIENCE,))
 
 
