@@ -28,7 +28,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from interlock._core.locks.lock_base import undo_acquire
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Undoable, undoing
+from interlock._core.model.effects import NEVER, undoing
 from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.objects.leased_waiters import MOST, LeasedWaiters
 from interlock._core.queue.places import section
@@ -91,15 +91,7 @@ class Barrier(LeasedWaiters):
         `Barrier.wait` lists errors and costs.
         """
         last: list[Hold] = []
-        return Undoable(
-            self._wait(deadline, last, acts=acts),
-            lambda: all(party.settled() for party in last),
-            lambda error: self._undo(last, error),
-        )
-
-    def _undo(self, last: list[Hold], error: BaseException) -> Op[None]:
-        for party in last:
-            yield from undo_acquire(self.session, party, error)
+        return self._waiting(self._wait(deadline, last, acts=acts), last)
 
     def _wait(self, deadline: float, last: list[Hold], *, acts: bool) -> Op[int | Acting]:
         """Wait as `wait` does; *last* gets the party: a second Ctrl-C leaves none behind."""

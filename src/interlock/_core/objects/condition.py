@@ -26,7 +26,7 @@ from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock_base import LockBase, undo_acquire
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, RunOn, Undoable, undoing
+from interlock._core.model.effects import NEVER, RunOn, undoing
 from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.objects.leased_waiters import LeasedWaiters
 from interlock._core.queue.waiting import wait_in_queue
@@ -91,15 +91,7 @@ class Condition(LeasedWaiters):
         before = _Before(owner, hold, hold.depth, _lease_of(hold))
         last: list[Hold] = []
         # A second Ctrl-C ends a long wait for the lock, too. But it leaves no waiter behind.
-        return Undoable(
-            self._wait_or_undo(before, deadline, last),
-            lambda: all(waiter.settled() for waiter in last),
-            lambda error: self._leave(last, error),
-        )
-
-    def _leave(self, last: list[Hold], error: BaseException) -> Op[None]:
-        for waiter in last:
-            yield from undo_acquire(self.session, waiter, error)
+        return self._waiting(self._wait_or_undo(before, deadline, last), last)
 
     def _wait_or_undo(self, before: _Before, deadline: float, last: list[Hold]) -> Op[bool]:
         """Wait as `wait` does; *last* gets the waiter."""

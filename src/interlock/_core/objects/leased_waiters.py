@@ -9,8 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.lock_base import Release
+from interlock._core.locks.lock_base import Release, undo_acquire
 from interlock._core.model import names
+from interlock._core.model.effects import Undoable
 from interlock._core.scripts.waiting import waiting_renew
 from interlock._core.upkeep.idempotency import IdempotentCalls
 from interlock.options import check_name
@@ -18,7 +19,7 @@ from interlock.options import check_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.effects import Eval
+    from interlock._core.model.effects import Eval, Op, R
     from interlock._core.model.holds import Hold, Renewal
     from interlock._core.upkeep.session import Session
 
@@ -50,6 +51,21 @@ class LeasedWaiters(ABC):
         self._lease = session.options.lease
         self._calls = IdempotentCalls(session, self._base, names.own_request)
         self._kept = KEPT + 2 * session.options.poll_cap + self._lease
+
+    def _waiting(self, op: Op[R], last: list[Hold]) -> Undoable[R]:
+        """Return a wait as a step; *op* puts its waiter into *last*.
+
+        A second Ctrl-C leaves no waiter behind.
+        """
+        return Undoable(
+            op,
+            lambda: all(waiter.settled() for waiter in last),
+            lambda error: self._leave(last, error),
+        )
+
+    def _leave(self, last: list[Hold], error: BaseException) -> Op[None]:
+        for waiter in last:
+            yield from undo_acquire(self.session, waiter, error)
 
     # What `Hold` calls.
 

@@ -250,7 +250,7 @@ class Taking(Opened["bool"]):
             call = semaphore.standing_script(request, permits, self.deadline, place)
         taken = yield from semaphore.requests.send(request, call)
         if taken and place is not None and call.queued:
-            place.taken = place.others_wait
+            place.granted()
         self._read(taken)
         return None if taken else NEVER
 
