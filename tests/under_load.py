@@ -1,7 +1,8 @@
 """Run the tests beside processes that keep the processor busy: `python -m tests.under_load`.
 
 No test may depend on a quiet machine. Arguments go to pytest. Without arguments the quick tests
-run, which take a few minutes. ``--all`` runs all tests, which takes an hour or more.
+run, which take a few minutes. ``--all`` runs all tests, which takes an hour or more. A test that
+hangs is ended after `LIMIT` seconds: here all takes many times longer.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import subprocess
 import sys
 
 BUSY = 16
+LIMIT = 600
 
 
 def main(arguments: list[str]) -> int:
@@ -25,7 +27,8 @@ def main(arguments: list[str]) -> int:
         for _ in range(BUSY)
     ]
     try:
-        command = [sys.executable, "-m", "pytest", *(arguments or ["--quick"])]
+        command = [sys.executable, "-m", "pytest", f"--timeout={LIMIT}"]
+        command += arguments or ["--quick"]
         return subprocess.run(command, check=False).returncode
     finally:
         for process in busy:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.interrupting import Blow
+from tests.lock.interrupting import Blow, strike_undo
 from tests.support.patience import wait_until
 
 import interlock
-import interlock._core.objects.barrier
 from interlock import BrokenBarrierError
+from interlock._core.objects import barrier
 
 if TYPE_CHECKING:
     import redis
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) -> None:
     """Wherever Ctrl-C strikes in a wait, the party does not count any more, and no hold is left."""
-    with interlock.connect(redis_url, lease=1.8, poll_cap=30) as client:
-        barrier, blow = client.barrier("name", 2), Blow(1)
+    with interlock.connect(redis_url, lease=8, poll_cap=30) as client:
+        meeting, blow = client.barrier("name", 2), Blow(1)
         holds = client._driver.session.holds
         while blow.struck:
             with suppress(KeyboardInterrupt, BrokenBarrierError), blow:
-                barrier.wait(0.001)
+                meeting.wait(0.001)
             assert not holds.snapshot(), f"{blow} left a hold"
             wait_until(
                 lambda: not redis_client.exists("interlock_barrier_parties:{name}"),
                 5,
                 f"{blow} left a party",
             )
-            barrier.reset()
+            meeting.reset()
             blow = blow.next()
         assert blow.at > 100
 
@@ -41,21 +41,7 @@ def test_a_second_ctrl_c_leaves_no_party(
     redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a Ctrl-C strikes the undo of another one, the party leaves; the traceback is kept."""
-    module: Any = interlock._core.objects.barrier
-    undo, struck = module.undo_acquire, list[str]()
-
-    def strike(*_: object) -> None:
-        struck.append("the wait")
-        raise KeyboardInterrupt
-
-    def undo_later(*arguments: Any) -> Any:
-        if len(struck) == 1:
-            struck.append("the undo")
-            raise KeyboardInterrupt
-        return undo(*arguments)
-
-    monkeypatch.setattr(module, "wait_in_queue", strike)
-    monkeypatch.setattr(module, "undo_acquire", undo_later)
+    struck = strike_undo(monkeypatch, barrier, barrier, "undo_acquire")
     with interlock.connect(redis_url) as client:
         with pytest.raises(KeyboardInterrupt) as kept:
             client.barrier("name", 2).wait()

@@ -25,7 +25,7 @@ async def test_each_node_renews_its_own_holds(plain: Stage, cluster: ClusterServ
     while len(names) < 3 or min(map(len, names.values())) < EACH:
         names.setdefault(cluster.owner(slot_of(f"name {number}")), []).append(f"name {number}")
         number += 1
-    client, owner = plain.client(lease=3), plain.owner()
+    client, owner = plain.client(renewed="soon"), plain.owner()
     holds = []
     for those in names.values():
         for name in those[:EACH]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.patience import GIVE_UP, wait_until
+from tests.support.renewal import renews_soon
 
 from interlock import connect
 from interlock._links.urls import open_url
@@ -24,7 +25,7 @@ def test_a_holder_in_a_cluster_tells_its_stack(
 ) -> None:
     """A client that hears messages of one node answers an operator who asks at another one."""
     url = cluster.url()
-    with connect(url, lease=3, pubsub=pubsub) as client, connect(url) as other:
+    with renews_soon(connect(url, pubsub=pubsub)) as client, connect(url) as other:
         with other.lock("busy"):
             assert not client.lock("busy").acquire(timeout=0.5)
         with client.lock("orders"), Reader(open_url(url), Options()) as reader:

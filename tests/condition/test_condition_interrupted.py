@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.interrupting import Blow
+from tests.lock.interrupting import Blow, strike_undo
 from tests.support.patience import wait_until
 
 import interlock
-import interlock._core.objects.condition
+from interlock._core.objects import condition as objects
 
 if TYPE_CHECKING:
     import redis
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) -> None:
     """Wherever Ctrl-C strikes in a wait, the lock is held then, and nobody waits any more."""
-    with interlock.connect(redis_url, lease=1.8, poll_cap=30) as client:
+    with interlock.connect(redis_url, lease=8, poll_cap=30) as client:
         condition, blow = client.condition("name"), Blow(1)
         holds = client._driver.session.holds
         while blow.struck:
@@ -43,21 +43,7 @@ def test_a_second_ctrl_c_leaves_no_waiter(
     redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a Ctrl-C strikes the undo of another one, the waiter leaves; the traceback is kept."""
-    module: Any = interlock._core.objects.condition
-    undo, struck = module.Condition.release_script, list[str]()
-
-    def strike(*_: object) -> None:
-        struck.append("the wait")
-        raise KeyboardInterrupt
-
-    def undo_later(*arguments: Any) -> Any:
-        if len(struck) == 1:
-            struck.append("the undo")
-            raise KeyboardInterrupt
-        return undo(*arguments)
-
-    monkeypatch.setattr(module, "wait_in_queue", strike)
-    monkeypatch.setattr(module.Condition, "release_script", undo_later)
+    struck = strike_undo(monkeypatch, objects, objects.Condition, "release_script")
     with interlock.connect(redis_url) as client:
         condition = client.condition("name")
         condition.acquire()

@@ -84,13 +84,12 @@ def test_a_failover_under_sentinel_is_followed(monkeypatch: pytest.MonkeyPatch) 
 def test_a_failover_while_python_stands_still(cluster: ClusterServers) -> None:
     """The thread in C follows no failover. The hold ends with its lease, and its owner is told."""
     program = (
-        HOLDER.replace("LEASE = 1.0", "LEASE = 3.0")
+        HOLDER.replace("LEASE = 8.0", "LEASE = 3.0")
         + """
 try:
     with client.lock("name") as hold:
         say("in")
-        # It keeps the interpreter lock until a line comes.
-        ctypes.PyDLL(None).read(0, ctypes.create_string_buffer(8), 8)
+        stay()
         say(hold.valid)
 except interlock.HoldLostError:
     say("lost")

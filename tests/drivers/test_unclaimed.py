@@ -15,9 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import KINDS, Stage, until
+from tests.lock.lock_like import KINDS, Stage, grows, until
 from tests.support.faults import swallow_reply
-from tests.support.patience import let_others_run
+from tests.support.patience import let_others_run, wait_until
+from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.asyncio
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Face
     from tests.support.proxy import FaultProxy
-
-LEASE = 3
 
 
 @pytest.fixture
@@ -53,24 +52,35 @@ async def _drop(owner: Any, call: Any, *args: Any) -> list[warnings.WarningMessa
 
 
 async def test_a_dropped_hold_is_its_owners(stage: Stage) -> None:
-    """A hold that nobody keeps is renewed past its lease, and one visible warning says so."""
-    client, owner, other = stage.client(lease=LEASE), stage.owner(), stage.owner()
+    """A hold that nobody keeps is renewed, and one visible warning says so."""
+    client, owner, other = stage.client(renewed="soon"), stage.owner(), stage.owner()
     (told,) = await _drop(owner, client.try_lock, "name")
     assert told.category is MisuseWarning
     assert "with client.try_lock(name) as hold:" in str(told.message)
-    assert not await other.do(stage.client().lock("name").acquire, timeout=2.5 * LEASE)
+    for _ in range(2):
+        await until(grows(stage.redis, "name"), 10, "it is renewed")
+    assert not await other.do(stage.client().lock("name").acquire, timeout=0)
     assert await owner.do(client.lock("name").hold_count) == 1
 
 
 async def test_a_dropped_permit_is_its_owners(stage: Stage) -> None:
-    """A permit that nobody keeps is renewed past its lease, and one visible warning says so."""
-    client, owner, other = stage.client(lease=LEASE), stage.owner(), stage.owner()
+    """A permit that nobody keeps is renewed, and one visible warning says so."""
+    client, owner, other = stage.client(renewed="soon"), stage.owner(), stage.owner()
     semaphore, theirs = client.leased_semaphore("name"), stage.client().leased_semaphore("name")
     await owner.do(semaphore.try_set_permits, 1)
     (told,) = await _drop(owner, semaphore.acquire)
     assert told.category is MisuseWarning
     assert "with semaphore.acquire() as permit:" in str(told.message)
-    assert await other.do(theirs.try_acquire, timeout=2.5 * LEASE) is None
+    for _ in range(2):
+        ends = _ends(stage)
+        await until(lambda before=ends: _ends(stage) > before, 10, "it is renewed")
+    assert await other.do(theirs.try_acquire, timeout=0) is None
+
+
+def _ends(stage: Stage) -> float:
+    """Return when the only permit of "name" ends, in milliseconds."""
+    [(_, ends)] = stage.redis.zrange("{name}:timeout", 0, -1, withscores=True)
+    return float(ends)
 
 
 @pytest.mark.parametrize("what", ["try_lock", "permit"])
@@ -199,7 +209,7 @@ def test_a_silent_server_does_not_hold_up_a_single_try(proxy: FaultProxy) -> Non
 
 
 def test_an_error_over_entries_does_not_stop_renewals(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If looking for calls that have returned fails, that is reported, and holds are renewed."""
     reported: list[object] = []
@@ -208,10 +218,11 @@ def test_an_error_over_entries_does_not_stop_renewals(
     def fail() -> None:
         raise KeyError("name")
 
-    with interlock.connect(redis_url, lease=LEASE) as client:
+    with renews_soon(interlock.connect(redis_url)) as client:
         monkeypatch.setattr(client._driver.unclaimed, "sweep", fail)
-        with client.lock("name"), interlock.connect(redis_url) as other:
-            assert not other.lock("name").acquire(timeout=2 * LEASE)
+        with client.lock("name"):
+            for _ in range(2):
+                wait_until(grows(redis_client, "name"), 10, "it is renewed")
     assert reported
 
 
@@ -229,15 +240,15 @@ async def test_a_task_that_asks_again_gives_up_first(redis_url: str) -> None:
             await take()
 
 
-async def test_a_hold_got_for_another_task(redis_url: str) -> None:
+async def test_a_hold_got_for_another_task(redis_url: str, redis_client: redis.Redis) -> None:
     """A hold that a helper task acquired is, once dropped, the running task's."""
-    async with interlock.asyncio.connect(redis_url, lease=LEASE) as client:
+    async with renews_soon(interlock.asyncio.connect(redis_url)) as client:
         hold = await asyncio.create_task(client.try_lock("name"))
         await let_others_run()  # the loop has dropped the task
         with pytest.warns(MisuseWarning, match="task"):
             del hold
-        async with interlock.asyncio.connect(redis_url) as other:
-            assert not await other.lock("name").acquire(timeout=2 * LEASE)
+        for _ in range(2):
+            await until(grows(redis_client, "name"), 10, "it is renewed")
 
 
 def test_the_variables_of_a_call_that_has_returned_are_freed(redis_url: str) -> None:
@@ -255,7 +266,7 @@ def test_the_variables_of_a_call_that_has_returned_are_freed(redis_url: str) -> 
             del client
         assert thing
 
-    with interlock.connect(redis_url, lease=LEASE) as client, warnings.catch_warnings():
+    with renews_soon(interlock.connect(redis_url)) as client, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         call(client)
         assert freed.wait(20)
@@ -263,7 +274,7 @@ def test_the_variables_of_a_call_that_has_returned_are_freed(redis_url: str) -> 
 
 def test_a_lost_hold_is_told_when_its_thread_asks_again(redis_url: str) -> None:
     """A thread whose dropped hold was lost is told when it asks again, and can acquire it."""
-    with interlock.connect(redis_url, lease=LEASE) as client, warnings.catch_warnings():
+    with renews_soon(interlock.connect(redis_url)) as client, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if client.try_lock("name"):
             (hold,) = client.holds()

@@ -1,8 +1,8 @@
 """Plays sequences, and tells what each step leaves on the server.
 
-That is the answer, all keys (type, fields, values, time to live in tens of seconds) and the
-messages that were sent. Ids and times are replaced: an owner by its thread, a permit by its number,
-a date by the tens of seconds until it.
+That is the answer, all keys (type, fields, values, time to live) and the messages that were sent.
+Ids and times are replaced: an owner by its thread, a permit by its number, a date by the seconds
+until it, which are rounded.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import time
 from typing import TYPE_CHECKING, Any
+
+from interlock.conformance.kit import rounded
 
 from .agent import PATIENCE, AgentError
 from .pair import settle
@@ -117,7 +119,7 @@ class Stage:
             value = sorted([self._text(member), self._date(score)] for member, score in scored)
         else:
             value = self._text(self._redis.get(key))
-        return {"type": kind, "value": value, "ttl": ttl if ttl < 0 else _tens(ttl / 1000)}
+        return {"type": kind, "value": value, "ttl": ttl if ttl < 0 else rounded(ttl / 1000)}
 
     def _messages(self) -> list[list[str]]:
         self._redis.publish("interlock-tests", _END)
@@ -138,7 +140,7 @@ class Stage:
     def _date(self, score: float) -> str:
         if score >= _NEVER:
             return "never"
-        return f"in {_tens(score / 1000 - self._now())} s"
+        return f"in {rounded(score / 1000 - self._now())} s"
 
     def _now(self) -> float:
         seconds, micros = self._redis.time()
@@ -149,8 +151,3 @@ class Stage:
             return self._ids[raw.hex()]
         text = self._owner.sub(lambda found: self._word(found[0]), raw.decode())
         return _EPOCH.sub(lambda found: self._date(float(found[0])), text)
-
-
-def _tens(seconds: float) -> int:
-    """Round *seconds* to tens: this tells leases apart even on a slow machine."""
-    return round(seconds / 10) * 10

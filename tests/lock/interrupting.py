@@ -210,6 +210,28 @@ class SecondBlow:
         return call
 
 
+def strike_undo(monkeypatch: pytest.MonkeyPatch, module: Any, owner: Any, undo: str) -> list[str]:
+    """Let Ctrl-C strike the wait of an object in *module*, and then *undo* of *owner*, once.
+
+    Return a list that tells what was struck.
+    """
+    right, struck = getattr(owner, undo), list[str]()
+
+    def strike(*_: object) -> None:
+        struck.append("the wait")
+        raise KeyboardInterrupt
+
+    def undo_later(*arguments: Any) -> Any:
+        if len(struck) == 1:
+            struck.append("the undo")
+            raise KeyboardInterrupt
+        return right(*arguments)
+
+    monkeypatch.setattr(module, "wait_in_queue", strike)
+    monkeypatch.setattr(owner, undo, undo_later)
+    return struck
+
+
 def _goes_on_inside(frame: types.FrameType) -> bool:
     """Return whether *frame*, which just goes on, does so in a ``yield from`` or ``await``."""
     where = frame.f_lasti

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SLACK = 8.0
 """Seconds that a busy machine may take for next to nothing."""
+RE_ENTERED = [kind for kind in KINDS if kind.reentrant]
 
 
 async def test_the_owner_knows_that_it_holds(stage: Stage) -> None:
@@ -158,24 +159,36 @@ async def test_a_waiter_gets_it_on_release(stage: Stage, same_client: bool) -> N
 
 
 async def test_a_lease_ends_by_itself(stage: Stage) -> None:
-    """With lease=1 another client gets the lock when the lease ends, and not before.
-
-    A second entry keeps the hold at depth 2 until then.
-    """
+    """With lease=1 another client gets the lock when the lease ends, and not before."""
     lock, theirs = stage.lock(stage.client()), stage.lock(stage.client(poll_cap=30))
     a, b = stage.owner(), stage.owner()
     await b.do(theirs.locked)
     sent = time.monotonic()
     await a.do(lock.acquire, lease=1)
-    if stage.kind.reentrant:
-        sent = time.monotonic()
-        await a.do(lock.acquire, lease=1)
-        assert await a.do(lock.hold_count) == 2
     hold = await a.do(lambda: lock.hold)
-    assert hold.valid
-    assert 0 < hold.remaining <= 1
+    assert hold.remaining <= 1
     assert await b.do(theirs.acquire, timeout=20)
     assert 1 <= time.monotonic() - sent < 1 + 2 * SLACK
+    assert not hold.valid
+    with pytest.raises(HoldLostError):
+        await a.do(lock.release)
+    assert await b.do(theirs.owned), "a late release frees nothing of the next holder's"
+
+
+@pytest.mark.parametrize("kind", RE_ENTERED, indirect=True, ids=lambda kind: kind.name)
+async def test_a_lease_ends_all_entries(stage: Stage) -> None:
+    """A second entry keeps the hold at depth 2 until its lease ends; then it is all over."""
+    lock, theirs = stage.lock(stage.client()), stage.lock(stage.client(poll_cap=30))
+    a, b = stage.owner(), stage.owner()
+    shortened = stage.kind.name in ("lock", "fair", "fenced", "spin")
+    for _ in range(2):
+        await a.do(lock.acquire, lease=30 if shortened else 5)
+    hold = await a.do(lambda: lock.hold)
+    assert await a.do(lock.hold_count) == 2
+    assert hold.valid
+    if shortened:
+        await a.do(hold.set_lease, 1)
+    assert await b.do(theirs.acquire, timeout=20)
     assert not hold.valid
     with pytest.raises(HoldLostError):
         await a.do(lock.release)

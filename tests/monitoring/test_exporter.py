@@ -67,7 +67,7 @@ def test_the_fleet_is_counted(client: Client, redis_url: str) -> None:
 def test_a_cluster_is_counted_and_shown() -> None:
     """The exporter counts the locks of all nodes, and the console shows them."""
     names = [f"orders:{number}" for number in range(12)]
-    with ClusterServers() as cluster, interlock.connect(cluster.url(), lease=3) as client:
+    with ClusterServers() as cluster, interlock.connect(cluster.url()) as client:
         for name in names:
             assert client.lock(name).acquire()
         registry = CollectorRegistry()

@@ -8,6 +8,7 @@ import pytest
 from tests.lock.lock_like import KINDS, kinds, loss_of
 from tests.operations import room_lock
 from tests.support.patience import wait_until
+from tests.support.renewal import renews_soon
 
 import interlock
 from interlock._core import kinds as catalogue
@@ -43,7 +44,10 @@ def _forget_the_rows() -> None:
 
 def test_operators_see_it_and_break_one_hold(redis_url: str) -> None:
     """The reader finds the new kind with its holder, and an operator breaks that hold."""
-    with interlock.connect(redis_url, lease=3) as one, interlock.connect(redis_url) as other:
+    with (
+        renews_soon(interlock.connect(redis_url)) as one,
+        interlock.connect(redis_url) as other,
+    ):
         lock = room_lock.room_lock(one, "orders")
         hold = lock.acquire() and lock.hold
         assert hold

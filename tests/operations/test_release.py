@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.cli.cli_process import ENVIRON
 from tests.lock.lock_like import OF_ONE_KEY
+from tests.support.renewal import renews_soon
 from tests.support.servers import wait_until
 
 from interlock import HoldLostError, connect
@@ -45,7 +46,7 @@ def holder_of(client: Client, name: str = "orders") -> str:
 @pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)
 def test_the_named_hold_is_broken_and_its_holder_told(kind: Kind, redis_url: str) -> None:
     """Each kind of hold is broken by its holder id, and the holder reads the reason."""
-    with connect(redis_url, lease=3) as holding, connect(redis_url) as operator:
+    with renews_soon(connect(redis_url)) as holding, connect(redis_url) as operator:
         lock = kind.make(holding, "orders")
         lock.acquire()
         lock.acquire()
@@ -71,7 +72,7 @@ def test_whoever_hears_of_the_loss_hears_the_reason(
         def lost(self, event: Lost) -> None:
             seen.append(f"observer {event.reason}: {event.detail}")
 
-    with connect(redis_url, lease=3) as holding, connect(redis_url) as operator:
+    with renews_soon(connect(redis_url)) as holding, connect(redis_url) as operator:
         holding.observe(Losses())
         with suppress(HoldLostError), holding.lock("orders") as hold:
             hold.on_lost(lambda: seen.append(f"callback {hold.lost.reason}: {hold.lost.detail}"))
@@ -125,7 +126,7 @@ def test_a_loss_is_told_soon_though_the_reason_never_comes(
 ) -> None:
     """Without the right to read the reason the holder is told of the loss alone."""
     url = narrow("~orders")
-    with connect(url, lease=3) as holding, connect(redis_url) as operator:
+    with renews_soon(connect(url)) as holding, connect(redis_url) as operator:
         lock = holding.lock("orders")
         lock.acquire()
         hold = lock.hold
@@ -163,7 +164,7 @@ def test_a_new_hold_survives(kind: Kind, redis_url: str) -> None:
 
 def test_a_later_hold_of_the_same_thread_survives(redis_url: str) -> None:
     """The id of a hold that a card tells of is not that of the thread's next hold."""
-    with connect(redis_url, lease=3) as holding, connect(redis_url) as operator:
+    with renews_soon(connect(redis_url)) as holding, connect(redis_url) as operator:
         locks = {
             kind.name: kind.make(holding, kind.name) for kind in OF_ONE_KEY if kind.name != "group"
         }
@@ -189,7 +190,7 @@ def _told(client: Client, name: str) -> bool:
 
 def test_a_reason_explains_one_loss(redis_url: str, redis_client: redis.Redis) -> None:
     """The note of a broken hold is read once, and one that broke nothing is taken back."""
-    with connect(redis_url, lease=3) as holding, connect(redis_url) as operator:
+    with renews_soon(connect(redis_url)) as holding, connect(redis_url) as operator:
         lock = holding.lock("orders")
         lock.acquire()
         hold, holder = lock.hold, holder_of(operator)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.patience import GIVE_UP, wait_until
+from tests.support.renewal import renews_soon
 
 from interlock import ClosedError, connect
 from interlock._core.insight.card import CARD
@@ -33,7 +34,7 @@ def test_the_search_needs_no_more_rights(
     monkeypatch.setattr(deadlocks, "FIRST_SEARCH_PAUSE", 0.3)
     words = Requirements((kind, "cards"), "locks:*").acl_line().split()
     fresh_server.execute("ACL", "SETUSER", *words[1:])
-    client = connect(fresh_server.url(username="app", password="secret"), lease=3)
+    client = renews_soon(connect(fresh_server.url(username="app", password="secret")))
     ready = threading.Barrier(2)
 
     def told() -> bool:
@@ -79,7 +80,7 @@ def test_what_may_not_be_read_is_asked_for_once(
     words = Requirements(("lock", "cards"), "locks:*").acl_line().split()
     fresh_server.execute("ACL", "SETUSER", *words[1:])
     url = fresh_server.url(username="app", password="secret")
-    with connect(fresh_server.url()) as other, connect(url, lease=3) as client:
+    with connect(fresh_server.url()) as other, renews_soon(connect(url)) as client:
         own = [word for word in words if word.startswith("~") and "interlock_client:" not in word]
         card = CARD.format(client.client_id)
         fresh_server.execute("ACL", "SETUSER", words[1], "resetkeys", *own, f"~{card}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.support.patience import GIVE_UP, wait_until
+from tests.support.renewal import renews_soon
 
 from interlock import connect
 from interlock._links.urls import open_url
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def test_a_holder_behind_sentinel_tells_its_stack(bed: SentinelServers) -> None:
     """An operator who finds the primary by Sentinel gets the stack of a holder."""
     url = bed.url()
-    with connect(url, lease=3) as client, connect(url) as other:
+    with renews_soon(connect(url)) as client, connect(url) as other:
         with other.lock("busy"):
             assert not client.lock("busy").acquire(timeout=0.5)
         with client.lock("orders"), Reader(open_url(url), Options()) as reader:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,16 +16,19 @@ import redis
 from interlock.conformance.client import UNSUPPORTED, Client, RefusedError, answer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-SETTLE = 0.6
-"""Seconds that a call has to begin waiting, or to go on."""
+QUIET = 0.2
+"""Seconds without any command after which a call waits, or has gone on."""
+PATIENCE = 10.0
+"""Seconds after which a departure is one: a busy machine may need them to begin or to go on."""
 _PRIVATE = ("redisson_unlock_latch:", "interlock_")
 """Beginnings of keys that only the client that made them reads; each language has its own."""
 _EPOCH = re.compile(r"\d{13}(?:\.\d+)?")
 _NEVER = 922337203685477
 _PERMIT = 16
+_SOON = 15.0
 _END = "end of step"
 
 
@@ -118,33 +123,70 @@ class _Stage:
             if step["permits"] is not None:
                 rest["ids"] = given.get(step["permits"], [])
             call = {"kind": step["kind"], "name": vector["name"], **rest}
+            executed = self._executed() if step["waits"] else None
             ending = self._client.start(threads[step["thread"]], step["do"], **call)
             try:
-                found: dict[str, Any] = {"answer": self._answer(step, ending, given, number)}
+                answer = None if step["waits"] else self._answer(ending, given, number)
             except RefusedError:
                 outcome.unsupported = True
                 return outcome
             waiting += [ending] if step["waits"] else []
-            if waiting:
-                time.sleep(SETTLE)
+            look = partial(self._look, ending, answer, list[list[str]]())
+            wanted = vector["states"][number]
+            found = self._settled(look, wanted, executed) if waiting else look()
             waiting = [each for each in waiting if not each.done()]
-            found |= {"keys": self._keys(), "messages": self._messages()}
             outcome.steps += 1
-            outcome.departures += _departures(vector["states"][number], found)
+            outcome.departures += _departures(wanted, found)
             if outcome.departures:
                 break  # whatever comes after it may only follow from it
         return outcome
 
+    def _look(
+        self, ending: Future[dict[str, Any]], answer: object, messages: list[list[str]]
+    ) -> dict[str, Any]:
+        """Return what is to be seen of a call; *messages* grows by those that were sent since."""
+        messages += self._messages()
+        if answer is None:
+            answer = "done" if ending.done() else "waits"
+        return {"answer": answer, "keys": self._keys(), "messages": messages}
+
+    def _settled(
+        self, look: Callable[[], dict[str, Any]], wanted: dict[str, Any], executed: int | None
+    ) -> dict[str, Any]:
+        """Return what *look* finds once calls have begun to wait, or have gone on.
+
+        Args:
+            look: looks at the call and the server.
+            wanted: what Redisson does.
+            executed: how many commands the server had executed before a call that is to wait.
+        """
+        deadline = time.monotonic() + PATIENCE
+        self._rest(executed, deadline)
+        while any(_departures(wanted, found := look())) and time.monotonic() < deadline:
+            time.sleep(QUIET)
+        return found
+
+    def _rest(self, executed: int | None, deadline: float) -> None:
+        """Wait until clients have sent no command for `QUIET` seconds, after any since *executed*.
+
+        Each question is a command, too.
+        """
+        last = self._executed()
+        begun = executed is None or last > executed + 1
+        while time.monotonic() < deadline:
+            time.sleep(QUIET)
+            before, last = last, self._executed()
+            quiet = last == before + 1
+            if begun and quiet:
+                return
+            begun = begun or not quiet
+
+    def _executed(self) -> int:
+        return int(self._redis.info("stats")["total_commands_processed"])
+
     def _answer(
-        self,
-        step: dict[str, Any],
-        ending: Future[dict[str, Any]],
-        given: dict[int, list[str]],
-        number: int,
+        self, ending: Future[dict[str, Any]], given: dict[int, list[str]], number: int
     ) -> object:
-        if step["waits"]:
-            time.sleep(SETTLE)
-            return "done" if ending.done() else "waits"
         try:
             value = answer_of(ending).get("value")
         except RefusedError as error:
@@ -175,7 +217,7 @@ class _Stage:
             value = sorted([self._text(member), self._date(score)] for member, score in scored)
         else:
             value = self._text(self._redis.get(key) or b"")
-        return {"type": kind, "value": value, "ttl": ttl if ttl < 0 else _tens(ttl / 1000)}
+        return {"type": kind, "value": value, "ttl": ttl if ttl < 0 else rounded(ttl / 1000)}
 
     def _messages(self) -> list[list[str]]:
         self._redis.publish("interlock-conformance", _END)
@@ -192,7 +234,7 @@ class _Stage:
     def _date(self, score: float) -> str:
         now, micros = self._redis.time()
         left = score / 1000 - now - micros / 1e6
-        return "never" if score >= _NEVER else f"in {_tens(left)} s"
+        return "never" if score >= _NEVER else f"in {rounded(left)} s"
 
     def _text(self, raw: bytes) -> str:
         if len(raw) == _PERMIT and raw.hex() in self._words:
@@ -213,6 +255,9 @@ def _departures(wanted: dict[str, Any], found: dict[str, Any]) -> Iterator[Depar
             yield Departure(wanted["step"], part, wanted[part], value)
 
 
-def _tens(seconds: float) -> int:
-    """Round *seconds* to tens: this tells leases apart even on a slow machine."""
-    return round(seconds / 10) * 10
+def rounded(seconds: float) -> int:
+    """Round *seconds* up to half minutes: this tells leases apart even on a slow machine.
+
+    What ends within `_SOON` seconds is rounded to tens.
+    """
+    return math.ceil((seconds - 1) / 30) * 30 if seconds > _SOON else round(seconds / 10) * 10
