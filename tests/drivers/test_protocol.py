@@ -45,10 +45,12 @@ async def test_the_driver_for_asyncio_has_every_name() -> None:
 
 
 def test_the_driver_of_the_simulator_has_every_name() -> None:
-    """So does the one that was written by the guide; a driver without them has none."""
+    """So does the one of the simulator; a driver without them has none."""
     driver = SimulatedDriver(Simulator(1).client())
     assert lacking(driver, AwaitedDriver) == set()
-    assert lacking(object(), AwaitedDriver) == names_of(AwaitedDriver) >= {"run", "session", "bell"}
+    assert (
+        lacking(object(), AwaitedDriver) == names_of(AwaitedDriver) >= {"run", "session", "close"}
+    )
 
 
 def _used(tree: ast.AST) -> Iterator[str]:

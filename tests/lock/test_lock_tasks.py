@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import queued, until
@@ -59,6 +60,19 @@ async def test_tasks_of_one_loop_exclude_each_other(client: Client) -> None:
 
     await asyncio.gather(*map(visit, range(30)))
     assert sorted(entered) == list(range(30))
+
+
+async def test_what_was_not_awaited_looks_like_a_coroutine(client: Client) -> None:
+    """A scheduler that is given `lock.acquire()` finds a coroutine's name and state."""
+    acquiring: Any = client.lock("name").acquire()
+    assert acquiring.__qualname__ == "Lock.acquire"
+    assert inspect.getcoroutinestate(acquiring) == inspect.CORO_CREATED
+    task = asyncio.create_task(acquiring)
+    assert "Lock.acquire()" in repr(task)
+    assert await task
+    assert inspect.getcoroutinestate(acquiring) == inspect.CORO_CLOSED
+    assert not hasattr(acquiring, "acquired")
+    await client.lock("name").force_release()
 
 
 async def test_a_child_task_is_another_owner(client: Client) -> None:

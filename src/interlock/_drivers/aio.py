@@ -301,7 +301,7 @@ class AsyncDriver(ConnectedDriver):
         if not hold.listen(listener):
             listener()
 
-    def bell(self) -> tuple[asyncio.Event, Callable[[], None]]:
+    def new_event(self) -> tuple[asyncio.Event, Callable[[], None]]:
         """Return an event that a task can wait for, and a function that sets it from any thread."""
         event = asyncio.Event()
         return event, partial(call_in, asyncio.get_running_loop(), event.set)

@@ -125,7 +125,7 @@ class AwaitedDriver(Driver, Protocol):
         """Release what is still held, and end every thread and connection."""
         ...
 
-    def bell(self) -> tuple[Bell, Callable[[], None]]:
+    def new_event(self) -> tuple[Event, Callable[[], None]]:
         """Return an event that a task can wait for, and a function that sets it from any thread."""
         ...
 
@@ -145,7 +145,7 @@ class AwaitedDriver(Driver, Protocol):
         ...
 
 
-class Bell(Protocol):
+class Event(Protocol):
     """An event that a task waits for."""
 
     async def wait(self) -> object:

@@ -93,7 +93,7 @@ class LostEvent(LostState):
     async def wait(self) -> bool:
         """Wait until the hold is lost; return True."""
         if not self.is_set():
-            lost, listener = self._driver.bell()
+            lost, listener = self._driver.new_event()
             if self._hold.listen(listener):
                 try:
                     _ = await lost.wait()

@@ -367,6 +367,7 @@ class Unawaited(Coroutine[Any, Any, T]):
     """The result of a method that was called and not awaited yet.
 
     A coroutine is always true, so ``if lock.acquire():`` would go on without the lock. This raises.
+    A scheduler may step it as a coroutine. Its name, frame and state are those of the coroutine.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
@@ -421,6 +422,17 @@ class Attempt(Unawaited[H]):
 
 
 publish("interlock.asyncio", Attempt, Unawaited)
+
+
+def _as_a_coroutine(self: Unawaited[Any], name: str) -> object:
+    """Return what schedulers and `inspect.getcoroutinestate` ask of a coroutine."""
+    if name in ("__name__", "__qualname__") or name.startswith("cr_"):
+        return getattr(self._coroutine, name)  # pyright: ignore[reportPrivateUsage]
+    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+# Type checkers shall not know of it.
+setattr(Unawaited, "__getattr__", _as_a_coroutine)  # noqa: B010
 
 
 def _refuse_a_block(self: Unawaited[Any], *_: object) -> None:

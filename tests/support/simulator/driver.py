@@ -1,7 +1,7 @@
 """A driver for the asyncio face: coroutines that run in the simulator, interleaved by its seed.
 
 So the simulator plays what users write, blocks and decorators included, and not operations alone.
-The driver was written by "Add a driver" of the architecture page.
+It makes operations of its own, which the simulator performs: an example for no other driver.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
 
     from interlock._core.model.holds import AnyHold, Owner
-    from interlock._drivers.protocol import AwaitedDriver, Bell
+    from interlock._drivers.protocol import AwaitedDriver, Event
     from tests.support.simulator.client import Process, SimulatedClient
 
 _running: list[Process] = []
@@ -122,7 +122,7 @@ class SimulatedDriver:
     def cancel_on_lost(self, hold: AnyHold) -> None:
         raise ConfigError(f"nothing cancels a process for {hold.name!r}")
 
-    def bell(self) -> tuple[Bell, Callable[[], None]]:
+    def new_event(self) -> tuple[Event, Callable[[], None]]:
         raise NotImplementedError("a program looks at hold.lost when it runs")
 
     def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Awaitable[None]]:

@@ -185,7 +185,11 @@ class Client(Protocol):
 
     @property
     def home(self) -> Callable[[], object]:
-        """Return a reference to the client's driver: called, it returns the driver or None."""
+        """Return a reference to the driver with the client's connections.
+
+        Called, it returns that driver, or None if it is gone. Of a driver over threads it is the
+        `ThreadDriver` beneath.
+        """
         ...
 
     @property
@@ -245,7 +249,8 @@ class Enqueue:
 
     When the subscription is confirmed, the waiter gets a wake-up.
 
-    When the operation ends, however it ends, the driver removes the waiter from the queue.
+    The driver makes the wake-up, and joins the queue by `Waiters.join`. When the operation ends,
+    however it ends, the driver removes the waiter from the queue.
     """
 
     channel: str
@@ -256,7 +261,10 @@ class Enqueue:
 
 @dataclass(slots=True)
 class Wait:
-    """Wait for a wake-up of *waiter* (None: just sleep), but no longer than *until*."""
+    """Wait for a wake-up of *waiter* (None: just sleep), but no longer than *until*.
+
+    *until* may be `NEVER`.
+    """
 
     waiter: Waiter | None
     until: float

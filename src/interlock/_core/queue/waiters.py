@@ -104,18 +104,18 @@ class Waiters(Places):
         self._policies: dict[str, PassPolicy] = {}
 
     def join(
-        self, channel: str, alarm: Callable[[], None], noted: list[Waiter] | None = None
+        self, channel: str, wakeup: Callable[[], None], noted: list[Waiter] | None = None
     ) -> Waiter:
         """Stand at the end of the queue of *channel*.
 
         Args:
             channel: what is waited for.
-            alarm: called, from any thread, when there is something to look at.
+            wakeup: called, from any thread, when there is something to look at.
             noted: the waiters of this operation. An operation stands in one queue at a time, so
                 the earlier ones leave theirs. The list gets the waiter before it queues, so that
                 an interruption can take it back.
         """
-        waiter = Waiter(channel, alarm)
+        waiter = Waiter(channel, wakeup)
         if noted is not None:
             for earlier in noted:
                 self.leave(earlier)
