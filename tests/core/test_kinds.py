@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.doings import DOINGS
 from tests.support.scripts import TEXTS
+from tests.support.simulator.rules import rules_of
+from tests.support.simulator.workload import KINDS as PLAYED
 
 import interlock
 from interlock._core.kinds import KINDS, channel_of, lock_by_ticket, name_in, recognize, seen
+from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import names
 
 if TYPE_CHECKING:
@@ -96,6 +100,15 @@ def test_a_foreign_answer_is_no_kind() -> None:
     """An answer that no script of ours gives is refused."""
     with pytest.raises(TypeError, match="wanted a kind of lock"):
         recognize("x", "house", queued=False, counted=False)
+
+
+def test_everything_is_played() -> None:
+    """Two clients do what each kind can (`DOINGS`), and the simulator plays each lock (`KINDS`)."""
+    assert DOINGS.keys() == {kind for kind, row in KINDS.items() if row.uses is not None}
+    cores = [core for row in KINDS.values() for core in row.cores if issubclass(core, LockBase)]
+    assert PLAYED.keys() == {core.kind for core in cores}
+    for core in cores:
+        _ = rules_of(core)
 
 
 def test_the_key_of_a_lease_is_not_that_of_a_lock() -> None:

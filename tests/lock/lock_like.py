@@ -94,10 +94,15 @@ _APART = {"election"}
 """Lock-likes that have tests of their own: the leader of an election is no owner."""
 
 
-def kinds() -> Iterator[Kind]:
-    """Yield all lock-likes of the catalogue; a new row there is tested too."""
+def kinds(*, shared: bool = False) -> Iterator[Kind]:
+    """Yield all lock-likes of the catalogue that one owner holds; a new row there is tested too.
+
+    With *shared*, yield those that several owners may hold at a time.
+    """
     for name, row in CATALOGUE.items():
         if name in _APART or not issubclass(row.cores[0], LockBase | CompositeLock):
+            continue
+        if row.shared is not shared:
             continue
         fenced = row.sight is not None and row.sight.token is not None
         kind = Kind(
@@ -119,14 +124,16 @@ def _by_name(factory: str, client: Any, name: str, **options: Any) -> Any:
 
 
 KINDS = list(kinds())
-"""All that the generic cases run over."""
+"""All that the generic cases run over: one owner at a time holds such a lock."""
 READ = Kind(
     "read",
     lambda client, name, **options: client.read_write_lock(name, **options).read,
     row=CATALOGUE["read_write_lock"],
 )
+SHARED = [READ, *kinds(shared=True)]
+"""All that the cases run over that do not ask for one holder at a time."""
 ON_ONE_SERVER = [kind for kind in KINDS if kind.servers == 1]
-OF_ONE_KEY = [*(kind for kind in KINDS if kind.servers == 1 and kind.reentrant), READ]
+OF_ONE_KEY = [kind for kind in (*ON_ONE_SERVER, *SHARED) if kind.reentrant]
 """What one server keeps, and its owner may take again."""
 WITH_TICKETS = [kind for kind in OF_ONE_KEY if kind.row and kind.row.by_ticket is not None]
 """What a process can hand over to another one."""
@@ -213,7 +220,11 @@ class Face:
         return leave(None if error is None else type(error), error, None)
 
     async def call(self, call: Callable[[], Any]) -> Any:
-        """Make one call as nobody in particular."""
+        """Make one call where the test runs.
+
+        On the sync face that is the thread of the event loop, which may not wait for a server.
+        So an owner should make such a call.
+        """
         result = call()
         return await result if inspect.isawaitable(result) else result
 

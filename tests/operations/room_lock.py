@@ -1,36 +1,62 @@
-"""A kind of lock that nobody needs, to show what a new kind takes: a module, a script, a row.
+"""The room lock, to show what a new kind takes: two owners at most hold it at a time.
 
-It is a plain lock under a key of its own.
+Section 8 of the architecture walks through this file, and tells where each part of a real kind is.
+The Lua texts are in the folder `lua`.
+
+Theory. A hash has a field for each holder, as that of a plain lock has. It has one TTL, but each
+holder has a lease of its own. So a sorted set has the ends of the leases, by the server's clock.
+Redisson has no such lock, so its keys are our own.
+
+Rules:
+
+* Each holder enters, renews and releases for itself; what one does changes nothing for the other.
+* After a waiter of a client got a place, the next one asks at once: the second place may be free.
+  That follows from `shared`.
+* Clients do not stand in a queue on the server. A release tells all of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import interlock
+import interlock.asyncio
+from interlock._core import kinds as catalogue
 from interlock._core.kinds import KeyPattern, Kind, Sight, Uses
 from interlock._core.locks import forced
-from interlock._core.locks.lock import Lock
+from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import names
-from interlock._core.model.effects import Eval
-from interlock._core.scripts.script import Grant, grant_or_left, load, milliseconds
-from interlock.sync import Lock as Face
+from interlock._core.model.effects import NEVER, Eval
+from interlock._core.queue.places import line_of
+from interlock._core.scripts import script
+from interlock._core.scripts.lock import status
+from interlock._core.scripts.script import (
+    Grant,
+    done,
+    grant_or_left,
+    kept,
+    load,
+    load_variants,
+    milliseconds,
+    released,
+)
+from interlock.inspection import lock_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from interlock import Client
+    import pytest
+
     from interlock._core.model.holds import Hold
+    from interlock._core.scripts.lock import LockStatus
     from interlock._core.upkeep.session import Session
 
-LUA = """\
-local room, lease, holder, depth = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-if redis.call('hlen', room) > 0 and redis.call('hexists', room, holder) == 0 then
-  return redis.call('pttl', room)
-end
-redis.call('hset', room, holder, depth)
-redis.call('pexpire', room, lease)
-return nil
-"""
+LUA = Path(__file__).parent / "lua"
+
+# Names.
 
 
 def room_key(name: str) -> str:
@@ -38,58 +64,146 @@ def room_key(name: str) -> str:
     return names.prefix_name("interlock_room", name)
 
 
+def room_leases(key: str) -> str:
+    """Return the key that tells when the leases of the holders end, for the lock with *key*."""
+    return names.beside("interlock_room_leases", key)
+
+
 def room_channel(name: str) -> str:
-    """Return the channel of the room lock *name*."""
+    """Return the channel on which a release of the room lock *name* is announced."""
     return names.prefix_name("interlock_room__channel", name)
 
 
-def own_request(name: str) -> str:
-    """Return how the keys begin that remember answers about the room lock *name*."""
-    return names.own_request(room_key(name), "")
+# Scripts. In the package each of them is loaded when its module is imported.
+
+_acquire = cache(lambda: load("room_lock_acquire", grant_or_left))
+_release = cache(lambda: load_variants("room_lock_release", released))
+_renew = cache(lambda: load("room_lock_renew", kept))
+_force_release = cache(lambda: load_variants("room_lock_force_release", done))
+_query = cache(lambda: load("room_lock_query", status))
 
 
-class RoomLock(Lock):
-    """A plain lock under a key of its own."""
+def room_lock_renew(
+    locks: Sequence[str], lease: float, holders: Sequence[str], *, deadline: float = NEVER
+) -> Eval[list[bool]]:
+    """Keep places in *locks* for another *lease*; return for each whether it is still held.
+
+    A renewal gets the holds' keys alone, so the second key is derived from the first.
+    """
+    keys = tuple(chain.from_iterable((lock, room_leases(lock)) for lock in locks))
+    return Eval(_renew(), keys, (milliseconds(lease), *holders), deadline)
+
+
+# The class.
+
+
+class RoomLock(LockBase):
+    """A lock that two owners at most hold at a time."""
 
     kind = "room lock"
-    passes_locally = False
+    shared = True
+    renewal = staticmethod(room_lock_renew)
+    repeats = True
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
-        self.channel = self.queue = room_channel(self.key)
+        self.channel = room_channel(self.key)
+        self.queue = line_of(self.channel, self.key)
         self.key = self.hold_key = room_key(self.key)
-        self._script = load("room_lock_acquire", grant_or_left)
+        self._keys = (self.key, room_leases(self.key))
 
     def acquire_script(
         self, hold: Hold, lease: float, depth: int, deadline: float
     ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
         args = (milliseconds(lease), hold.holder, depth)
-        return Eval(self._script, (self.key,), args, deadline)
+        return Eval(_acquire(), self._keys, args, deadline)
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes *hold* down to *depth*."""
+        args = (hold.holder, depth, self.channel)
+        return Eval(_release()[self.session.publish], self._keys, args)
+
+    def _force_release_script(self) -> Eval[bool]:
+        return Eval(_force_release()[self.session.publish], self._keys, (self.channel,))
+
+    def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
+        return Eval(_query(), self._keys, (), deadline)
+
+
+# The row of the catalogue, and the factory.
+
+
+def _leases(name: str) -> str:
+    return room_leases(room_key(name))
+
+
+def _own_request(name: str) -> str:
+    return names.own_request(room_key(name), "")
 
 
 ROW = Kind(
     cores=(RoomLock,),
     page="reference/lock.md",
     uses=Uses(
-        ("room_lock_acquire", "lock_release", "lock_renew", "lock_force_release", "lock_query"),
-        keys=(KeyPattern(room_key), KeyPattern(own_request, varied=True)),
+        (
+            *("room_lock_acquire", "room_lock_release", "room_lock_renew"),
+            *("room_lock_force_release", "room_lock_query"),
+        ),
+        keys=(
+            *(KeyPattern(room_key), KeyPattern(_leases)),
+            KeyPattern(_own_request, varied=True),
+        ),
         channels=(KeyPattern(room_channel),),
         named=False,
     ),
     key=room_key,
-    sight=Sight(key=room_key, short="room"),
+    sight=Sight(key=room_key, alone=True, by_thread=True, short="room"),
     breaks=forced.by_its_class(RoomLock),
-    by_ticket=RoomLock,
 )
 
 
-def room_lock(client: Client, name: str, *, reentrant: bool = True) -> Face:
-    """Return the room lock *name*: the factory on the client."""
-    driver = client._driver
-    return Face(driver, RoomLock(driver.session, name, reentrant=reentrant))
+def room_lock(
+    client: Any,
+    name: str,
+    *,
+    timeout: float | None = None,
+    lease: float | None = None,
+    reentrant: bool = True,
+    owner: str | None = None,
+) -> Any:
+    """Return the room lock *name*: the factory on the clients of both faces."""
+    core = RoomLock(client._driver.session, name, reentrant=reentrant)
+    return client._face(core, timeout, lease, owner)
 
 
-def reader_beside(read: Callable[[str], str]) -> Callable[[str], str]:
-    """Return what reads the Lua file of this kind, and all others as *read* does."""
-    return lambda path: LUA if path == "room_lock_acquire.lua" else read(path)
+# These stand for the package's folder of scripts and its catalogue.
+
+
+def _reader_beside(read: Callable[[str], str]) -> Callable[[str], str]:
+    """Return what reads the Lua files of this kind, and all others as *read* does."""
+
+    def text(path: str) -> str:
+        ours = LUA / path
+        return ours.read_text(encoding="utf-8") if ours.exists() else read(path)
+
+    return text
+
+
+def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Add the row, the scripts and the factory, for one test."""
+    monkeypatch.setitem(catalogue.KINDS, "room_lock", ROW)
+    monkeypatch.setattr(script, "_read", _reader_beside(script._read))
+    for client in (interlock.Client, interlock.asyncio.Client):
+        monkeypatch.setattr(client, "room_lock", room_lock, raising=False)
+    _forget_the_rows()
+    yield
+    _forget_the_rows()
+
+
+def _forget_the_rows() -> None:
+    """Forget what the reader has learnt from the catalogue."""
+    catalogue.seen.cache_clear()
+    catalogue._by_answer.cache_clear()
+    lock_reply.numbers.cache_clear()
+    lock_reply._apart_with_tokens.cache_clear()

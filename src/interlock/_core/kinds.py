@@ -3,7 +3,8 @@
 Theory. Each row is named after the factory on the client. It has the classes, scripts, keys,
 channels and the page of a kind. It tells how operators recognize and break such an object. All else
 asks the catalogue: the reader of locks, the forced release, tickets, rights, commands and tests. So
-a new kind is a row here, a module and its scripts.
+to all of them a new kind is a row here, a module and its scripts. Section 8 of the architecture has
+what it needs besides: a factory, pages, and what tests must know of it.
 
 Only operators need the catalogue: a client that only locks does not import it.
 """
@@ -108,7 +109,7 @@ class Sight:
     """How the reader recognizes an object on a server, and what operators call its parts.
 
     Attributes:
-        answers: what the script `lock_info` may say of it.
+        answers: what the script `inspection/lua/lock_info.lua` may say of it.
         type: of the key that is looked at, in the words of the command TYPE.
         key: from the name to that key.
         queue: from the name to the list of its waiters; only with a queue is it of this kind.
@@ -207,6 +208,15 @@ class Kind:
     sight: Sight | None = None
     breaks: forced.Break | None = None
     by_ticket: Callable[[Session, str], Lock] | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Return whether several owners may hold all that it has at a time.
+
+        Then a waiter can go on although most holders stay. A read/write lock is not shared: a
+        writer waits for each reader.
+        """
+        return all(getattr(core, "shared", False) for core in self.cores)
 
 
 def _request(name: str) -> str:

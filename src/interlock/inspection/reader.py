@@ -280,11 +280,15 @@ class Reader:
             return next(self._cards.read(self._service.owner(key), [((key,), (0,))]), None)
 
     def holders(self, key: str) -> tuple[str, ...]:
-        """Return the holder ids of the lock *key*."""
+        """Return the holder ids of the lock *key*, all of which a waiter waits for.
+
+        Of a lock that several owners may hold there are none: one of them is enough to go on.
+        """
         with self._service.understood():
             self._service.find_nodes()
             found = self._look(self._service.owner(key), [key], ALL)
-            return tuple(holder.holder for info in found for holder in info.holders)
+            awaited = [info for info in found if not KINDS[info.kind].shared]
+            return tuple(holder.holder for info in awaited for holder in info.holders)
 
     def stacks(self, info: LockInfo) -> Iterator[StackInfo]:
         """Ask the clients of the holders of *info* for their stacks; yield what each answers.

@@ -10,7 +10,7 @@ from interlock._core.model.holds import State
 from interlock._core.queue.policy import COURTESY
 from tests.support.simulator.minding import EverythingMinded
 from tests.support.simulator.queue import BoundedOvertaking
-from tests.support.simulator.rules import RULES, Dumps
+from tests.support.simulator.rules import Dumps, rules_of
 
 if TYPE_CHECKING:
     from interlock._core.locks.lock_base import LockBase
@@ -41,7 +41,7 @@ class ServerExclusion:
             return
         for lock in simulator.locks.values():
             dump = dumps[lock.session.where]
-            if wrong := RULES[lock.kind].wrong(lock, dump):
+            if wrong := rules_of(lock).wrong(lock, dump):
                 simulator.fail(f"I-01: {lock.key!r}: {wrong}: {dump.get(lock.key)}")
 
     def at_rest(self, simulator: World, dumps: Dumps) -> None:
@@ -69,7 +69,7 @@ class ValidHolds:
             dump = dumps[where]
             for hold in holds.values():
                 if hold.valid(now) and not tainted(hold):
-                    depth = RULES[hold.core.kind].depth(hold, dump)
+                    depth = rules_of(hold.core).depth(hold, dump)
                     if depth == 0 and hold.cut_at != NEVER:
                         simulator.fail(f"I-03: the server does not have {hold!r}")
                     if depth != hold.depth and _settled(simulator, client, hold):
@@ -77,7 +77,7 @@ class ValidHolds:
                     valid.setdefault((where, hold.key), []).append(hold)
         for several in valid.values():
             for one, other in combinations(several, 2):
-                if RULES[one.core.kind].exclude(one, other):
+                if rules_of(one.core).exclude(one, other):
                     simulator.fail(f"I-02: both are valid: {one!r} and {other!r}")
 
     def at_rest(self, simulator: World, dumps: Dumps) -> None:
@@ -155,7 +155,7 @@ class NoLostWakeUp:
         for place, lock in simulator.locks.items():
             if not changed and place in held:
                 continue
-            free = RULES[lock.kind].free
+            free = rules_of(lock).free
             if free is None:
                 held.add(place)  # it is not asked for again before something changes
                 continue

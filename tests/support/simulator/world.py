@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import InterlockError
 from tests.support.simulator.doubts import Doubts
-from tests.support.simulator.rules import RULES
+from tests.support.simulator.rules import rules_of
 from tests.support.simulator.schedule import Interrupted
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class World:
     def survivors(self) -> frozenset[str]:
         """Return the keys that may stay."""
         if len(self.locks) != self._surveyed:
-            found = (RULES[lock.kind].survivors(lock) for lock in self.locks.values())
+            found = (rules_of(lock).survivors(lock) for lock in self.locks.values())
             self._survivors, self._surveyed = frozenset[str]().union(*found), len(self.locks)
         return self._survivors
 
@@ -117,8 +117,7 @@ class World:
 
     def note_use(self, lock: LockBase, lease: float) -> None:
         """Note that *lock* is used, for *lease* seconds at a time: the invariants look at it."""
-        if lock.kind not in RULES:
-            raise KeyError(f"no rules for a {lock.kind}: the simulator must be told in RULES")
+        _ = rules_of(lock)
         self.locks[lock.sort_key] = lock
         self.longest_lease = max(self.longest_lease, lease)
         self.longest_reply = max(self.longest_reply, lock.session.options.command_timeout)

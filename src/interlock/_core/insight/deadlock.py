@@ -20,7 +20,8 @@ Rules:
 
 * A look starts only at a wait of at least `PATIENCE` seconds, and follows the chain from there. An
   owner without any hold is in no cycle. So a crowd of waiters for one lock causes no look.
-* Permits have no owner, so a semaphore is never part of a cycle.
+* Permits have no owner, so a semaphore is never part of a cycle. Nor is a lock that several owners
+  may hold (`KnownLock.shared`): its waiter needs only one of them to release.
 * A chain that cannot be followed (Java, no rights, no card, a doubtful card) is no deadlock.
 * A card may be forged. So a cycle is logged, but it ends a wait only if `unproven` returns None.
   Then the server itself shows each holder, and that somebody waits for each lock.

@@ -32,7 +32,6 @@ from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import highway_hash, names
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.queue.places import section
-from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import group_lock as scripts
 from interlock._core.upkeep.idempotency import once
 from interlock.errors import ReentryError
@@ -142,9 +141,7 @@ class GroupLock(LockBase):
                     "by another lock and would wait for itself; take all of them by one group lock",
                     name=self.name,
                 )
-        return wait_in_queue(
-            self.session, self.queue, deadline, hold.lease, self._try, hold, deadline
-        )
+        return super()._wait(hold, deadline)
 
     def _sharing(self) -> list[Hold]:
         """Return this client's holds that have some of these values, or all of them."""

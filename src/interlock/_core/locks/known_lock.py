@@ -40,13 +40,17 @@ class KnownLock(ABC):
 
     Attributes:
         kind: what messages call it.
-        renewal: returns the script that renews holds of this kind.
+        renewal: returns the script that renews holds of this kind. It gets no more of a lock than
+            its key: another key must be derived from that.
         hold_key: the key of its holds in the client's table.
+        shared: whether several owners may hold it at a time. Then who got it wakes the next waiter,
+            and the search for deadlocks leaves it out.
     """
 
     kind: str
     renewal: Renewal
     hold_key: object
+    shared = False
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         self.name = check_name(name)
@@ -63,7 +67,8 @@ class KnownLock(ABC):
     ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*.
 
-        If another owner holds the lock, the script tells how long that owner may keep it.
+        If another owner holds the lock, the script tells how long that owner may keep it. If a
+        *depth* above 1 finds no hold to enter again, the script replies -2, and takes nothing.
         """
         ...
 
@@ -79,7 +84,9 @@ class KnownLock(ABC):
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*.
 
-        At 0 it frees the lock, and tells the waiters.
+        At 0 it frees the lock, and tells the waiters. It replies 0 or nil if the server does not
+        have the hold, else 1. With a queue on the server there are two more: `NEXT_IS_OURS` and
+        `GIVEN` (`queue/grant_looks.py`).
         """
         ...
 

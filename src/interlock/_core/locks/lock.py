@@ -19,6 +19,7 @@ from interlock._core.locks.started_lock import StartedLock
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, failing
 from interlock._core.model.holds import Hold, State
+from interlock._core.queue.grant_looks import NEXT_IS_OURS
 from interlock._core.queue.places import line_of
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import GRANTED
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from interlock._core.upkeep.session import Session
 
 
-NEXT_IS_OURS = 2
-"""The answer of a release if the releasing client is itself first in the server's queue."""
+PASSED = 1
+"""The answer of a local pass that has made the waiter the holder; 0 if neither of the two is it."""
 
 
 class Lock(StartedLock):
@@ -227,7 +228,7 @@ class PassLocally(Release):
     def _conclude(self) -> None:
         if self._offer is not None:
             # Without a clear answer nobody here knows who holds the lock. Then the waiter asks.
-            self._offer.conclude(given=self._found > 0)
+            self._offer.conclude(given=self._found == PASSED)
         elif self._freeing:
             self._freeing = False
             session = self._lock.session
@@ -253,7 +254,7 @@ class _Offer:
 
     def answered(self, reply: object) -> None:
         """Take the server's undecoded *reply*; conclude if it says that the lock was given."""
-        if reply == 1:
+        if reply == PASSED:
             self.conclude(given=True)
 
     def conclude(self, *, given: bool) -> None:

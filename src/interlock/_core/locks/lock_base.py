@@ -55,7 +55,14 @@ from interlock._core.model.effects import NEVER, Carried, Step, Undone, Wait, fa
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, UNASKED, Hold, Owner
 from interlock._core.model.replication import Replication
 from interlock._core.queue.grant_looks import GIVEN
-from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
+from interlock._core.queue.waiting import (
+    NO_TURN,
+    QUEUE_KEPT,
+    Turn,
+    leave_queue,
+    may_overtake,
+    wait_in_queue,
+)
 from interlock._core.scripts.lock import lock_release, stand_in_queue
 from interlock._core.scripts.script import Grant, Refusal
 from interlock._core.upkeep.session import GRACE
@@ -926,8 +933,15 @@ class LockBase(KnownLock):
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         """Try until *hold* is held or *deadline* passes, after a first try or without one."""
+        return self._wait_here(hold, deadline, NO_TURN)
+
+    def _wait_here(self, hold: Hold, deadline: float, turn: Turn) -> Op[bool]:
+        """Wait in this client's queue; *turn* is how *hold* may be given the lock."""
+        # Nobody else can have it before the lease of *hold* ends, unless several may hold it.
+        look = None if self.shared else hold.lease
+        session, shared = self._session, self.shared
         return wait_in_queue(
-            self._session, self.queue, deadline, hold.lease, self._try, hold, deadline
+            session, self.queue, deadline, look, self._try, hold, deadline, turn=turn, shares=shared
         )
 
     def _try(self, hold: Hold, deadline: float) -> Op[float | None]:

@@ -44,7 +44,6 @@ from interlock._core.locks.started_lock import StartedLock
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.queue.places import line_of
-from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import lock as lock_scripts
 from interlock._core.scripts import read_write_lock as scripts
 from interlock._core.upkeep.idempotency import once
@@ -139,6 +138,7 @@ class ReadLock(_Side):
     """The side that many owners may hold at a time."""
 
     kind = "read lock"
+    shared = True
     side = scripts.READERS
     renewal = staticmethod(scripts.read_lock_renew)
 
@@ -176,11 +176,6 @@ class ReadLock(_Side):
         if call.queued:
             scripts.tell_readers(call, self.channel)
         return call
-
-    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        return wait_in_queue(
-            self.session, self.queue, deadline, None, self._try, hold, deadline, shares=True
-        )
 
 
 class WriteLock(_Side, StartedLock):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.queue.starting import confirming, may_start, start
-from interlock._core.queue.waiting import NO_TURN, Turn, wait_in_queue
+from interlock._core.queue.waiting import NO_TURN, Turn
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op
@@ -25,16 +25,8 @@ class StartedLock(LockBase):
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         self._make_place(deadline)
-        return wait_in_queue(
-            self.session,
-            self.queue,
-            deadline,
-            hold.lease,
-            self._try,
-            hold,
-            deadline,
-            turn=self._turn(hold) if self.passes_locally or self.may_start else NO_TURN,
-        )
+        turn = self._turn(hold) if self.passes_locally or self.may_start else NO_TURN
+        return self._wait_here(hold, deadline, turn)
 
     def _turn(self, hold: Hold) -> Turn:
         """Return how the lock may be given to *hold*."""

@@ -20,9 +20,9 @@
 --                   up its claim. "-" only looks: a free lock goes to the next client, and who
 --                   does not listen any more leaves the queue; may be left out
 --
--- Returns  1 when done, 2 when the holder's own client got the lock, 3 when another client in the
---          queue was told that it is next; nil when this holder does not hold it (a client that is
---          *leaving* has left the queue)
+-- Returns  1 when done, 2 when the holder's own client is next, 3 when another client in the queue
+--          is, or the lock was left to others for a moment; nil when this holder does not hold it
+--          (a client that is *leaving* has left the queue)
 -- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel when it is freed. With clients in the queue, the first
 --          one gets a claim for 250 ms, and "0" or "=<number>:<time>" on its wake channel. If the

@@ -1,4 +1,4 @@
-"""Keys, channels and holder ids: the wire contract with Redisson in one file.
+"""Keys, channels and holder ids in one file: those of Redisson, and ours (``interlock_...``).
 
 Derived keys carry the name in braces, so that a cluster keeps an object's keys in one slot.
 Redisson only tests whether the name contains an opening brace. This library must test the same, or
@@ -6,7 +6,7 @@ the two would not share a lock.
 
 A holder is the hash field ``<client id>:<number>`` (`Session.holder`).
 
-Source: Redisson 4.7.0, as docs/reference/wire.md has it.
+Source: Redisson 4.7.0, as docs/reference/wire.md has it. Redisson has nothing with our names.
 """
 
 from __future__ import annotations
@@ -75,9 +75,12 @@ def lock_channel(name: str) -> str:
     return prefix_name("redisson_lock__channel", name)
 
 
-def of_channel(prefix: str, channel: str) -> str:
-    """Return the key or channel that begins with *prefix*, for the object with *channel*."""
-    return prefix + channel[channel.index(":") :]
+def beside(prefix: str, other: str) -> str:
+    """Return the key or channel of an object that begins with *prefix*.
+
+    *other* is a key or channel of the same object that begins with another prefix (`prefix_name`).
+    """
+    return prefix + other[other.index(":") :]
 
 
 def _ours(what: str, channel: str) -> str:
@@ -87,7 +90,7 @@ def _ours(what: str, channel: str) -> str:
     different keys, because a queue may outlast its object, and the name may be used again.
     """
     kind = "semaphore_" if channel.startswith(f"{_SEMAPHORE}:") else ""
-    return of_channel(f"interlock_{kind}{what}", channel)
+    return beside(f"interlock_{kind}{what}", channel)
 
 
 def waiting_queue(channel: str) -> str:

@@ -30,8 +30,13 @@ if TYPE_CHECKING:
 
 NOBODY: Final = "-"
 """The client of a look: it has no place, and no claim."""
+NEXT_IS_OURS: Final = 2
+"""The answer of a release that told its own client that it is next: it is first in the queue."""
 GIVEN: Final = 3
-"""The answer of a release that told another client in the queue that it is next."""
+"""The answer of a release that told another client in the queue, or left the lock to others.
+
+Other answers are 0 (or nil) if the server does not have the hold, and 1.
+"""
 
 
 class Given(Protocol):

@@ -128,8 +128,10 @@ def lock_release(
 ) -> Eval[int]:
     """Go down to *depth*.
 
-    Return 0 if *holder* does not hold the lock, 2 if the holder's own client got it, else 1.
-    *leaving* has the id of the client if it leaves the queue.
+    Return 0 if *holder* does not hold the lock, else 1. With a queue, return 2 if the holder's own
+    client is next, and 3 if another one is, or the lock is left to others. `queue/grant_looks.py`
+    has names for both. *leaving* has the id of the client if it leaves the queue, or "-" if it only
+    looks.
     """
     args: tuple[str | int, ...] = (holder, depth, channel, *leaving)
     keys, spare = ((lock,), False) if depth else with_queue((lock,), publish, channel)

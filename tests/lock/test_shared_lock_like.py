@@ -1,10 +1,12 @@
-"""The read lock is a lock: the cases of every lock-like that do not ask for one holder at a time.
+"""Locks that several owners hold: the cases of every lock-like that do not ask for one holder.
 
-The write lock is in the registry of those cases (``tests/lock/lock_like.py``), and passes them all.
+The catalogue tells which locks they are (`Kind.shared`); the side for readers is one, too.
 """
 
 from __future__ import annotations
 
+import pytest
+from tests.lock.lock_like import SHARED, Kind
 from tests.lock.test_lock_holds import (
     reports,
     test_a_hold_is_released_from_anywhere,
@@ -56,3 +58,9 @@ __all__ = [
     "test_with_never_masks_the_body",
     "test_with_raises_when_the_hold_was_lost",
 ]
+
+
+@pytest.fixture(params=SHARED, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Give each lock that several owners may hold."""
+    return request.param
