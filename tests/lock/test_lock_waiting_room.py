@@ -14,7 +14,12 @@ from tests.lock.queued import entering, first_process
 from tests.support.servers import wait_until
 
 import interlock
-from interlock._core.scripts.lock import lock_acquire, lock_release, stand_in_queue
+from interlock._core.scripts.lock import (
+    lock_acquire,
+    lock_force_release,
+    lock_release,
+    stand_in_queue,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -276,6 +281,31 @@ def test_what_was_left_free_is_not_a_newcomers(redis_client: redis.Redis) -> Non
     assert ask() is None
     assert redis_client.zrange(QUEUE, 0, -1) == [b"first"]
     assert redis_client.hgetall("name") == {b"me:1": b"1"}
+
+
+def test_who_has_no_place_takes_a_free_lock(redis_client: redis.Redis) -> None:
+    """A single try, and a client that has not waited just before, send nothing about the queue."""
+    redis_client.zadd(QUEUE, {"first": 1})
+    call = lock_acquire("name", 30, "me:1", 1)
+    assert call.keys == ("name",)
+    assert redis_client.eval(call.script.text, 1, *call.keys, *call.args) is None
+    assert redis_client.hgetall("name") == {b"me:1": b"1"}
+    assert redis_client.zrange(QUEUE, 0, -1) == [b"first"]
+
+
+def test_a_forced_release_is_for_all(redis_client: redis.Redis) -> None:
+    """A forced release does not look at the queue: it tells everybody, and frees the lock."""
+    redis_client.hset("name", "me:1", 1)
+    redis_client.zadd(QUEUE, {"first": 1})
+    with redis_client.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.subscribe(CHANNEL)
+        wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it listens")
+        _ = ears.get_message(timeout=5)
+        call = lock_force_release("name", "PUBLISH", CHANNEL)
+        assert redis_client.eval(call.script.text, len(call.keys), *call.keys, *call.args) == 1
+        wait_until(lambda: (ears.get_message(timeout=1) or {}).get("data") == b"0", 10, "all hear")
+    assert not redis_client.exists("name")
+    assert redis_client.zrange(QUEUE, 0, -1) == [b"first"]
 
 
 def test_newcomers_take_no_turn_from_who_only_looks(redis_client: redis.Redis) -> None:
