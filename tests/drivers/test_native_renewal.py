@@ -38,7 +38,7 @@ import ctypes, re
 LEASE = 8.0
 in_c = ctypes.PyDLL(None)
 def hog(seconds):
-    in_c.sleep(int(seconds))
+    in_c.sleep(int(seconds))  # in C, with the interpreter lock: nothing else runs
 byte = ctypes.create_string_buffer(1)
 def stay():
     in_c.read(0, byte, 1)
