@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 CHANNEL = "redisson_sc:{name}"
 QUEUE = "interlock_semaphore_queue:{name}"
 WAKE = "interlock_semaphore_wake:{name}:"
-LONG_AGO = 1e15
-"""Taken from a time in milliseconds, it is the score of a claim that ends then."""
 START = 1_800_000_000_000
 """Milliseconds at which the first of five turns begins."""
 
@@ -81,9 +79,9 @@ class Room:
 
     def place(self, who: str, seconds: float) -> None:
         """Put *who* into the queue, as if since *seconds*; with a plus it is a claim."""
-        ends = -LONG_AGO if who[0] == "+" else 0
         now = time.time() * 1000 // 1 if self.now is None else self.now
-        self.server.execute("ZADD", QUEUE, str(now - seconds * 1000 // 1 + ends), who)
+        since = now - seconds * 1000 // 1
+        self.server.execute("ZADD", QUEUE, str(-since if who[0] == "+" else since), who)
 
     def woken(self) -> list[str]:
         """Return who was told to come, and what, if it is more than that."""
@@ -97,7 +95,10 @@ class Room:
 
     def waiting(self) -> list[str]:
         """Return who stands in the queue; those with a claim have a plus and come first."""
-        return [each.decode() for each in self.server.execute("ZRANGE", QUEUE, 0, -1)]
+        found = [each.decode() for each in self.server.execute("ZRANGE", QUEUE, 0, -1)]
+        claims = [each for each in found if each[0] == "+"]
+        assert found[: len(claims)] == claims
+        return [*sorted(claims), *found[len(claims) :]]
 
     def free(self) -> int:
         """Return how many permits are free."""

@@ -2,8 +2,9 @@
 --
 -- Each gets a claim to its permits for 250 ms. If *give* is there, it may take the permits for the
 -- client. Then it returns the message for the client; *take_back* undoes it. Else the claim is a
--- member of the queue: "+" and the client's own member. Its score is negative and tells when the
--- claim ends. A client that does not listen, or did not take its permits in time, loses its place.
+-- member of the queue: "+" and the client's own member. Its score is the time at which it ends, with
+-- a minus, so claims come first. A client that does not listen, or did not take its permits in time,
+-- loses its place.
 --
 -- A client that wants more permits than are free is passed over for 8 s. For the next 2 s permits
 -- are kept for it: nobody behind it is woken. Then it is passed over again, and so on. If several
@@ -68,8 +69,9 @@ local function serve(free, caller, give, take_back)
       local wants = tonumber(string.match(claimed or member, ':(%d+)$') or 1)
       if claimed then
         claims[claimed] = true
+        local ends = -place
         -- A claim that ends much later was made before the clock was set back.
-        if place + 1e15 > now and place + 1e15 < now + 60000 then
+        if ends > now and ends < now + 60000 then
           free = free - wants
         else
           gone[#gone + 1], gone[#gone + 2] = member, claimed
@@ -113,7 +115,7 @@ local function serve(free, caller, give, take_back)
         take_back(each[1], told)
       end
     elseif each[2] == 0 and not told then
-      redis.pcall('zadd', queue, now + CLAIM - 1e15, '+' .. each[1])
+      redis.pcall('zadd', queue, -(now + CLAIM), '+' .. each[1])
     end
   end
   return mine, refused or all, given
