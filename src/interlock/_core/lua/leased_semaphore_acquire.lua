@@ -99,6 +99,8 @@ local name = string.match(channel, ':.*')
 
 -- include: stand_in_queue
 
+-- include: read_member
+
 -- include: serve
 
 -- include: claim_permits

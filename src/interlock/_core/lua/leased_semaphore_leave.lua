@@ -22,6 +22,8 @@ local name, looks = string.match(channel, ':.*'), me == '-'
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
+-- include: read_member
+
 -- include: serve
 
 -- include: claim_permits
@@ -31,7 +33,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local stood, back = 0, redis.call('zremrangebyscore', leases, 0, now)
 if not looks then
   stood = queue and redis.pcall('zrem', queue, me, '+' .. me)
-  back = back + end_claim(me, tonumber(string.match(me, '%d+$')))
+  local _, wanted = read_member(me)
+  back = back + end_claim(me, wanted)
   if named then
     local member = string.gsub(me, ':', ':' .. named .. ':', 1)
     back = back + redis.call('zrem', leases, raw(named)) + end_claim(member, 1)

@@ -54,6 +54,8 @@ local name = string.match(channel, ':.*')
 
 -- include: stand_in_queue
 
+-- include: read_member
+
 -- include: serve
 
 local queued, stands, woken = redis.pcall('exists', queue) == 1, false, false

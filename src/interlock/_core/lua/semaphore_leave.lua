@@ -15,6 +15,8 @@
 local semaphore, queue, me, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local name = string.match(channel, ':.*')
 
+-- include: read_member
+
 -- include: serve
 
 -- include: tidy_permits
@@ -22,8 +24,8 @@ local name = string.match(channel, ':.*')
 local stood = me ~= '-' and queue and redis.pcall('zrem', queue, me, '+' .. me) or 0
 local free = tonumber(redis.call('get', semaphore) or 0)
 if me == '-' and queue then
-  local place = redis.pcall('zrange', queue, 0, 0, 'withscores')[2]
-  tidy(place and tonumber(place) < 0)
+  local first = redis.pcall('zrange', queue, '0', '0')[1]
+  tidy(first and claimed_by(first))
   if free and free > 0 and redis.pcall('exists', queue) == 1 then
     local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
     local alone = not heard.err and heard[2] <= heard[4]

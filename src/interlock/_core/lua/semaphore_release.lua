@@ -46,6 +46,8 @@ if not queued then
   return 1
 end
 
+-- include: read_member
+
 -- include: serve
 
 local _, all, given = serve(free)

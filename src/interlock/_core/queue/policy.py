@@ -8,7 +8,8 @@
    others listen (Java, or clients without the queue's rights), about every second release is left
    to them.
 
-The scripts do the first and the third: see `lua/parts/pass_on.lua`.
+The scripts do the first and the third: see `lua/parts/pass_on.lua`. For permits see
+`lua/parts/serve.lua`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ LEFT_EVERY = 2.0
 """Seconds: in each such span a release leaves the lock once to clients that only look."""
 LOOK_AFTER = CLAIM + 0.05
 """Seconds from a release until somebody looks whether the claim that it gave was used."""
+KEEP_EVERY, KEEP_FOR = 10.0, 2.0
+"""Seconds: in each such span permits are kept for so long for a client that wants many."""
+LOOKS_AT = 128
+"""How many members of a queue a release looks at."""
 LONGEST_RUN = 0.02
 """Seconds for which a lock may go from one waiter of a client to the next."""
 

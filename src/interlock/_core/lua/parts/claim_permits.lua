@@ -5,7 +5,7 @@
 --
 -- A client that waits in the name of its permit gets this very permit, and may start at once. All
 -- other claims have ids of their own. Such an id begins with four zero bytes. Eight bytes follow
--- that stand for the client's *member* of the queue, and a number in four bytes.
+-- that stand for the client's *member* of the queue, and a number in four bytes. It needs `serve`.
 local function raw(digits)
   return (string.gsub(digits, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
 end
@@ -18,22 +18,22 @@ end
 -- Give *member* its permits; it leaves the queue. Return the message for its client, nil if it
 -- waits for plain permits.
 local function give(member)
-  local id, wanted = string.match(member, '^[^:]*:?(%x*):leased:(%d+)$')
-  if not wanted then
+  local _, wanted, wish, id = read_member(member)
+  if not id then
     return nil
   end
   local ttl = redis.call('pttl', semaphore)
   redis.pcall('zrem', queue, member)
   if id ~= '' and redis.call('zscore', leases, raw(id)) then
     -- This member is left over: its client has got the permit without it.
-    return '0:leased:' .. wanted
+    return '0' .. wish
   end
   redis.call('decrby', semaphore, wanted)
   -- A number that ends by itself must outlast the permit. So the client has to ask.
   if id ~= '' and ttl < 0 then
     redis.call('zadd', leases, now + CLAIM, raw(id))
     local at = time[1] .. string.sub('00000' .. time[2], -6)
-    return '=' .. id .. ':' .. at .. ':leased:' .. wanted
+    return '=' .. id .. ':' .. at .. wish
   end
   for number = 1, wanted do
     redis.call('zadd', leases, now + CLAIM, claim_of(member, number))
@@ -42,7 +42,7 @@ local function give(member)
   if ttl > 0 then
     redis.call('pexpire', leases, ttl)
   end
-  return '0:leased:' .. wanted
+  return '0' .. wish
 end
 
 -- End the claim of *member* to *wanted* permits; return how many there were.
@@ -60,8 +60,8 @@ end
 -- Undo `give`, because *told*, the message for *member*, was refused. A permit that its client has
 -- got without this place stays.
 local function take_back(member, told)
-  local id, wanted = string.match(member, '^[^:]*:?(%x*):leased:(%d+)$')
-  local back = end_claim(member, tonumber(wanted))
+  local _, wanted, _, id = read_member(member)
+  local back = end_claim(member, wanted)
   if string.sub(told, 1, 1) == '=' then
     back = back + redis.call('zrem', leases, raw(id))
   end

@@ -37,7 +37,7 @@ end
 -- The lock goes to the first client in the queue that listens. If none of the first 128 listens,
 -- all are told.
 local function pass_on(give)
-  for _ = 1, 128 do
+  for _ = 1, LOOKS_AT do
     local member, place = unpack(redis.pcall('zrange', queue, '0', '0', 'withscores'))
     if not member then
       return false

@@ -2,9 +2,9 @@
 --
 -- Each gets a claim to its permits for 250 ms. If *give* is there, it may take the permits for the
 -- client. Then it returns the message for the client; *take_back* undoes it. Else the claim is a
--- member of the queue: "+" and the client's own member. Its score is the time at which it ends, with
--- a minus, so claims come first. A client that does not listen, or did not take its permits in time,
--- loses its place.
+-- member of the queue: "+" and the client's own member. Its score is the time at which it ends,
+-- with a minus, so claims come first. A client that does not listen, or did not take its permits in
+-- time, loses its place.
 --
 -- A client that wants more permits than are free is passed over for 8 s. For the next 2 s permits
 -- are kept for it: nobody behind it is woken. Then it is passed over again, and so on. If several
@@ -13,7 +13,7 @@
 --
 -- The function tells whether *caller* may take its permits, whether all clients must be told, and
 -- whether some were woken to take theirs. All must be told if a command was refused, or if none of
--- the first 128 can be served.
+-- the first 128 can be served. It needs `read_member`.
 local function serve(free, caller, give, take_back)
   local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
   local whole, given = false, false
@@ -25,7 +25,7 @@ local function serve(free, caller, give, take_back)
   local function ask(members)
     local wakes = {}
     for i, member in ipairs(members) do
-      wakes[i] = 'interlock_semaphore_wake' .. name .. ':' .. string.match(member, '^[^:]*')
+      wakes[i] = 'interlock_semaphore_wake' .. name .. ':' .. read_member(member)
     end
     local found = redis.pcall('pubsub', NUMSUB, unpack(wakes))
     for i, member in ipairs(members) do
@@ -40,15 +40,16 @@ local function serve(free, caller, give, take_back)
   end
   -- Return for how many milliseconds permits have been kept for *member*; below 0: they are not.
   local function kept_for(member, place)
-    local turn, alone = now % 10000 - 8000, (now - place) % 10000 - 8000
+    local passed = KEEP_EVERY - KEEP_FOR
+    local turn, alone = now % KEEP_EVERY - passed, (now - place) % KEEP_EVERY - passed
     if turn < 0 and alone < 0 then
       return -1
     end
     if not too_many then
       local all = {}
-      for _, each in ipairs(redis.pcall('zrange', queue, 0, 127)) do
-        local wants = tonumber(string.match(each, ':(%d+)$') or 1)
-        all[#all + 1] = wants > free and string.sub(each, 1, 1) ~= '+' and each or nil
+      for _, each in ipairs(redis.pcall('zrange', queue, 0, LOOKS_AT - 1)) do
+        local _, wants = read_member(each)
+        all[#all + 1] = wants > free and not claimed_by(each) and each or nil
       end
       ask(all)
       too_many = {}
@@ -59,14 +60,13 @@ local function serve(free, caller, give, take_back)
     if #too_many < 2 then
       return alone
     end
-    return too_many[math.floor(now / 10000) % #too_many + 1] == member and turn or -1
+    return too_many[math.floor(now / KEEP_EVERY) % #too_many + 1] == member and turn or -1
   end
-  while free > 0 and at < 128 and not whole do
+  while free > 0 and at < LOOKS_AT and not whole do
     local part = redis.pcall('zrange', queue, at, at + 7, 'withscores')
     for i = 1, #part, 2 do
       local member, place = part[i], tonumber(part[i + 1])
-      local claimed = place < 0 and string.sub(member, 2)
-      local wants = tonumber(string.match(claimed or member, ':(%d+)$') or 1)
+      local claimed, _, wants = claimed_by(member), read_member(member)
       if claimed then
         claims[claimed] = true
         local ends = -place
@@ -92,7 +92,7 @@ local function serve(free, caller, give, take_back)
             woken[#woken + 1] = {member, 0}
           end
         elseif kept >= 0 then
-          later = 2000 - kept
+          later = KEEP_FOR - kept
         end
       end
     end
@@ -103,11 +103,11 @@ local function serve(free, caller, give, take_back)
     redis.pcall('zrem', queue, member)
   end
   for _, each in ipairs(woken) do
-    local client, wants = string.match(each[1], '^([^:]*)(.*)$')
+    local client, _, wish = read_member(each[1])
     local wake = 'interlock_semaphore_wake' .. name .. ':' .. client
     -- A client may start with its message at once. So the message comes after what it tells.
     local told = each[2] == 0 and give and give(each[1])
-    local message = told or each[2] .. (string.match(wants, ':leased:%d+$') or wants)
+    local message = told or each[2] .. wish
     given = given or each[2] == 0
     if type(redis.pcall(PUBLISH, wake, message)) ~= 'number' then
       refused = true

@@ -4,7 +4,7 @@
 -- is over. The names are those of lock_release.
 local left = leaving == '-' and queue and redis.call('pttl', lock) or -2
 if left ~= -2 then
-  local members, wakes = redis.pcall('zrange', queue, '0', '127'), {}
+  local members, wakes = redis.pcall('zrange', queue, 0, LOOKS_AT - 1), {}
   for i, member in ipairs(members) do
     local wake = 'interlock_wake' .. string.match(channel, ':.*')
     wakes[i] = wake .. ':' .. string.match(member, '^[^:]*')
