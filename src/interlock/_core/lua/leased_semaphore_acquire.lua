@@ -107,8 +107,7 @@ local name = string.match(channel, ':.*')
 
 local stands, mine, woken = false, false, false
 local named = wanted == 1 and client and string.gsub(client, ':', ':' .. ids .. ':', 1) or client
--- Who has no place asks as if it stood at the end.
-local me = client or '?:' .. wanted
+local me = client
 if starts and redis.pcall('zscore', queue, client) == false then
   me = named
 end
@@ -128,25 +127,20 @@ if client and not held then
   woken = type(ended) == 'number' and ended > 0
 end
 if not held and claimed == 0 and not woken and queued and free > 0 then
-  if client then
-    stands = stand_in_queue(me)
-  else
-    stands = type(redis.pcall('zadd', queue, '9000000000000000', me)) == 'number'
-  end
+  stands = client and stand_in_queue(me)
   local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
   -- If others listen that do not stand in the queue, the first to ask gets the permits.
-  if stands and not heard.err and heard[2] <= heard[4] then
-    local all
-    mine, all = serve(free, me, give, take_back)
+  if (stands or not client) and not heard.err and heard[2] <= heard[4] then
+    local all, unused, _
+    mine, all, _, unused = serve(free, me, give, take_back)
+    -- Who has no place asks as if it stood at the end.
+    mine = mine or not client and unused >= wanted
     enough = mine or (all and enough)
     free = tonumber(redis.call('get', semaphore))
     if wanted == 1 and redis.call('zscore', leases, members[1]) then
       -- It also stands in the queue in the name of its permit, and was given this.
       claimed = 1
     end
-  end
-  if not client then
-    redis.pcall('zrem', queue, me)
   end
 end
 if claimed > 0 or (enough and not held) then

@@ -12,13 +12,14 @@
 -- the client whose turn it is. The next client behind it is told when to look again.
 --
 -- The function tells whether *caller* may take its permits, whether all clients must be told, and
--- whether some were woken to take theirs. All must be told if a command was refused, or if none of
--- the first 128 can be served. It needs `read_member`.
+-- whether some were woken to take theirs. Last comes the number of permits that nobody in the queue
+-- can use. All must be told if a command was refused, or if none of the first 128 can be served. It
+-- needs `read_member`.
 local function serve(free, caller, give, take_back)
   local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
   local whole, given = false, false
   if time.err then
-    return false, true, false
+    return false, true, false, 0
   end
   local now, at, later = time[1] * 1000 + math.floor(time[2] / 1000), 0, 0
   local heard, too_many = {}, nil
@@ -99,6 +100,7 @@ local function serve(free, caller, give, take_back)
     whole, at, refused = #part < 16, at + 8, refused or part.err ~= nil
   end
   local all = free > 0 and not whole and #woken == 0 and later == 0 and not mine
+  local unused = whole and later == 0 and free or 0
   for _, member in ipairs(gone) do
     redis.pcall('zrem', queue, member)
   end
@@ -118,5 +120,5 @@ local function serve(free, caller, give, take_back)
       redis.pcall('zadd', queue, -(now + CLAIM), '+' .. each[1])
     end
   end
-  return mine, refused or all, given
+  return mine, refused or all, given, unused
 end
