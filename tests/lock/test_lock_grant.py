@@ -35,7 +35,7 @@ QUEUE = "interlock_queue:{name}"
 
 def leave_to_nobody(server: redis.Redis) -> None:
     """Note that the lock was left to those who only look, for the next minute."""
-    server.zadd(QUEUE, {"": (server.time()[0] + 60) * 1000})
+    server.zadd(QUEUE, {":left": (server.time()[0] + 60) * 1000})
 
 
 def is_script(args: Sequence[bytes]) -> bool:

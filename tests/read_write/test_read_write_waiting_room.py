@@ -206,7 +206,7 @@ def test_a_release_is_a_claim_of_the_first_who_listens(
         wire.close()  # it would count as one of those who stand in no queue
         wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it is gone")
         future = 2 * time.time_ns() // 10**6  # who only looks had a turn
-        redis_client.zadd(QUEUE, {"dead": 1, "me": 2, "": future})
+        redis_client.zadd(QUEUE, {"dead": 1, "me": 2, ":left": future})
         call = hold(redis_client, side)
         with redis_client.pipeline() as pipe:  # one transaction: a claim lasts 250 ms
             pipe.eval(call.script.text, len(call.keys), *call.keys, *call.args)
@@ -216,7 +216,7 @@ def test_a_release_is_a_claim_of_the_first_who_listens(
         assert done == 3
         assert claimed == {b"mode": b"write", b"me:0:write": b"1"}
         assert 0 < left <= 250
-        assert redis_client.zrange(QUEUE, 0, -1) == [b""]
+        assert redis_client.zrange(QUEUE, 0, -1) == [b":left"]
         leaving = scripts.write_lock_release(
             *("name", "me:0:write", 0, "PUBLISH", CHANNEL), leaving=("me",)
         )
@@ -238,7 +238,8 @@ def test_a_release_makes_the_writer_that_waits_alone_the_holder(
         stand_in_queue(waits, "me", QUEUE, others_wait=False, keep=10, starts=True)
         left, refused_at = run(redis_client, waits)
         assert 0 < left <= 30_000
-        redis_client.zadd(QUEUE, {"": 2 * time.time_ns() // 10**6})  # who only looks had a turn
+        # Who only looks had a turn.
+        redis_client.zadd(QUEUE, {":left": 2 * time.time_ns() // 10**6})
         with redis_client.pipeline() as pipe:  # one transaction: a claim lasts 250 ms
             pipe.eval(call.script.text, len(call.keys), *call.keys, *call.args)
             pipe.hgetall("name")
@@ -265,8 +266,7 @@ def test_every_other_release_is_left_to_those_who_only_listen(
         ears.subscribe(*HEARD)
         other.subscribe(CHANNEL)
         wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 2, 5, "both listen")
-        future = 2 * (time.time_ns() // 10**6) | 1
-        redis_client.zadd(QUEUE, {"me": future})
+        redis_client.zadd(QUEUE, {"me": 1, ":turns": 1})
         run(redis_client, hold(redis_client, side))
         assert redis_client.exists("name") == 0
         assert told(ears) == [message, b"20"]

@@ -163,8 +163,9 @@ class BoundedOvertaking:
 def _look(lock: LockBase, dump: Dump, at: float) -> _Look:
     stored, queue = dump.get(lock.key), dump.get(names.waiting_queue(lock.channel))
     places = queue.value if queue is not None and isinstance(queue.value, dict) else {}
-    # The one without a name is nobody: it tells when the lock was left to others.
-    order = sorted(filter(None, places), key=lambda each: places[each])
+    # Those that begin with a colon are no clients: they tell when the lock was left to others.
+    members = [each for each in places if not each.startswith(b":")]
+    order = sorted(members, key=lambda each: places[each])
     # A client may stand there in the name of a holder.
     clients = tuple(dict.fromkeys(member.decode().partition(":")[0] for member in order))
     if stored is None or not isinstance(stored.value, dict):

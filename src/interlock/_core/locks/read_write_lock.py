@@ -25,7 +25,7 @@ Rules:
   alone in its client, the client stands there in its name, and it starts without asking. Readers
   that come later stand behind it in the client, too.
 * A client that waits only to read does not stand in the server's queue. It listens on the channel,
-  as Java does. About every second release is left to clients that only listen.
+  as Java does. Every second release is left to clients that only listen.
 * A client that has a place uses it to read, too: its claim becomes a reader's, and all readers are
   told. So it needs no second place, and its turn comes in the queue's order.
 

@@ -5,8 +5,8 @@
 2. A client with several waiters keeps the lock for one turn of each, or 20 ms, whichever is
    shorter. Then it goes to the end of the queue.
 3. Once in two seconds a release leaves the lock free for 20 ms, for clients that only look. If
-   others listen (Java, or clients without the queue's rights), about every second release is left
-   to them.
+   others listen (Java, or clients without the queue's rights), every second release is left to
+   them.
 
 The scripts do the first and the third: see `lua/parts/pass_on.lua`. For permits see
 `lua/parts/serve.lua`.

@@ -10,25 +10,38 @@
 -- The result true means that the lock was left to others for a moment: if others listen, they were
 -- told on *channel*, by '0' and *freed*. The result false means that the caller must tell all. The
 -- names of all channels end in *name*.
+--
+-- Two members of the queue begin with a colon, and are no clients. The score of ":turns" is the
+-- number of releases while others listened. That of ":left" tells when the lock was last left to
+-- clients that only look.
 
--- Return whether clients outside the queue may take the lock first, for a moment. If they listen,
--- as Java does, every second *member* is passed over: each that came in an odd millisecond. The
--- fraction of its place notes that it was. If they only look, it is one release in each span of two
--- seconds at most.
-local function left_to_others(member, place, they_listen)
-  if they_listen and place % 2 == 1 then
-    redis.pcall('zadd', queue, place + 0.5, member)
-    return true
+-- Return the first client in *queue*, and its place.
+local function first_client()
+  local found = redis.pcall('zrange', queue, '0', '2', 'withscores')
+  for i = 1, #found, 2 do
+    if string.sub(found[i], 1, 1) ~= ':' then
+      return found[i], tonumber(found[i + 1])
+    end
+  end
+  if found[1] then
+    redis.pcall('del', queue)
+  end
+end
+
+-- Return whether clients outside the queue may take the lock first, for a moment. While some
+-- listen, as Java does, it is every second release. If they only look, it is one release in each
+-- span of two seconds at most. The first client must have come before that span.
+local function left_to_others(place, they_listen)
+  if they_listen then
+    return (tonumber(redis.pcall('zadd', queue, 'incr', '1', ':turns')) or 1) % 2 == 0
   end
   local time = redis.pcall('time')
   local period = time[1] and math.floor(time[1] * 1000 / LEFT_EVERY)
-  -- A member with an empty name notes the time. Nobody listens for it, so it is removed like a
-  -- dead client once it is first. Then all members behind it came in this period.
   if period and math.floor(place / LEFT_EVERY) < period then
-    local noted = redis.pcall('zscore', queue, '')
+    local noted = redis.pcall('zscore', queue, ':left')
     if not noted or math.floor((tonumber(noted) or math.huge) / LEFT_EVERY) < period then
       local now = time[1] * 1000 + math.floor(time[2] / 1000)
-      return type(redis.pcall('zadd', queue, now, '')) == 'number'
+      return type(redis.pcall('zadd', queue, now, ':left')) == 'number'
     end
   end
   return false
@@ -38,7 +51,7 @@ end
 -- all are told.
 local function pass_on(give)
   for _ = 1, LOOKS_AT do
-    local member, place = unpack(redis.pcall('zrange', queue, '0', '0', 'withscores'))
+    local member, place = first_client()
     if not member then
       return false
     end
@@ -51,7 +64,7 @@ local function pass_on(give)
     end
     if heard[6] > 0 then
       local they_listen = heard[2] > heard[4]
-      if left_to_others(member, tonumber(place), they_listen) then
+      if left_to_others(place, they_listen) then
         if they_listen then
           redis.call(PUBLISH, channel, '0' .. freed)
         end

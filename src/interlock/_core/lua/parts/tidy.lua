@@ -12,9 +12,10 @@ if left ~= -2 then
   local heard = redis.pcall('pubsub', NUMSUB, unpack(wakes))
   local given = left > 0 and left <= CLAIM
   for i, member in ipairs(heard.err and {} or members) do
-    if member ~= '' and heard[2 * i] == 0 then
+    local client = string.sub(member, 1, 1) ~= ':'
+    if client and heard[2 * i] == 0 then
       redis.pcall('zrem', queue, member)
-    elseif member ~= '' and given then
+    elseif client and given then
       given = false
       redis.pcall(PUBLISH, wakes[i], LOOK_AFTER)
     end
