@@ -103,6 +103,8 @@ local name = string.match(channel, ':.*')
 
 -- include: serve
 
+-- include: share
+
 -- include: claim_permits
 
 local stands, mine, woken = false, false, false
@@ -128,9 +130,7 @@ if client and not held then
 end
 if not held and claimed == 0 and not woken and queued and free > 0 then
   stands = client and stand_in_queue(me)
-  local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
-  -- If others listen that do not stand in the queue, the first to ask gets the permits.
-  if (stands or not client) and not heard.err and heard[2] <= heard[4] then
+  if (stands or not client) and nobody_else_listens() then
     local all, unused, _
     mine, all, _, unused = serve(free, me, give, take_back)
     -- Who has no place asks as if it stood at the end.
@@ -158,7 +158,7 @@ end
 -- `serve` has shared with others, but the client stands at the end again only now.
 local again = not mine or others_wait == '1'
 if free > 0 and again and (expired > 0 or claimed > 0 or woken or enough) then
-  share(free)
+  share(free, give, take_back)
 end
 if claimed > 0 or enough or held then
   return nil

@@ -26,6 +26,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- include: serve
 
+-- include: share
+
 -- include: claim_permits
 
 -- include: tidy_permits
@@ -50,7 +52,7 @@ if not free or free <= 0 or (back == 0 and stood == 0 and not looks) then
   return 1
 end
 if queue and redis.pcall('exists', queue) == 1 then
-  return share(free) and 3 or 1
+  return share(free, give, take_back) and 3 or 1
 end
 if back > 0 or not looks then
   redis.call(PUBLISH, channel, free)

@@ -45,7 +45,9 @@ local name = string.match(channel, ':.*')
 
 -- include: serve
 
+-- include: share
+
 -- include: claim_permits
 
-local given = share(free)
+local given = share(free, give, take_back)
 return answer == 1 and given and 3 or answer

@@ -58,15 +58,15 @@ local name = string.match(channel, ':.*')
 
 -- include: serve
 
+-- include: share
+
 local queued, stands, woken = redis.pcall('exists', queue) == 1, false, false
 if queued then
   -- A client that was woken takes its permits, unless one without a place was faster.
   woken = redis.pcall('zrem', queue, '+' .. client) == 1
   if not woken and free > 0 then
     stands = stand_in_queue(client)
-    local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
-    -- If others listen that do not stand in the queue, the first to ask gets the permits.
-    if stands and not heard.err and heard[2] <= heard[4] then
+    if stands and nobody_else_listens() then
       local mine, all = serve(free, client)
       enough = mine or (all and enough)
     end

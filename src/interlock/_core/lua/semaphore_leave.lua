@@ -19,6 +19,8 @@ local name = string.match(channel, ':.*')
 
 -- include: serve
 
+-- include: share
+
 -- include: tidy_permits
 
 local stood = me ~= '-' and queue and redis.pcall('zrem', queue, me, '+' .. me) or 0
@@ -27,16 +29,7 @@ if me == '-' and queue then
   local first = redis.pcall('zrange', queue, '0', '0')[1]
   tidy(first and claimed_by(first))
   if free and free > 0 and redis.pcall('exists', queue) == 1 then
-    local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
-    local alone = not heard.err and heard[2] <= heard[4]
-    local _, all, given = false, true, false
-    if alone then
-      _, all, given = serve(free)
-    end
-    if all then
-      redis.call(PUBLISH, channel, free)
-    end
-    return given and 3 or 1
+    return share(free) and 3 or 1
   end
 end
 if stood ~= 0 and free and free > 0 then

@@ -34,25 +34,16 @@ local old = total and epoch ~= '0' and epoch_of() ~= epoch
 if free < 0 then
   return 1
 end
-local name = string.match(channel, ':.*')
-local queued = queue and free > 0 and redis.pcall('exists', queue) == 1
-if queued then
-  local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
-  -- If others listen, as Java does, all are told.
-  queued = not heard.err and heard[2] <= heard[4]
-end
-if not queued then
+if free == 0 or not queue or redis.pcall('exists', queue) ~= 1 then
   redis.call(PUBLISH, channel, free)
   return 1
 end
+local name = string.match(channel, ':.*')
 
 -- include: read_member
 
 -- include: serve
 
-local _, all, given = serve(free)
-if all or redis.pcall('exists', queue) ~= 1 then
-  -- A message was refused, none of the first can be served, or the queue is empty now.
-  redis.call(PUBLISH, channel, free)
-end
-return given and 3 or 1
+-- include: share
+
+return share(free) and 3 or 1

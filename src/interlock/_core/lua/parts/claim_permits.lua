@@ -67,17 +67,3 @@ local function take_back(member, told)
   end
   redis.call('incrby', semaphore, back)
 end
-
--- Give *free* permits to the first clients in the queue; return whether one was told that it is
--- next. If others listen, as Java does, or nobody can be served, all are told.
-local function share(free)
-  local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
-  if not heard.err and heard[2] <= heard[4] then
-    local _, all, served = serve(free, nil, give, take_back)
-    if not all and (served or redis.pcall('exists', queue) == 1) then
-      return served
-    end
-  end
-  redis.call(PUBLISH, channel, free)
-  return false
-end

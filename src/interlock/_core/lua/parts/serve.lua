@@ -110,14 +110,16 @@ local function serve(free, caller, give, take_back)
     -- A client may start with its message at once. So the message comes after what it tells.
     local told = each[2] == 0 and give and give(each[1])
     local message = told or each[2] .. wish
-    given = given or each[2] == 0
     if type(redis.pcall(PUBLISH, wake, message)) ~= 'number' then
       refused = true
       if told then
         take_back(each[1], told)
       end
-    elseif each[2] == 0 and not told then
-      redis.pcall('zadd', queue, -(now + CLAIM), '+' .. each[1])
+    elseif each[2] == 0 then
+      given = true
+      if not told then
+        redis.pcall('zadd', queue, -(now + CLAIM), '+' .. each[1])
+      end
     end
   end
   return mine, refused or all, given, unused
