@@ -9,7 +9,9 @@
 -- A client that wants more permits than are free is passed over for 8 s. For the next 2 s permits
 -- are kept for it: nobody behind it is woken. Then it is passed over again, and so on. If several
 -- clients want too many, they take turns of 10 s. In the last 2 s of a turn, permits are kept for
--- the client whose turn it is. The next client behind it is told when to look again.
+-- the client whose turn it is. The next client behind it is told when to look again. All this
+-- follows from the clock and the places. A note of whose turn it is would have to be mended each
+-- time such a client comes, leaves or dies.
 --
 -- The function tells whether *caller* may take its permits, whether all clients must be told, and
 -- whether some were woken to take theirs. Last comes the number of permits that nobody in the queue
@@ -26,7 +28,7 @@ local function serve(free, caller, give, take_back)
   local function ask(members)
     local wakes = {}
     for i, member in ipairs(members) do
-      wakes[i] = 'interlock_semaphore_wake' .. name .. ':' .. read_member(member)
+      wakes[i] = wake_of(member)
     end
     local found = redis.pcall('pubsub', NUMSUB, unpack(wakes))
     for i, member in ipairs(members) do
@@ -105,8 +107,7 @@ local function serve(free, caller, give, take_back)
     redis.pcall('zrem', queue, member)
   end
   for _, each in ipairs(woken) do
-    local client, _, wish = read_member(each[1])
-    local wake = 'interlock_semaphore_wake' .. name .. ':' .. client
+    local wake, _, _, wish = wake_of(each[1]), read_member(each[1])
     -- A client may start with its message at once. So the message comes after what it tells.
     local told = each[2] == 0 and give and give(each[1])
     local message = told or each[2] .. wish

@@ -5,7 +5,7 @@
 local function tidy(given)
   local members, wakes, claimed = redis.pcall('zrange', queue, 0, LOOKS_AT - 1), {}, {}
   for i, member in ipairs(members) do
-    wakes[i] = 'interlock_semaphore_wake' .. name .. ':' .. read_member(member)
+    wakes[i] = wake_of(member)
   end
   local heard = redis.pcall('pubsub', NUMSUB, unpack(wakes))
   for i, member in ipairs(heard.err and {} or members) do
