@@ -33,9 +33,12 @@ local expired = redis.call('zremrangebyscore', leases, 0, now)
 if expired > 0 then
   redis.call('incrby', semaphore, expired)
 end
+
+-- include: raw
+
 local members = {}
 for id in ids:gmatch(('%x'):rep(32)) do
-  members[#members + 1] = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
+  members[#members + 1] = raw(id)
 end
 local held = redis.call('zscore', leases, members[1])
 local free = tonumber(redis.call('get', semaphore) or 0)

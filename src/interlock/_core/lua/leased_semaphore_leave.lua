@@ -28,6 +28,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- include: share
 
+-- include: raw
+
 -- include: claim_permits
 
 -- include: tidy_permits

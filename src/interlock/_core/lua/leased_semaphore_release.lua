@@ -21,9 +21,11 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local expired = redis.call('zremrangebyscore', leases, 0, now)
 local back = expired > 0 and redis.call('incrby', semaphore, expired) or 0
 
+-- include: raw
+
 local wanted, removed = 0, 0
 for id in ids:gmatch(('%x'):rep(32)) do
-  local member = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
+  local member = raw(id)
   wanted = wanted + 1
   removed = removed + redis.call('zrem', leases, member)
 end

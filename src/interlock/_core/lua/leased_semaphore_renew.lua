@@ -16,6 +16,8 @@
 -- Wire     the scores, and the TTL of the keys; this code is our own
 local leases, all, lease, idle, ids = KEYS[1], KEYS, tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV
 
+-- include: raw
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local kept = {}
@@ -24,7 +26,7 @@ for i = 1, permits do
   leases = all[i]
   local members, held = {}, 1
   for id in ids[i + 2]:gmatch(('%x'):rep(32)) do
-    local member = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
+    local member = raw(id)
     local score = redis.pcall('zscore', leases, member)
     local ends = type(score) == 'string' and tonumber(score) or 0
     if ends <= now then

@@ -31,9 +31,12 @@ if type(before) == 'string' then
 end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- include: raw
+
 local members, held = {}, lease > 0
 for id in ids:gmatch(('%x'):rep(32)) do
-  local member = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
+  local member = raw(id)
   if tonumber(redis.call('zscore', leases, member) or 0) <= now then
     held = false
   end

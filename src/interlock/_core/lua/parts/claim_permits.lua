@@ -5,11 +5,8 @@
 --
 -- A client that waits in the name of its permit gets this very permit, and may start at once. All
 -- other claims have ids of their own. Such an id begins with four zero bytes. Eight bytes follow
--- that stand for the client's *member* of the queue, and a number in four bytes. It needs `serve`.
-local function raw(digits)
-  return (string.gsub(digits, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
-end
-
+-- that stand for the client's *member* of the queue, and a number in four bytes. It needs `raw`
+-- and `read_member`.
 local function claim_of(member, number)
   local bytes = raw(string.sub(redis.sha1hex(member), 1, 16))
   return '\0\0\0\0' .. bytes .. '\0\0' .. string.char(math.floor(number / 256), number % 256)
