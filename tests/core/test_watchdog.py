@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from interlock._core.model.effects import NEVER, Batch
-from interlock._core.model.holds import Hold, Owner, State, valid_until
-from interlock._core.upkeep.watchdog import Round
+from interlock._core.model.holds import CLAIM, Hold, Owner, State, valid_until
+from interlock._core.upkeep.watchdog import CONFIRM_AFTER, Round
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -105,6 +105,36 @@ class TestDue:
 
         assert bench.wakes == 1
         assert rounds.watchdog.next_due(bench.now) == hold.valid_until
+
+    def test_claims_that_end_soon_wake_nobody(self, bench: Bench, rounds: Rounds) -> None:
+        """The thread that confirms claims looks for them by itself, and rests if there are none."""
+        watchdog, names = rounds.watchdog, iter("abc")
+
+        def claimed() -> Hold:
+            hold = bench.hold(next(names))
+            hold.asked_by, hold.valid_until = NEVER, bench.now + CLAIM
+            watchdog.expect(hold, bench.now)
+            return hold
+
+        first = claimed()
+        assert bench.wakes == 1
+        assert watchdog.next_due(bench.now) == first.renew_at == bench.now + CONFIRM_AFTER
+        bench.session.holds.end(first)
+        bench.now += CONFIRM_AFTER / 2
+        bench.session.holds.end(claimed())
+        bench.now += CONFIRM_AFTER / 2
+        assert watchdog.rest(bench.now) == bench.now + CONFIRM_AFTER
+        bench.now += CONFIRM_AFTER / 2
+
+        lasting = claimed()
+        bench.now += CONFIRM_AFTER / 2
+
+        assert bench.wakes == 1
+        assert watchdog.rest(bench.now) == lasting.renew_at == bench.now + CONFIRM_AFTER / 2
+        bench.now = lasting.renew_at
+        assert watchdog.rest(bench.now) <= bench.now
+        rounds.run()
+        assert rounds.batches == [((lasting.key,),)]
 
     def test_a_hold_that_comes_late_is_renewed_at_once(self, bench: Bench, rounds: Rounds) -> None:
         """After an outage, a hold may end soon, because its validity counts from its first try."""

@@ -346,9 +346,13 @@ class SimulatedClient:
     def _keep(self) -> Generator[Op[Any], Any, None]:
         watchdog = self.session.watchdog
         while True:
-            turn = watchdog.next_due(self.clock())
             looks = self.session.looks
-            yield self._idle(min(turn, self.cleanups.next_due(), looks.next_due()))
+            others = min(self.cleanups.next_due(), looks.next_due())
+            until = min(watchdog.next_due(self.clock()), others)
+            while not (yield self._idle(until)):
+                until = min(watchdog.rest(self.clock()), others)
+                if until <= self.clock():
+                    break
             result = Round()
             due, entries = watchdog.due(now := self.clock(), result), self.cleanups.take_due(now)
             yield watchdog.renew(due, self.clock, result)
@@ -366,5 +370,5 @@ class SimulatedClient:
             if soonest != NEVER:
                 self.at(self.clock.when(soonest), self._look_up)
 
-    def _idle(self, until: float) -> Op[None]:
-        yield from Wait(self._bell, until)
+    def _idle(self, until: float) -> Op[bool]:
+        return bool((yield Wait(self._bell, until)))

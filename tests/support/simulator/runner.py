@@ -443,7 +443,8 @@ class Runner(Generic[H]):
     def _wake(self, turn: int) -> Idle | None:
         if turn != self._turn:
             return IDLE
+        rung = False
         if self._awaited is not None:
-            self._rung[self._awaited] = False
-        self._go(None, None)
+            rung, self._rung[self._awaited] = self._rung[self._awaited], False
+        self._go(rung, None)
         return None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
 
 
-CONFIRM_AFTER = 0.02
+CONFIRM_AFTER = 0.05
 """Seconds after which a hold that began with a claim is confirmed, and again without an answer."""
 ANSWER_WITHIN = 0.15
 """Seconds for the first answer if the claim of a hold is over before anybody could ask."""
@@ -99,7 +99,7 @@ class Watchdog:
         self.period = lease / 3
         self.retry = lease / 20
         self._round_at = 0.0
-        self._wake_at = NEVER
+        self._wake_at = self._look_at = NEVER
         self._soonest = 0.0
         self._claimed_at = -NEVER
         # Losses that were not told yet: the deadline, and the function that tells the loss.
@@ -127,7 +127,7 @@ class Watchdog:
         self._claimed_at = now
         hold.renew_at = now + CONFIRM_AFTER
         self._soonest = min(self._soonest, hold.valid_until)
-        if hold.renew_at < self._wake_at:
+        if hold.renew_at < min(self._wake_at, self._look_at):
             self._wake()
 
     def renew_now(self, now: float) -> None:
@@ -148,15 +148,23 @@ class Watchdog:
         if self._round_at <= now:
             self._round_at = now + self.period
         due = self._round_at
-        if self.often(now):
-            due = min(due, now + CONFIRM_AFTER)
         for hold in self._holds:
             if hold.state is State.HELD:
                 due = min(due, _end_of(hold))
-                if hold.renewal is not None or hold.asked_by:
+                if hold.renewal is not None and not hold.asked_by:
                     due = min(due, hold.renew_at)
         self._wake_at = due
-        return due
+        return self.rest(now)
+
+    def rest(self, now: float) -> float:
+        """Return the time until which there is nothing to do; it has come if there is something.
+
+        While claims come often, the thread looks for one to confirm. Mostly it finds none.
+        """
+        self._look_at = now + CONFIRM_AFTER if self.often(now) else NEVER
+        claimed = (hold for hold in self._holds if hold.asked_by and hold.state is State.HELD)
+        confirm = min((hold.renew_at for hold in claimed), default=NEVER)
+        return min(self._wake_at, self._look_at, confirm)
 
     def end_overdue(self, now: float) -> float:
         """Note as lost the holds that were not renewed in time.

@@ -104,7 +104,7 @@ class Renewer:
         self._wakeup = Wakeup()
         self._moved = False
         self._closing = False
-        self._looked_at = -NEVER
+        self._looked_at = self._others_due = -NEVER
         self._thread: threading.Thread | None = None
         self._cleanups = CleanupQueue()
         self.card = CardWriter(self._session, about_this_process(), stack_of)
@@ -253,28 +253,32 @@ class Renewer:
 
     def _run(self) -> None:
         connection = self._connection
-        while (seconds := self._turn()) is not None:
-            self._wakeup.wait(seconds)
+        rung = True
+        while (seconds := self._turn(rung=rung)) is not None:
+            rung = self._wakeup.wait(seconds)
         if connection is not self._connection:
             connection.drop()  # `close` did not wait so long
 
-    def _turn(self) -> float | None:
-        """Do the work that is due, in the thread.
+    def _turn(self, *, rung: bool) -> float | None:
+        """Do the work that is due, in the thread; *rung* tells whether it was woken.
 
         Return the seconds until the next turn, or None at the end.
         """
         if self._closing or self._thread is not threading.current_thread():
             return None
         try:
-            self._work()
-            callbacks.resume()
-            now = clock.now()
-            due = min(
-                self._session.watchdog.next_due(now),
-                self._cleanups.next_due(),
-                self._session.looks.next_due(),
-                self.card.next_look(now),
-            )
+            now, watchdog = clock.now(), self._session.watchdog
+            due = now if rung else min(self._others_due, watchdog.rest(now))
+            if due <= now:
+                self._work()
+                callbacks.resume()
+                now = clock.now()
+                self._others_due = min(
+                    self._cleanups.next_due(),
+                    self._session.looks.next_due(),
+                    self.card.next_look(now),
+                )
+                due = min(self._others_due, watchdog.next_due(now))
             return min(max(due - now, 0), threading.TIMEOUT_MAX)
         except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
             callbacks.report_aside("the renewal thread", error)
