@@ -110,7 +110,8 @@ class Eval(Generic[R_co]):
         spare: how many of the last keys may be left out. One is the queue of waiters, which is
             often missing. While a slot moves, a server refuses a call with a missing key. It always
             refuses a key that the user has no right to. Then the call is sent again without them.
-        queued: how many of the last arguments are left out with the spare keys.
+        queued: how many of the last arguments are left out with the spare keys. They are about the
+            queue, or about the answer to this call, which the server remembers.
         asks: the place of the argument that repeats what the server told; 0 if the script never
             asks for more keys. See `interlock._core.model.readers`.
         readers: readers that the script will ask for, so that it need not: holder ids and depths.

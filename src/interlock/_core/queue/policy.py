@@ -3,7 +3,7 @@
 1. A release gives the lock to the first client in the server's queue. That client has a claim
    window to take it. A client that does not listen loses its place.
 2. A client with several waiters keeps the lock for one turn of each, or 20 ms, whichever is
-   shorter. Then it goes to the end of the queue.
+   shorter. Meanwhile it stands at the end of the queue: it went there when it took the lock.
 3. Once in two seconds a release leaves the lock free for 20 ms, for clients that only look. If
    others listen (Java, or clients without the queue's rights), every second release is left to
    them.
