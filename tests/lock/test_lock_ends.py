@@ -70,6 +70,19 @@ def test_a_close_while_the_server_stands_still(quiescent: None) -> None:
         wait_until(lambda: not redis_client.exists("name"), 10, "it is released")
 
 
+def test_a_first_connection_at_close_while_the_server_stands_still(quiescent: None) -> None:
+    """A client that never renewed connects at close: a server that stood still gets the release."""
+    with RedisServer() as server, server.client() as redis_client:
+        client = interlock.connect(server.url(), command_timeout=5)
+        client._driver._renewer.card.refused = True  # nor has it written its card
+        client.lock("name").acquire()
+        server.pause()
+        with pytest.raises(interlock.ServerUnavailableError):
+            client.close()
+        server.resume()
+        wait_until(lambda: not redis_client.exists("name"), 10, "it is released")
+
+
 async def test_a_cancelled_close_can_be_repeated(
     redis_url: str, redis_client: redis.Redis, quiescent: None
 ) -> None:

@@ -25,12 +25,13 @@ class NodeBatchConnection:
     """Sends batches to one node; it connects when needed, and again after a loss.
 
     Attributes:
+        name: its name in CLIENT LIST from the next connection on; empty for none.
         named: whether CLIENT LIST shows the name, as far as it is known.
     """
 
     def __init__(self, endpoint: Endpoint, name: str) -> None:
         self._endpoint = endpoint
-        self._name = name
+        self.name = name
         self._connection: Connection | None = None
         self.named = True
 
@@ -82,10 +83,10 @@ class NodeBatchConnection:
                     self._endpoint.login.refused(error)
         if self._connection is None:
             self._connection = Connection(self._endpoint, patience)
-            if self._name:
+            if self.name:
                 # Errors are ignored. Without the right to do that, the connection has no name.
                 # Servers before Redis 7.2 do not know SETINFO.
-                commands = (("SETNAME", self._name), *_LIBRARY)
+                commands = (("SETNAME", self.name), *_LIBRARY)
                 packed = [pack(("CLIENT", *command)) for command in commands]
                 replies = self._connection.exchange(packed, patience)
                 self.named = not isinstance(replies[0], Exception)
@@ -175,6 +176,12 @@ class BatchConnection:
         if len(self._connections) > 1:
             for node in set(self._connections) - set(self._topology.nodes):
                 self._connections.pop(node).drop()
+
+    def stay_nameless(self) -> None:
+        """Give no name to further connections: a server that stands still does not answer that."""
+        self._name = ""
+        for connection in list(self._connections.values()):
+            connection.name = ""
 
     @property
     def named(self) -> bool:

@@ -173,6 +173,9 @@ class Renewer:
         deadline = clock.now() + timeout
         self._closing = True
         self._wakeup()
+        # A server that stands still gives no reply to a name, but it has the releases when it goes
+        # on.
+        self._connection.stay_nameless()
         thread = self._thread
         if thread is threading.current_thread():
             # A finalizer closes the client. The connection may be in the middle of an exchange.
@@ -181,7 +184,7 @@ class Renewer:
             thread.join(timeout)
             if thread.is_alive():
                 # The thread may be in the middle of an exchange, and must read the replies itself.
-                self._connection = BatchConnection(self._topology, self._name())
+                self._connection = BatchConnection(self._topology)
         try:
             card = self.card.remove()
             looks = self._session.looks.calls()
@@ -224,7 +227,7 @@ class Renewer:
         threads: list[threading.Thread] = []
         # The last group is sent from here; with a single server it is the only one.
         for number, group in enumerate(groups[:-1]):
-            connection = BatchConnection(self._topology, self._name())
+            connection = BatchConnection(self._topology)
             thread = threading.Thread(target=part, args=(connection, group, deadline), daemon=True)
             try:
                 thread.start()
