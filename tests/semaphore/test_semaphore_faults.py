@@ -198,7 +198,7 @@ def test_an_undo_changes_no_later_number(redis_client: redis.Redis, call: str, a
 
     def make(request: str) -> None:
         redis_client.delete(name)
-        run(scripts.semaphore_try_set(name, request, "-", 5, ttl, *told, total=True))
+        run(scripts.semaphore_try_set(name, request, "-", 5, ttl, *told))
 
     make("first")
     made = {

@@ -359,7 +359,7 @@ KINDS = {
                 *("leased_semaphore_renew", "leased_semaphore_update"),
                 *("leased_semaphore_query", "leased_semaphore_add"),
                 *("leased_semaphore_set", "leased_semaphore_leave", "semaphore_delete"),
-                "semaphore_expire",
+                *("leased_semaphore_try_set", "semaphore_expire"),
             ),
             keys=(KeyPattern(names.permit_leases), _REQUESTS, _OWN_REQUESTS),
             channels=_PERMITS_HEARD,

@@ -12,7 +12,7 @@
 -- ARGV[3]  channel    string, where waiters listen
 --
 -- Returns  1 when created, 0 when there was one
--- Source   RSemaphore.trySetPermits and RPermitExpirableSemaphore.trySetPermits, Redisson 4.7.0
+-- Source   RSemaphore.trySetPermits, Redisson 4.7.0
 -- Wire     the number, and the same on the channel; the total is ours alone, and so is this code
 local semaphore, request, spent, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local permits, ttl, channel = ARGV[1], ARGV[2], ARGV[3]

@@ -324,17 +324,22 @@ class LeasedPermits:
         assert permits is not None
         assert limits is not None
         found = yield from self._total(deadline)
-        made = found == 0 and (
-            yield from try_set_permits(
-                self.session, self._requests, self.key, self.channel, permits, deadline
-            )
-        )
+        made = found == 0 and (yield from self._try_set(permits, deadline))
         if found == 0 and not made:  # another client was faster, or somebody has set 0
             found = yield from self._total(deadline)
         if not made and found != permits and not limits.known(self.key, permits):
             limits.differs(self.name, found, permits)
         limits.note(self.key, permits)
         return made
+
+    def _try_set(self, permits: int, deadline: float = NEVER) -> Op[bool]:
+        """Create the semaphore unless it exists; return whether it was created."""
+        script = scripts.leased_semaphore_try_set
+        return (
+            yield from try_set_permits(
+                *(self.session, self._requests, script, self.key, self.channel, permits, deadline)
+            )
+        )
 
     def _total(self, deadline: float) -> Op[int]:
         """Return how many permits there are, free and held; one round trip."""

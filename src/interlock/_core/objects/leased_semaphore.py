@@ -27,7 +27,7 @@ from interlock._core.model import names
 from interlock._core.model.holds import State
 from interlock._core.objects.leased_permits import LeasedPermits
 from interlock._core.objects.permit import Permit, update_lease
-from interlock._core.objects.semaphore import check_change, check_permits, delete, try_set_permits
+from interlock._core.objects.semaphore import check_change, check_permits, delete
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.semaphore import semaphore_release, semaphore_undo
 from interlock._core.upkeep.idempotency import once
@@ -91,10 +91,11 @@ class LeasedSemaphore(LeasedPermits):
             raise self._not_held(f"permit {permit_id}")
 
     def try_set_permits(self, permits: int) -> Op[bool]:
-        """Create the semaphore unless it exists, as `Semaphore.try_set_permits` does."""
-        made = yield from try_set_permits(
-            self.session, self._requests, self.key, self.channel, permits
-        )
+        """Create the semaphore unless it exists, as `Semaphore.try_set_permits` does.
+
+        Permits that are held count, although their number is missing.
+        """
+        made = yield from self._try_set(permits)
         if self._lifetime is not None:
             _ = yield from self._lifetime.extend()
         return made

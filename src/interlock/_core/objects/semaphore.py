@@ -58,6 +58,8 @@ from interlock.errors import AcquireTimeoutError, ConfigError
 from interlock.options import check_name, check_number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.model.effects import Eval, Op, Step
     from interlock._core.objects.lifetime import Kept
     from interlock._core.objects.limits import Limits
@@ -559,8 +561,9 @@ class Semaphore:
     def _try_set(self, permits: int, deadline: float) -> Op[bool]:
         return (
             yield from try_set_permits(
-                *(self.session, self.requests, self.key, self.channel, permits, deadline),
-                total=True,
+                *(self.session, self.requests, scripts.semaphore_try_set, self.key, self.channel),
+                permits,
+                deadline,
             )
         )
 
@@ -648,22 +651,17 @@ class Semaphore:
 def try_set_permits(
     session: Session,
     requests: IdempotentCalls,
+    script: Callable[..., Eval[bool]],
     key: str,
     channel: str,
     permits: int,
     deadline: float = NEVER,
-    *,
-    total: bool = False,
 ) -> Op[bool]:
-    """Create the semaphore *key* of either kind, as `Semaphore.try_set_permits` does.
-
-    *total*: it is a plain one.
-    """
+    """Create the semaphore *key* by *script*, as `Semaphore.try_set_permits` does."""
     permits = check_permits(permits, 0)
     request = requests.begin(deadline)
-    call = scripts.semaphore_try_set(
+    call = script(
         *(key, request.key, request.old_latch, permits, request.ttl, session.publish, channel),
-        total=total,
         deadline=deadline,
     )
     call.patient = True

@@ -37,6 +37,7 @@ _LEASED_SEMAPHORE_UPDATE = load("leased_semaphore_update", done)
 _LEASED_SEMAPHORE_QUERY = load_variants("leased_semaphore_query", _counts)
 _LEASED_SEMAPHORE_ADD = load_variants("leased_semaphore_add", done)
 _LEASED_SEMAPHORE_SET = load_variants("leased_semaphore_set", done)
+_LEASED_SEMAPHORE_TRY_SET = load_variants("leased_semaphore_try_set", done)
 
 
 def leased_semaphore_acquire(
@@ -140,6 +141,23 @@ def leased_semaphore_query(
     """Tell how many permits are free, and how many are held."""
     keys = (semaphore, permit_leases(semaphore))
     return Eval(_LEASED_SEMAPHORE_QUERY[publish], keys, (channel,), deadline)
+
+
+def leased_semaphore_try_set(
+    semaphore: str,
+    request: str,
+    spent: str,
+    permits: int,
+    ttl: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Create a semaphore of *permits*, those among them that are held; False if it exists."""
+    keys = (semaphore, request, spent, permit_leases(semaphore))
+    args = (permits, milliseconds(ttl), channel)
+    return Eval(_LEASED_SEMAPHORE_TRY_SET[publish], keys, args, deadline)
 
 
 def leased_semaphore_add(

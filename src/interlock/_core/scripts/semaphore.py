@@ -165,17 +165,12 @@ def semaphore_try_set(
     publish: str,
     channel: str,
     *,
-    total: bool = False,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Create a semaphore with *permits*; False if it exists already.
-
-    *total*: it is a plain one, whose number of all permits has a key of its own.
-    """
-    rest = (total_of(semaphore),) if total else ()
-    keys = (semaphore, request, spent, *rest)
+    """Create a semaphore with *permits*; False if it exists already."""
+    keys = (semaphore, request, spent, total_of(semaphore))
     args = (permits, milliseconds(ttl), channel)
-    return Eval(_SEMAPHORE_TRY_SET[publish], keys, args, deadline, spare=total)
+    return Eval(_SEMAPHORE_TRY_SET[publish], keys, args, deadline, spare=True)
 
 
 def semaphore_add(
