@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) -> None:
+@pytest.mark.parametrize("acts", [False, True], ids=["waits", "acts"])
+def test_ctrl_c_anywhere_in_a_wait(
+    redis_url: str, redis_client: redis.Redis, *, acts: bool
+) -> None:
     """Wherever Ctrl-C strikes in a wait, the party does not count any more, and no hold is left."""
     with interlock.connect(redis_url, lease=8, poll_cap=30) as client:
-        meeting, blow = client.barrier("name", 2), Blow(1)
+        parties, action = (1, list) if acts else (2, None)
+        meeting, blow = client.barrier("name", parties, action=action), Blow(1)
         holds = client._driver.session.holds
         while blow.struck:
             with suppress(KeyboardInterrupt, BrokenBarrierError), blow:

@@ -86,14 +86,24 @@ class Barrier:
         driver = self._driver
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
         deadline = driver.session.clock() + limit
+        step, arrived = self._core.wait(deadline, acts=self._action is not None), None
         try:
-            arrived = driver.perform(self._core.wait(deadline, acts=self._action is not None))
-        except BaseException as error:
-            shorten(error)
+            arrived = driver.perform(step)
+            if isinstance(arrived, int):
+                return arrived
+            return act_for(driver, self._core, arrived, self._act)
+        except Exception as error:
+            if arrived is None:
+                shorten(error)  # not an error of the action
             raise
-        if isinstance(arrived, int):
-            return arrived
-        return act_for(driver, self._core, arrived, self._act)
+        except BaseException as error:
+            # A Ctrl-C came beside the operations, which undo what they have done.
+            try:
+                _ = driver.undo(step, error)
+            except BaseException as last:
+                shorten(last)
+                raise
+            raise
 
     def _act(self) -> None:
         """Run the action."""
