@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import interlock
+import interlock.asyncio
 from interlock import AcquireTimeoutError, WrongTypeError
 
 if TYPE_CHECKING:
+    import redis
     from tests.lock.lock_like import Stage
 
 BAD_NUMBERS = [(0, ValueError), (-1, ValueError), (2**31, ValueError), (1.0, TypeError)]
@@ -145,3 +150,46 @@ async def test_a_name_mapper_is_heeded(plain: Stage) -> None:
     keys = {key.decode().rpartition(":")[0] for key in plain.redis.scan_iter()}
     assert keys == {"app", "redisson_unlock_latch:{app:name}"}
     assert plain.redis.get("app:name") == b"1"
+
+
+def test_close_gives_back_the_permits_of_open_blocks(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """They do not stay taken: the end of the block could not give them back any more."""
+    client = interlock.connect(redis_url)
+    semaphore = client.semaphore("name")
+    semaphore.try_set_permits(5)
+    with ExitStack() as stack:
+        stack.enter_context(semaphore)
+        permits = stack.enter_context(semaphore.trying(3))
+        assert permits.n == 3
+        client.close()
+        assert redis_client.get("name") == b"5"
+        assert not permits
+    assert redis_client.get("name") == b"5", "leaving the blocks gives nothing back again"
+
+
+async def test_close_gives_back_the_permits_of_blocks_in_tasks(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """As with threads, whichever task closes the client."""
+    client = interlock.asyncio.connect(redis_url)
+    semaphore = client.semaphore("name")
+    await semaphore.try_set_permits(5)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(semaphore)
+        permits = await stack.enter_async_context(semaphore.trying(3))
+        await asyncio.create_task(client.close())
+        assert redis_client.get("name") == b"5"
+        assert not permits
+    assert redis_client.get("name") == b"5", "leaving the blocks gives nothing back again"
+
+
+def test_close_leaves_what_no_block_has(redis_url: str, redis_client: redis.Redis) -> None:
+    """Another client may release what `acquire` took, so a close does not."""
+    with interlock.connect(redis_url) as client:
+        semaphore = client.semaphore("name")
+        semaphore.try_set_permits(5)
+        with semaphore, semaphore.trying(2):
+            semaphore.acquire()
+    assert redis_client.get("name") == b"4"

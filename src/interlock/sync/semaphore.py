@@ -33,17 +33,13 @@ if TYPE_CHECKING:
 
 
 class Permits:
-    """Permits of a `Semaphore` that a block has taken, or none; truthy until they are given back.
-
-    Attributes:
-        n: how many there are; 0 if they were not taken, or were given back.
-    """
+    """Permits of a `Semaphore` that a block has taken, or none; truthy until they come back."""
 
     def __init__(self, driver: BlockingDriver, core: CoreLock) -> None:
         self._driver = driver
         self._core = core
-        self.n = self._taken = self._epoch = 0
-        self._ticket: dict[str, int] = {}
+        self._taken = self._epoch = 0
+        self._acquire: Taking | None = None
         self._step: Step[bool] | None = None
 
     def __repr__(self) -> str:
@@ -52,16 +48,23 @@ class Permits:
     def __bool__(self) -> bool:
         return self.n > 0
 
+    @property
+    def n(self) -> int:
+        """Return how many there are; 0 if they were not taken, or were given back."""
+        taken = self._acquire
+        return 0 if taken is None else self._core.session.open_blocks.get(taken, 0)
+
     def _take(self, n: int, acquire: Taking, block: Block | None) -> None:
         """Take *n* permits by *acquire* for *block*."""
         if block is not None:
             block.got = self
             block.begin(self._driver, self._core.name, self._left)
+        self._acquire, open_blocks = acquire, self._core.session.open_blocks
         if self._driver.perform(acquire) is not False:
             # Nothing here makes a call, so no Ctrl-C comes in between.
             self._epoch = acquire.epoch
-            self.n = self._taken = n
-            self._ticket = {"n": n}
+            self._taken = n
+            open_blocks[acquire] = n
 
     def _left(self) -> Step[bool] | None:
         """Return the operation that still has to give them back, if any."""
@@ -74,10 +77,10 @@ class Permits:
 
     def release(self) -> None:
         """Give them back, once; raises as `Semaphore.release`."""
-        n = self._ticket.pop("n", 0)  # only one of several threads gets it
+        # Only one of several threads gets it, or the end of the client.
+        n = 0 if self._acquire is None else self._core.session.open_blocks.pop(self._acquire, 0)
         if n == 0:
             return
-        self.n = 0
         step = self._step = self._core.release(n, self._epoch)
         if not self._driver.perform(step):
             self._core.tell_gone(n)
@@ -248,7 +251,10 @@ class Semaphore:
         limit, driver, core = self._timeout, self._driver, self._recipe
         step = core.acquire_or_raise(1, driver.session.clock() + limit, limit)
         try:
-            Permits(driver, core)._take(1, step, block)
+            if block is None:  # called by hand, as its end will be
+                driver.perform(step)
+            else:
+                Permits(driver, core)._take(1, step, block)
         except BaseException as error:
             shorten(error)
             raise

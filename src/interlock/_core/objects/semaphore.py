@@ -180,6 +180,10 @@ class Taking(Opened["bool"]):
             raise out_of_time(semaphore.kind, semaphore.name, self.permits, self.timeout)
         return taken
 
+    def at_close(self) -> Eval[int] | None:
+        """Return the script that gives back what was taken for a block, which is still open."""
+        return self.semaphore.release(self.permits, self.epoch).begin()
+
     def settled(self) -> bool:
         """Return whether no permit is taken, and none can be."""
         return self.request.settled()

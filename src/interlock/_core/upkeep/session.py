@@ -6,7 +6,7 @@ import hashlib
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.insight.observing import Observing
 from interlock._core.model.effects import NEVER, Cleanup, Eval, R, Wait, undoing
@@ -20,7 +20,7 @@ from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from interlock._core.model.effects import Op
     from interlock._core.model.holds import CoreLock, Hold, Owner
@@ -38,6 +38,14 @@ DEAF_POLL = 0.1
 """Seconds between two looks at a lock while there are no messages."""
 _ONCE = ("", 0, "")
 """Placeholder for an owner that has acquired only once."""
+
+
+class OpenBlock(Protocol):
+    """What a block has taken that no hold stands for."""
+
+    def at_close(self) -> Eval[int] | None:
+        """Return the script that gives it back."""
+        ...
 
 
 class Session:
@@ -63,6 +71,7 @@ class Session:
         counts_failovers: whether *epoch* grows with each failover.
         call_user: calls a listener of a loss, and reports what it raises.
         events: what observers are told.
+        open_blocks: what blocks have taken of semaphores whose permits nobody owns, and how many.
         released_on_close: the locks of the scripts that `releases_on_close` returned.
     """
 
@@ -97,8 +106,7 @@ class Session:
         self.options = options
         self.client_id = client_id
         self.parents: tuple[str, ...] = ()
-        self.clock = clock
-        self.random = random
+        self.clock, self.random = clock, random
         self.id_prefix = ""
         self.waiters = waiters
         self.publish = "PUBLISH"
@@ -115,6 +123,7 @@ class Session:
         self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
         self.events.client_id, self.events.server = client_id, where
         self._caller = caller
+        self.open_blocks: dict[OpenBlock, int] = {}
         self._releases_on_close: Sequence[Eval[int]] | None = None
         watchdog = Watchdog if backup is None else partial(BackedWatchdog, backup)
         self.looks = GrantLooks(wake)
@@ -230,13 +239,20 @@ class Session:
                 for hold in self.holds
                 if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
             ]
-            self._releases_on_close = [hold.core.release_script(hold, 0) for hold in ending]
+            releases = [hold.core.release_script(hold, 0) for hold in ending]
+            self._releases_on_close = [*releases, *self._given_back_on_close()]
             self.released_on_close = [hold.core for hold in ending]
         for hold in self.holds:
             if self.holds.observer is not None and hold.state in (State.HELD, State.ENDING):
                 self.holds.observer.released(hold)
             self.holds.end(hold)
         return self._releases_on_close
+
+    def _given_back_on_close(self) -> Iterator[Eval[int]]:
+        """Yield the scripts that give back what open blocks have taken; their ends do nothing."""
+        for taking in list(self.open_blocks):
+            if self.open_blocks.pop(taking, 0) and (call := taking.at_close()) is not None:
+                yield call
 
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Become another client, which holds nothing, in a forked child."""
@@ -246,6 +262,7 @@ class Session:
         self.waiters = waiters
         waiters.tell_refusal = self._note_refusal
         self._releases_on_close, self.released_on_close = None, ()
+        self.open_blocks.clear()
         self.events.after_fork()
         self.watchdog.forget()
         self.looks.forget()
