@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.interrupting import Blow, strike_undo
@@ -11,6 +11,7 @@ from tests.support.patience import wait_until
 
 import interlock
 from interlock._core.objects import condition as objects
+from interlock._drivers.threads import ThreadDriver
 
 if TYPE_CHECKING:
     import redis
@@ -54,3 +55,34 @@ def test_a_second_ctrl_c_leaves_no_waiter(
         wait_until(lambda: not redis_client.exists(leases), 10, "it has left")
         assert not client._driver.session.holds.snapshot()
         assert kept.tb is not None
+
+
+def test_a_second_ctrl_c_while_it_acquires_again_leaves_no_hold(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a Ctrl-C drops the acquire of a struck wait, nothing stays reserved, and all goes on."""
+    run, struck = ThreadDriver.run, list[str]()
+
+    def strike(*_: object) -> None:
+        struck.append("the wait")
+        raise KeyboardInterrupt
+
+    def drop(driver: ThreadDriver, op: Any) -> object:
+        if struck == ["the wait"]:
+            struck.append("the acquire")
+            next(op)  # it has reserved its hold
+            raise KeyboardInterrupt
+        return run(driver, op)
+
+    monkeypatch.setattr(objects, "wait_in_queue", strike)
+    monkeypatch.setattr(ThreadDriver, "run", drop)
+    with interlock.connect(redis_url) as client:
+        waited = client.condition("name")
+        waited.acquire()
+        with pytest.raises(KeyboardInterrupt):
+            waited.wait()
+        assert struck == ["the wait", "the acquire"]
+        assert not client._driver.session.holds.snapshot()
+        wait_until(lambda: not redis_client.exists("name"), 10, "it is released")
+        with waited:
+            waited.notify()

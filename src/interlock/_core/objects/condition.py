@@ -47,6 +47,8 @@ class _Before(NamedTuple):
     hold: Hold | CompositeHold
     depth: int
     lease: float | None
+    acquiring: list[Step[Any]]
+    """The acquire that is under way, if any."""
 
 
 class Condition(LeasedWaiters):
@@ -88,10 +90,11 @@ class Condition(LeasedWaiters):
                 f"condition {self.name!r}: nobody can wait with a lock of owner=, because the "
                 "entries of its users cannot be told apart"
             )
-        before = _Before(owner, hold, hold.depth, _lease_of(hold))
+        before = _Before(owner, hold, hold.depth, _lease_of(hold), [])
         last: list[Hold] = []
         # A second Ctrl-C ends a long wait for the lock, too. But it leaves no waiter behind.
-        return self._waiting(self._wait_or_undo(before, deadline, last), last)
+        waiting = self._wait_or_undo(before, deadline, last)
+        return self._waiting(waiting, last, before.acquiring)
 
     def _wait_or_undo(self, before: _Before, deadline: float, last: list[Hold]) -> Op[bool]:
         """Wait as `wait` does; *last* gets the waiter."""
@@ -169,7 +172,9 @@ class Condition(LeasedWaiters):
                 acquiring = self.lock.acquire(before.owner, NEVER, before.lease)
                 # As an operation of its own it leaves the local queue when it ends. Otherwise the
                 # next acquire would wait behind it.
+                before.acquiring[:] = [acquiring]
                 yield from RunOn(self.session, iter(acquiring))
+                before.acquiring.clear()
             except (HoldLostError, ClosedError):
                 raise
             except InterlockError as error:

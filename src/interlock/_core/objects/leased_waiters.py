@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks.lock_base import Release, undo_acquire
 from interlock._core.model import names
-from interlock._core.model.effects import Undoable
+from interlock._core.model.effects import RunOn, Undoable
 from interlock._core.scripts.waiting import waiting_renew
 from interlock._core.upkeep.idempotency import IdempotentCalls
 from interlock.options import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from interlock._core.model.effects import Eval, Op, R
+    from interlock._core.model.effects import Eval, Op, R, Step
     from interlock._core.model.holds import Hold, Renewal
     from interlock._core.upkeep.session import Session
 
@@ -52,20 +52,27 @@ class LeasedWaiters(ABC):
         self._calls = IdempotentCalls(session, self._base, names.own_request)
         self._kept = KEPT + 2 * session.options.poll_cap + self._lease
 
-    def _waiting(self, op: Op[R], last: list[Hold]) -> Undoable[R]:
-        """Return a wait as a step; *op* puts its waiter into *last*.
+    def _waiting(
+        self, op: Op[R], last: list[Hold], parts: Sequence[Step[object]] = ()
+    ) -> Undoable[R]:
+        """Return a wait as a step; *op* puts its waiter into *last*, and its *parts* are steps.
 
-        A second Ctrl-C leaves no waiter behind.
+        A second Ctrl-C leaves no waiter behind, and no part half done.
         """
         return Undoable(
             op,
-            lambda: all(waiter.settled() for waiter in last),
-            lambda error: self._leave(last, error),
+            lambda: all(waiter.settled() for waiter in last) and all(part.over() for part in parts),
+            lambda error: self._leave(last, parts, error),
         )
 
-    def _leave(self, last: list[Hold], error: BaseException) -> Op[None]:
+    def _leave(
+        self, last: list[Hold], parts: Sequence[Step[object]], error: BaseException
+    ) -> Op[None]:
         for waiter in last:
             yield from undo_acquire(self.session, waiter, error)
+        for part in parts:
+            if not part.over():
+                yield from RunOn(self.session, part.rest(error))
 
     # What `Hold` calls.
 
