@@ -78,7 +78,7 @@ def test_a_client_that_polls_in_vain_looks(bench: Bench, play: type[Play]) -> No
     bench.waiters.hearing = True
     waiting = play(bench.lock.acquire(bench.owner, bench.now + 1000, None)).answer([30_000, b"1"])
     assert isinstance(waiting.effect, Enqueue)
-    waiter = bench.waiters.join(waiting.effect.channel, lambda: None)
+    waiter = bench.waiters.join(waiting.effect.line, lambda: None)
     waiting.answer(waiter)
     for looks in (False, True):
         assert isinstance(waiting.effect, Wait)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import interlock
+from interlock._core.queue.places import Place, QueueSubscription
+from interlock._core.queue.waiter import Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,6 +209,48 @@ def test_no_class_has_several_jobs(name: str) -> None:
             lines = (node.end_lineno or 0) - node.lineno + 1
             too_long = lines > LONGEST_CLASS and node.name not in LONG_CLASSES
             assert not too_long, f"{node.name} has {lines} lines"
+
+
+def writes_of_a_queue(tree: ast.Module) -> Iterator[str]:
+    """Yield what *tree* changes of waiters, places and subscriptions, and in their dicts."""
+    fields = {*Waiter.__slots__, *Place.__slots__, *QueueSubscription.__slots__}
+    tables = (".queues", ".places")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            if node.attr in fields and ast.unparse(node.value) != "self":
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            if ast.unparse(node.value).endswith(tables):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            changes = node.func.attr in {"clear", "pop", "popitem", "setdefault", "update"}
+            if changes and ast.unparse(node.func.value).endswith(tables):
+                yield ast.unparse(node)
+
+
+def test_only_one_folder_writes_a_waiter_or_a_place() -> None:
+    """Others call their methods. Some objects of other kinds have fields of the same names."""
+    namesakes = {"contest.queue", "error.holder", "successor.line"}
+    found = {
+        (name, written)
+        for name in SOURCES
+        if not name.startswith("_core/queue/")
+        for written in writes_of_a_queue(tree_of(name))
+        if written not in namesakes
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("waiter.busy = False", "lock.queue_of(key).place.remaining += 1", "del front.claim"),
+        *("waiters.queues[line] = {}", "session.waiters.places.pop(line)"),
+    ],
+)
+def test_a_write_from_outside_is_found(line: str) -> None:
+    """The test above knows each way to write."""
+    assert list(writes_of_a_queue(ast.parse(line)))
 
 
 def _only_shortens(node: ast.Try) -> bool:

@@ -28,7 +28,7 @@ def stand(bench: Bench) -> None:
 def join(bench: Bench, play: Play) -> None:
     """Join the local queue."""
     assert isinstance(play.effect, Enqueue)
-    play.answer(bench.waiters.join(play.effect.channel, lambda: None))
+    play.answer(bench.waiters.join(play.effect.line, lambda: None))
 
 
 def claim(bench: Bench, owner: Owner, at: int = CLAIMED_AT, about_token: str = "") -> Hold:
@@ -141,7 +141,7 @@ def test_readers_that_come_later_stand_behind_the_writer(bench: Bench) -> None:
     reader = bench.acquire(owner=Owner("thread 'reader'"))
     alarms: list[None] = []
     assert isinstance(reader.effect, Enqueue)
-    reader.answer(bench.waiters.join(reader.effect.channel, lambda: alarms.append(None)))
+    reader.answer(bench.waiters.join(reader.effect.line, lambda: alarms.append(None)))
     assert isinstance(reader.effect, Wait)
     bench.lock = write
     claim(bench, bench.owner, about_token=":write")

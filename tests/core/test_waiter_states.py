@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 SEEDS = 60
 STEPS = 60
+METHODS = (
+    *("begin_asking", "asked", "offer", "conclude"),
+    *("leave", "give_up", "mend", "serve_all"),
+)
+RARE = 0.2
+"""How often all waiters are served at once, when it is their turn."""
 Changes = dict[tuple[Stand, str], set[Stand]]
 
 
@@ -25,6 +31,11 @@ class Walk:
 
     def __init__(self, bench: Bench, seed: int) -> None:
         self._waiters = bench.waiters
+        self.line = "c:x"
+        if seed % 2:
+            # A waiter that gives up here stays in its line until the place is given up.
+            self.line = "c:placed"
+            self._waiters.place_for(self.line, "me")
         self._random = random.Random(seed)
         self._now = 0.0
         self.all: list[Waiter] = []
@@ -35,12 +46,11 @@ class Walk:
         self._now += self._random.random() * LONGEST_OFFER
         if self._random.random() < 0.2:
             self._join()
-        waiting = list(self._waiters.queues.get("c", ()))
+        waiting = list(self._waiters.queues.get(self.line, ()))
         if not waiting:
             return
         waiter = waiting[0] if self._random.random() < 0.7 else self._random.choice(waiting)
-        method = self._random.choice(("begin_asking", "asked", "offer", "conclude", "leave"))
-        method = "give_up" if method == "leave" and self._random.random() < 0.5 else method
+        method = self._random.choice(METHODS)
         before = [(one, one.stand) for one in self.all]
         getattr(self, method)(waiter)
         for one, stand in before:
@@ -48,7 +58,7 @@ class Walk:
                 self.changes[stand, method].add(one.stand)
 
     def _join(self) -> None:
-        waiter = self._waiters.join("c", lambda: None)
+        waiter = self._waiters.join(self.line, lambda: None)
         hold = SimpleNamespace(core=self, offer=lambda: None, holder="me:1", placed=False)
         self._waiters.introduce(waiter, cast("Candidate", hold), shares=False)
         self.all.append(waiter)
@@ -64,7 +74,7 @@ class Walk:
 
     def offer(self, _waiter: Waiter) -> None:
         """Give the lock to the front, if it may have it."""
-        _ = self._waiters.offer("c", Walk, self._now)
+        _ = self._waiters.offer(self.line, Walk, self._now)
 
     def conclude(self, waiter: Waiter) -> None:
         """Take the server's answer to an offer."""
@@ -75,6 +85,15 @@ class Walk:
     def leave(self, waiter: Waiter) -> None:
         """Leave the queue."""
         self._waiters.leave(waiter)
+
+    def mend(self, waiter: Waiter) -> None:
+        """Look for a waiter in front that signals kept from leaving."""
+        self._waiters.mend(waiter)
+
+    def serve_all(self, _waiter: Waiter) -> None:
+        """End the wait of all at once, which is for objects that nobody is offered."""
+        if self._random.random() < RARE and not any(one.offered for one in self.all):
+            self._waiters.serve_all(self.line)
 
     def give_up(self, waiter: Waiter) -> None:
         """End a wait in vain."""
@@ -88,7 +107,7 @@ def test_a_waiter_changes_as_the_table_says(bench: Bench) -> None:
         walk = Walk(bench, seed)
         for _ in range(STEPS):
             walk.step()
-            queue = [one.front for one in bench.waiters.queues.get("c", ())]
+            queue = [one.front for one in bench.waiters.queues.get(walk.line, ())]
             assert queue == [True, *[False] * (len(queue) - 1)][: len(queue)], "one is the front"
         for waiter in walk.all:
             bench.waiters.leave(waiter)

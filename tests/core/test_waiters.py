@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from interlock._core.queue.places import section
+from interlock._core.queue.lines import section
 from interlock._core.queue.waiter import Claim
 from interlock._core.queue.waiters import SHARED
 
@@ -199,7 +199,7 @@ class TestSections:
 
     def test_share_one_subscription(self, bench: Bench, wakes: Wakes) -> None:
         """A channel is subscribed to once for all its sections, until the last waiter leaves."""
-        waiting = [wakes.join(str(n), section("c", n)) for n in (1, 2, 3)]
+        waiting = [wakes.join(str(n), section("c", str(n))) for n in (1, 2, 3)]
         assert bench.subscribed == bench.waiters.channels() == ["c"]
         for waiter in waiting:
             assert bench.subscribed == ["c"]
@@ -210,15 +210,15 @@ class TestSections:
     def test_are_all_woken_by_a_message(self, bench: Bench, wakes: Wakes) -> None:
         """A message may be for each of them."""
         for n in (1, 2, 2):
-            wakes.join(str(n), section("c", n))
+            wakes.join(str(n), section("c", str(n)))
         bench.waiters.notify("c")
 
         assert wakes.woken == ["1", "2"]
 
     def test_later_ones_ask_at_once(self, bench: Bench, wakes: Wakes) -> None:
         """A later section asks by itself: there is no new subscription to be confirmed."""
-        first = wakes.join("1", section("c", 1))
-        second = wakes.join("2", section("c", 2))
+        first = wakes.join("1", section("c", "1"))
+        second = wakes.join("2", section("c", "2"))
 
         assert not first.take()
         assert second.take()
@@ -352,7 +352,7 @@ def test_what_is_left_to_others_wakes_who_stands_in_no_queue(bench: Bench, wakes
 
 def test_a_place_that_comes_later_is_heard_too(bench: Bench, wakes: Wakes) -> None:
     """A waiter with a place behind one that needs none subscribes to the channels of the place."""
-    red = wakes.join("red", section("c:x", 0))
+    red = wakes.join("red", section("c:x", "red"))
     assert bench.subscribed == ["c:x"]
     bench.waiters.place_for("c:x", "me")
     plain = wakes.join("plain", "c:x")
@@ -403,7 +403,7 @@ def test_a_stranger_s_message_is_a_wake_up(bench: Bench, wakes: Wakes, payload: 
 
 def test_each_section_has_a_place_and_hears_of_its_own_turn(bench: Bench, wakes: Wakes) -> None:
     """Sections share one subscription; a message behind whose colon stands one wakes that one."""
-    several = section("c:x", 3)
+    several = section("c:x", "3")
     bench.waiters.place_for("c:x", "me")
     bench.waiters.place_for(several, "me", "me:3")
     one, three = wakes.join("one", "c:x"), wakes.join("three", several)

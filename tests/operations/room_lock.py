@@ -30,7 +30,7 @@ from interlock._core.locks import forced
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.queue.places import line_of
+from interlock._core.queue.lines import line_of
 from interlock._core.scripts import script
 from interlock._core.scripts.lock import status
 from interlock._core.scripts.script import (

@@ -14,7 +14,7 @@ from interlock._core.model.holds import Owner, State
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.permit import Permit, update_lease
 from interlock._core.objects.semaphore import Semaphore
-from interlock._core.queue.places import section
+from interlock._core.queue.lines import section
 from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep import idempotency
 from interlock._core.upkeep.idempotency import NO_ID, IdempotentCalls, new_id
@@ -183,14 +183,14 @@ def test_sections_share_a_subscription() -> None:
     """The fronts of all sections of a channel are woken by its message, over one subscription."""
     log, rung = _Log(), list[str]()
     waiters = Waiters(nullcontext(), log)
-    one = waiters.join(section("c", 1), lambda: rung.append("one"))
-    two = waiters.join(section("c", 2), lambda: rung.append("two"))
-    also_two = waiters.join(section("c", 2), lambda: rung.append("also two"))
+    one = waiters.join("c", lambda: rung.append("one"))
+    two = waiters.join(section("c", "2"), lambda: rung.append("two"))
+    also_two = waiters.join(section("c", "2"), lambda: rung.append("also two"))
     assert (one.front, two.front, also_two.front) == (True, True, False)
     assert two.take(), "its subscription was confirmed before it came"
     assert waiters.channels() == ["c"]
-    assert waiters.has_waiters(section("c", 2))
-    assert not waiters.has_waiters(section("c", 3))
+    assert waiters.has_waiters(section("c", "2"))
+    assert not waiters.has_waiters(section("c", "3"))
     waiters.notify("c")
     assert rung == ["one", "two"]
     waiters.leave(two)

@@ -221,7 +221,7 @@ class AsyncDriver(ConnectedDriver):
     ) -> object:
         if isinstance(effect, Enqueue):
             assert self._loop is not None
-            return self.session.waiters.join(effect.channel, Wakeup(self._loop), waiting)
+            return self.session.waiters.join(effect.line, Wakeup(self._loop), waiting)
         if isinstance(effect, Cleanup):
             self._renewer.clean_up(effect)
             return None

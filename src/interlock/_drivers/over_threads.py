@@ -308,7 +308,7 @@ class OverThreads(Generic[E]):
 
     async def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:
         if isinstance(effect, Enqueue):
-            return self.session.waiters.join(effect.channel, Wakeup(self), waiting)
+            return self.session.waiters.join(effect.line, Wakeup(self), waiting)
         if isinstance(effect, RunOn):
             driver = _drivers.get(id(effect.session))
             if isinstance(driver, type(self)):

@@ -28,7 +28,7 @@ from interlock._core.model.effects import (
     Wait,
     ended,
 )
-from interlock._core.queue.places import whole_of
+from interlock._core.queue.lines import channel_of
 from interlock._core.upkeep.session import GRACE
 from interlock._drivers import wrong_type
 from interlock._drivers.background.callbacks import call_user
@@ -392,7 +392,7 @@ class ThreadDriver(ConnectedDriver):
             self._wait(effect)
             return None
         if type(effect) is Enqueue:
-            return self.session.waiters.join(effect.channel, Wakeup(), waiting)
+            return self.session.waiters.join(effect.line, Wakeup(), waiting)
         if type(effect) is Cleanup:
             self._renewer.clean_up(effect)
             return None
@@ -415,7 +415,7 @@ class ThreadDriver(ConnectedDriver):
         else:
             wakeup = cast("Wakeup", effect.waiter.wakeup)
             # A waiter that was woken is still in its queue.
-            channel = whole_of(effect.waiter.channel)
+            channel = channel_of(effect.waiter.line)
             if not self._subscriber.wait(channel, wakeup, min(MEND_INTERVAL, seconds)):
                 self.session.waiters.mend(effect.waiter)
         if self.closed:

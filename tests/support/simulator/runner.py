@@ -420,7 +420,7 @@ class Runner(Generic[H]):
     def _join(self, effect: Enqueue) -> Waiter:
         bell: list[Waiter] = []
         frame = self._frames[-1]
-        waiter = frame.client.session.waiters.join(effect.channel, lambda: self.ring(bell[0]))
+        waiter = frame.client.session.waiters.join(effect.line, lambda: self.ring(bell[0]))
         bell.append(waiter)
         frame.waiting = (*frame.waiting, waiter)
         self._rung[waiter] = False

@@ -20,7 +20,7 @@ from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, failing
 from interlock._core.model.holds import Hold, State
 from interlock._core.queue.grant_looks import NEXT_IS_OURS
-from interlock._core.queue.places import line_of
+from interlock._core.queue.lines import line_of
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import GRANTED
 

@@ -77,6 +77,7 @@ from interlock.options import check_lease
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op
+    from interlock._core.queue.lines import Line
     from interlock._core.queue.places import Place
     from interlock._core.upkeep.session import Session
     from interlock.options import ReplicaPolicy
@@ -595,11 +596,12 @@ class Refused(Step[None]):
 class LockBase(KnownLock):
     """One lock for one client, as its owners use it.
 
-    Releases are announced on *channel*. Local waiters queue for *queue*, most often the same.
+    Releases are announced on *channel*. Local waiters stand in the line *queue*, most often named
+    the same.
     """
 
     channel: str
-    queue: str
+    queue: Line
     composite: Literal[False] = False
     repeats: bool = False
     """Whether an owner sends the same commands for it each time."""
@@ -851,7 +853,7 @@ class LockBase(KnownLock):
         self._session.events.begin_wait(self, hold, sent_at)
         place = self._session.waiters.places.get(self.queue)
         if place is not None and isinstance(outcome, float):
-            place.remaining = outcome
+            place.refused(outcome)
         try:
             try:
                 if outcome is None or (isinstance(outcome, float) and hold.state is PENDING):
@@ -899,7 +901,7 @@ class LockBase(KnownLock):
     def leave_script(self, place: Place) -> Eval[int]:
         """Return the script that gives up *place*, and passes on a claim that it got."""
         return lock_release(
-            *(self.key, place.holder or f"{place.client}:0", 0, self.session.publish, self.queue),
+            *(self.key, place.holder or f"{place.client}:0", 0, self.session.publish, self.channel),
             leaving=(place.client,),
         )
 

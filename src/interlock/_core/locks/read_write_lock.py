@@ -43,7 +43,7 @@ from interlock._core.locks.lock_base import LockBase
 from interlock._core.locks.started_lock import StartedLock
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.queue.places import line_of
+from interlock._core.queue.lines import line_of
 from interlock._core.scripts import lock as lock_scripts
 from interlock._core.scripts import read_write_lock as scripts
 from interlock._core.upkeep.idempotency import once

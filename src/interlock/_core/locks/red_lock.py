@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.composite import CompositeHold, CompositeLock, lockstep
 from interlock._core.model.effects import NEVER, RunOn
 from interlock._core.model.holds import Hold, State
-from interlock._core.queue.places import section
+from interlock._core.queue.lines import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock.errors import (
     HoldLostError,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from interlock._core.locks.composite import AcquireRequest
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.model.effects import Op
+    from interlock._core.queue.lines import Line
 
 SHARE = 50
 """The time for a server to answer is the lease divided by this."""
@@ -213,9 +214,9 @@ def _level_of_user() -> int:
     return level
 
 
-def _queue(member: LockBase) -> str:
-    """Return the channel section in which red locks wait for *member*.
+def _queue(member: LockBase) -> Line:
+    """Return the line in which red locks wait for *member*.
 
-    Waiters for *member* alone use another section: they may have to wait while a quorum is free.
+    Waiters for *member* alone use another line: they may have to wait while a quorum is free.
     """
-    return section(member.queue, 0)
+    return section(member.queue, "red lock")

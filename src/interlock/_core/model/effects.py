@@ -54,6 +54,7 @@ from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from interlock._core.model.replication import Replication
+    from interlock._core.queue.lines import Line
     from interlock._core.queue.waiter import Waiter
 
 R = TypeVar("R")
@@ -246,7 +247,7 @@ class RunOn(Generic[R_co]):
 
 @dataclass(slots=True)
 class Enqueue:
-    """Queue up locally for *channel*, and subscribe to it.
+    """Stand in *line* locally, and subscribe to its channel.
 
     When the subscription is confirmed, the waiter gets a wake-up.
 
@@ -254,7 +255,7 @@ class Enqueue:
     however it ends, the driver removes the waiter from the queue.
     """
 
-    channel: str
+    line: Line
 
     def __iter__(self) -> Generator[Effect, object, Waiter]:
         return cast("Waiter", (yield self))

@@ -31,7 +31,7 @@ from interlock._core.model import names
 from interlock._core.model.effects import NEVER, undoing
 from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.objects.leased_waiters import MOST, LeasedWaiters
-from interlock._core.queue.places import section
+from interlock._core.queue.lines import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import barrier as scripts
 from interlock.errors import BrokenBarrierError, ConfigError
@@ -203,9 +203,9 @@ class Barrier(LeasedWaiters):
         generation = arrival.generation
         # Each generation has a queue of its own. In a shared queue a party of the next generation
         # could stand in front. It would block the others, and yet need their next arrivals.
-        channel = section(self._place().channel, generation)
+        line = section(self._place().channel, generation)
         waiting = wait_in_queue(
-            session, channel, deadline, None, self._look, ends, generation, deadline
+            session, line, deadline, None, self._look, ends, generation, deadline
         )
         if not (yield from waiting):
             limit = session.clock() + max(GIVING_UP, session.options.command_timeout)

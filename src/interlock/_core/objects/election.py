@@ -26,7 +26,7 @@ from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.lock_base import lost
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Undoable, undoing
-from interlock._core.queue.places import section
+from interlock._core.queue.lines import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import election as scripts
 from interlock._core.scripts.lock import lock_force_release
@@ -205,11 +205,9 @@ class Election(FencedLock):
         Cost:
             One round trip per message and per poll cap.
         """
-        channel = section(self._news, id(watch))
+        line = section(self._news, str(id(watch)))
         if not (yield from self._has_changed(watch)):
-            yield from wait_in_queue(
-                self.session, channel, NEVER, None, self._look_for_change, watch
-            )
+            yield from wait_in_queue(self.session, line, NEVER, None, self._look_for_change, watch)
         return not watch.stopped
 
     def _look_for_change(self, watch: Watch) -> Op[float | None]:

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER
-from interlock._core.queue.places import section
+from interlock._core.queue.lines import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import event as scripts
 from interlock._core.scripts.event import EventStatus
@@ -30,6 +30,7 @@ from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op, Step
+    from interlock._core.queue.lines import Line
     from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock._core.upkeep.session import Session
 
@@ -73,12 +74,12 @@ class Event:
         latest, since = _latest_look(session, self.key), session.clock()
         # Only waiters that found the same setting share a queue. Otherwise one that found a later
         # setting could stand in front. It would wait for another setting, and block those behind.
-        channel = section(self.channel, found.mark)
-        looking = (channel, latest, found.mark, since, deadline)
-        return (yield from wait_in_queue(session, channel, deadline, None, self._look, *looking))
+        line = section(self.channel, found.mark or "")
+        looking = (line, latest, found.mark, since, deadline)
+        return (yield from wait_in_queue(session, line, deadline, None, self._look, *looking))
 
     def _look(
-        self, channel: str, latest: _Look, mark: str | None, since: float, deadline: float
+        self, line: Line, latest: _Look, mark: str | None, since: float, deadline: float
     ) -> Op[float | None]:
         """Look once; return None if a waiter that found *mark* at *since* may go on.
 
@@ -91,7 +92,7 @@ class Event:
         if not _was_set(latest.status, mark):
             return NEVER
         # All that found the same mark may go on. One after the other, it would take a while.
-        self._session.waiters.serve_all(channel)
+        self._session.waiters.serve_all(line)
         return None
 
     def _status(self, deadline: float = NEVER, *, patient: bool = False) -> Op[EventStatus]:

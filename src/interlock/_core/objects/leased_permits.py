@@ -218,7 +218,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
             return None
         remaining = yield from self._refused(answer)
         if place is not None:
-            place.remaining = remaining
+            place.refused(remaining)
         return remaining
 
     def _refused(self, answer: Grant | float) -> Op[float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from interlock._core.queue.places import line_of, section
+from interlock._core.queue.lines import line_of, section
 from interlock._core.queue.starting import confirming, may_start, start
 from interlock._core.queue.waiters import SHARED
 from interlock._core.queue.waiting import QUEUE_KEPT, Turn, leave_queue, wait_in_queue
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
+    from interlock._core.queue.lines import Line
     from interlock._core.queue.places import Place
     from interlock._core.queue.waiter import Claim
     from interlock._core.upkeep.session import Session
@@ -39,7 +40,7 @@ class PermitQueue:
 
     Attributes:
         key: the semaphore's key.
-        queue: announces its permits.
+        channel: announces its permits.
     """
 
     def __init__(
@@ -53,14 +54,16 @@ class PermitQueue:
     ) -> None:
         self._session = session
         self.key = key
-        self.queue = channel
+        self.channel = channel
         self._line = line_of(channel, key)
         self._kind, self._prefix = kind, prefix
         self._leave = leave
 
-    def part(self, permits: int) -> str:
-        """Return the local queue of those who want *permits*."""
-        return section(self._line, f"{self._prefix}{permits}" if self._prefix else permits)
+    def part(self, permits: int) -> Line:
+        """Return the line of those who want *permits*; for one plain permit it has no part."""
+        if permits == 1 and not self._prefix:
+            return self._line
+        return section(self._line, f"{self._prefix}{permits}")
 
     def busy(self, permits: int) -> bool:
         """Return whether others wait here for as many, or did so lately."""
@@ -145,7 +148,7 @@ class PermitQueue:
     def leave_script(self, place: Place) -> Eval[int]:
         """Return the script that gives up *place*, and passes on the permits of its claim."""
         session, named = self._session, (place.holder,) if place.holder else ()
-        return self._leave(self.key, place.client, session.publish, self.queue, *named)
+        return self._leave(self.key, place.client, session.publish, self.channel, *named)
 
     def _turn(self, permit: Hold | None) -> Turn:
         """Return what operators are told of a waiter, and how it may be given *permit*.

@@ -252,7 +252,7 @@ class Taking(Opened["bool"]):
         if place is None or not waits:
             call = semaphore.acquire_script(request, permits, self.deadline)
         else:
-            place.remaining = NEVER
+            place.refused(NEVER)
             call = semaphore.standing_script(request, permits, self.deadline, place)
         taken = yield from semaphore.requests.send(request, call)
         if taken and place is not None and call.queued:

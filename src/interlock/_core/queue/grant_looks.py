@@ -43,7 +43,7 @@ class Given(Protocol):
     """A lock that was given away, or the queue for permits."""
 
     key: str
-    queue: str
+    channel: str
 
     def leave_script(self, place: Place) -> Eval[int]:
         """Return the script that gives up *place*, and gives a free lock to the next client."""
@@ -112,4 +112,4 @@ class GrantLooks:
 
 def look_script(lock: Given) -> Eval[int]:
     """Return the script that looks at *lock*."""
-    return lock.leave_script(Place(lock.queue, NOBODY))
+    return lock.leave_script(Place(lock.channel, NOBODY))

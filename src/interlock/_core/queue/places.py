@@ -1,9 +1,9 @@
 """A client's places in the queues on the servers, and the channels that its waiters need.
 
 Theory. A client that waits for a plain, fenced or write lock, or for permits, has a `Place` in the
-server's queue: one for each section. It also subscribes to a channel of its own, whose messages
-tell that it is next (`QueueSubscription`). It keeps the subscription for a while. So a client that
-waits often need not subscribe each time.
+server's queue. It has one for each line of its waiters. It also subscribes to a channel of its own,
+whose messages tell that it is next (`QueueSubscription`). It keeps the subscription for a while. So
+a client that waits often need not subscribe each time.
 
 `Waiters` are the local queues on top of that. Each method of this file that has no lock of its own
 is called with the mutex of those.
@@ -14,37 +14,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.model import names
+from interlock._core.queue.lines import channel_of, section
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from interlock._core.queue.lines import Line
     from interlock._core.queue.waiter import Claim
 
 IDLE_LOOKS = 1
 """How many looks of the subscriber an idle channel outlasts; the next one unsubscribes."""
-
-
-_SECTION = "\ud800"
-"""A lone surrogate: no channel name has it, because it cannot be sent."""
-
-
-def section(channel: str, wanted: object) -> str:
-    """Return the section of *channel* for waiters that want *wanted*; for 1, *channel* itself."""
-    return channel if wanted == 1 else f"{channel}{_SECTION}{wanted}"
-
-
-def line_of(channel: str, key: str) -> str:
-    """Return the section of *channel* for those who wait for *key*; most often *channel* itself.
-
-    Names that differ only in braces have one channel. Their waiters wait for different things.
-    """
-    return section(channel, key) if names.shares_channels(key) else channel
-
-
-def whole_of(channel: str) -> str:
-    """Return the channel that *channel* is a section of, or *channel* itself."""
-    return channel.partition(_SECTION)[0]
 
 
 class Subscriptions(Protocol):
@@ -72,7 +52,7 @@ class QueueSubscription:
             False once somebody waited here without a place: then the client must hear each release.
         heard: whether the channels were subscribed to.
         idle: how often the subscriber has looked since somebody waited here.
-        parts: the sections in which the client has a place.
+        parts: the lines in which the client has a place.
     """
 
     __slots__ = ("channels", "counted", "heard", "idle", "parts", "wake")
@@ -82,7 +62,7 @@ class QueueSubscription:
         self.channels: tuple[str, ...] = (channel, names.waiting_channel(channel), self.wake)
         self.heard, self.counted = False, True
         self.idle = 0
-        self.parts: set[str] = set()
+        self.parts: set[Line] = set()
         if not counted:
             self.discount()
 
@@ -93,7 +73,7 @@ class QueueSubscription:
 
 
 class Place:
-    """A client's place in the server's queue, for a section.
+    """A client's place in the server's queue, for one line.
 
     It lasts as long as its `QueueSubscription`.
 
@@ -130,6 +110,10 @@ class Place:
         self.claim = None
         self.bare = self.bare or not holder
 
+    def refused(self, remaining: float) -> None:
+        """Note that the client may have to wait for *remaining* seconds."""
+        self.remaining = remaining
+
     def granted(self) -> None:
         """Note that the newest request was granted."""
         self.taken = self.bare = self.others_wait
@@ -152,7 +136,7 @@ class Places:
     Attributes:
         hearing: False while there is no subscriber connection, so that messages may be missed; the
             driver sets it.
-        places: the client's places in the server's queues, by section.
+        places: the client's places in the server's queues, by line.
         allows_places: whether places are possible; False if the server refused their channels.
         tell_refusal: called then; the session sets it.
     """
@@ -161,21 +145,21 @@ class Places:
         self._mutex = mutex
         self._subscriptions = subscriptions
         self.hearing = False
-        self.places: dict[str, Place] = {}
+        self.places: dict[Line, Place] = {}
         self.allows_places = True
         self.tell_refusal: Callable[[], None] = lambda: None
-        # The sections that have waiters, by their whole channels.
-        self._sections: dict[str, list[str]] = {}
+        # The lines that have waiters, by their channels.
+        self._lines: dict[str, list[Line]] = {}
         self._queue_subscriptions: dict[str, QueueSubscription] = {}
         # The objects whose messages come on a wake channel: a lock and a read/write lock of one
         # name have the same.
         self._woken_by: dict[str, dict[str, None]] = {}
 
-    def place_for(self, channel: str, client: str, me: str = "", *, waits: bool = True) -> None:
-        """Make a place in the server's queue for this client while it waits for *channel*.
+    def place_for(self, line: Line, client: str, me: str = "", *, waits: bool = True) -> None:
+        """Make a place in the server's queue for this client while it waits for *line*.
 
         Args:
-            channel: a section.
+            line: what is waited for.
             client: the client's id.
             me: its name in the queue, if that is not *client*.
             waits: whether somebody waits, or is about to.
@@ -183,11 +167,11 @@ class Places:
         with self._mutex:
             if not self.allows_places:
                 return
-            whole = whole_of(channel)
+            whole = channel_of(line)
             subscription = self._queue_subscriptions.get(whole)
             if subscription is None:
-                parts = self._sections.get(whole, ())
-                counted = all(part in self.places or part == channel for part in parts)
+                parts = self._lines.get(whole, ())
+                counted = all(part in self.places or part == line for part in parts)
                 subscription = self._queue_subscriptions[whole] = QueueSubscription(
                     whole, client, counted=counted
                 )
@@ -198,9 +182,9 @@ class Places:
                     subscription.heard = True
                     self._subscriptions.subscribe(whole)
             subscription.idle = 0  # it stays until the waiter has come
-            if channel not in self.places:
-                self.places[channel] = Place(whole, me or client)
-                subscription.parts.add(channel)
+            if line not in self.places:
+                self.places[line] = Place(whole, me or client)
+                subscription.parts.add(line)
 
     def channels_of(self, channel: str) -> tuple[str, ...]:
         """Return all channels to subscribe to for *channel*."""
@@ -210,10 +194,10 @@ class Places:
     def channels(self) -> list[str]:
         """Return the channels that have waiters."""
         with self._mutex:
-            return list(self._sections)
+            return list(self._lines)
 
-    def _meaning(self, whole: str, payload: bytes) -> tuple[list[str], float]:
-        """Return the sections that a message is for, and how many seconds they wait first."""
+    def _meaning(self, whole: str, payload: bytes) -> tuple[list[Line], float]:
+        """Return the lines that a message is for, and how many seconds they wait first."""
         number, _, wanted = payload.partition(b":")
         # A message of unknown form is a wake-up, and nothing more.
         patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
@@ -226,7 +210,7 @@ class Places:
         """Unsubscribe from channels that were idle at this look and the `IDLE_LOOKS` before it."""
         with self._mutex:
             for whole, subscription in list(self._queue_subscriptions.items()):
-                if whole in self._sections:
+                if whole in self._lines:
                     continue
                 subscription.idle += 1
                 if subscription.idle > IDLE_LOOKS:
@@ -257,15 +241,15 @@ class Places:
             self.places.clear()
             self._woken_by.clear()
             for whole in heard:
-                if whole in self._sections:
+                if whole in self._lines:
                     self._subscriptions.subscribe(whole)
         self.tell_refusal()
 
-    def _open(self, channel: str) -> bool:
-        """Hear *channel* for its first waiter; return whether that waiter may ask at once."""
-        whole = whole_of(channel)
-        parts = self._sections.get(whole)
-        subscription, place = self._queue_subscriptions.get(whole), self.places.get(channel)
+    def _open(self, line: Line) -> bool:
+        """Hear the channel of *line* for its first waiter; return whether that may ask at once."""
+        whole = channel_of(line)
+        parts = self._lines.get(whole)
+        subscription, place = self._queue_subscriptions.get(whole), self.places.get(line)
         heard = subscription is not None and subscription.heard
         # A confirmed subscription makes the waiter ask. Without a new one, it may ask at once.
         should_ask = place is None or place.woken or not place.taken
@@ -275,14 +259,14 @@ class Places:
             subscription.discount()
             subscription.heard = heard = False
         if parts is None:
-            self._sections[whole] = [channel]
+            self._lines[whole] = [line]
             # Once more if there is no connection: there may have been no thread to open one.
             if not heard or not self.hearing:
                 self._subscriptions.subscribe(whole)
             should_ask = heard and should_ask
         else:
-            if channel not in parts:
-                parts.append(channel)
+            if line not in parts:
+                parts.append(line)
             if subscription is not None and not heard:
                 # The waiters before it needed no subscription.
                 self._subscriptions.subscribe(whole)
@@ -291,14 +275,14 @@ class Places:
             subscription.idle = 0
         return should_ask
 
-    def _close(self, channel: str) -> None:
-        """Hear *channel* no longer: nobody waits for it here."""
-        whole = whole_of(channel)
-        parts = self._sections.get(whole, [])
-        if channel in parts:
-            parts.remove(channel)
+    def _close(self, line: Line) -> None:
+        """Note that nobody stands in *line* here; hear its channel no longer if it has no other."""
+        whole = channel_of(line)
+        parts = self._lines.get(whole, [])
+        if line in parts:
+            parts.remove(line)
         if not parts:
-            _ = self._sections.pop(whole, None)
+            _ = self._lines.pop(whole, None)
             subscription = self._queue_subscriptions.get(whole)
             if subscription is None or not subscription.heard:
                 self._subscriptions.unsubscribe(whole)

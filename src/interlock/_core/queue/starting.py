@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
+    from interlock._core.queue.lines import Line
     from interlock._core.queue.waiter import Claim
     from interlock._core.upkeep.session import Session
 
@@ -40,7 +41,7 @@ def may_start(session: Session, hold: Hold, *, others_wait: bool) -> bool:
 
 def start(
     session: Session,
-    channel: str,
+    line: Line,
     hold: Hold,
     claim: Claim,
     keeping: Callable[[Hold], Eval[list[bool]]],
@@ -56,7 +57,7 @@ def start(
 
     Args:
         session: the client's state.
-        channel: what *hold* waits for.
+        line: what *hold* waits for.
         hold: who was made the holder.
         claim: the message that says so.
         keeping: returns the command that keeps *hold* for a whole lease, and takes nothing.
@@ -72,7 +73,7 @@ def start(
         return False
     hold.uncount_try()
     session.watchdog.expect(hold, session.clock())
-    session.waiters.started(channel, hold.holder)
+    session.waiters.started(line, hold.holder)
     if session.holds.observer is not None:
         session.holds.observer.acquired(hold, sent_at)
     return True

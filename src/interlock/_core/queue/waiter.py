@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.queue.lines import Line
+
 
 class Stand(Enum):
     """What a waiter does; each value is told by its flags."""
@@ -23,14 +25,18 @@ TRANSITIONS: Final = {
     # from, what is done        to
     (Stand.BEHIND, "leave"): {Stand.FRONT, Stand.DEPARTED},
     (Stand.BEHIND, "give_up"): {Stand.FRONT, Stand.DEPARTED},
+    (Stand.BEHIND, "mend"): {Stand.FRONT},
+    (Stand.BEHIND, "serve_all"): {Stand.DEPARTED},
     (Stand.BEHIND, "begin_asking"): {Stand.ASKING},
     (Stand.FRONT, "begin_asking"): {Stand.ASKING},
     (Stand.FRONT, "offer"): {Stand.OFFERED},
     (Stand.FRONT, "leave"): {Stand.DEPARTED},
     (Stand.FRONT, "give_up"): {Stand.DEPARTED},
+    (Stand.FRONT, "serve_all"): {Stand.DEPARTED},
     (Stand.ASKING, "asked"): {Stand.FRONT, Stand.BEHIND},
     (Stand.ASKING, "leave"): {Stand.DEPARTED},
     (Stand.ASKING, "give_up"): {Stand.DEPARTED},
+    (Stand.ASKING, "serve_all"): {Stand.DEPARTED},
     (Stand.OFFERED, "begin_asking"): {Stand.ASKING},
     (Stand.OFFERED, "conclude"): {Stand.FRONT, Stand.DEPARTED},
     (Stand.OFFERED, "leave"): {Stand.DEPARTED},
@@ -74,7 +80,7 @@ class Claim(NamedTuple):
         number: what follows the client's id in the holder id; of a permit, its id.
         token: the fencing token that the release drew for it; None if there is none.
         source: what the token follows; empty if there is none.
-        wanted: what those in the waiter's section want; empty for a lock.
+        wanted: what those in the waiter's line want; empty for a lock.
     """
 
     at: int
@@ -109,10 +115,10 @@ class Wish(NamedTuple):
 
 
 class Waiter:
-    """One waiter in the queue of a channel.
+    """One waiter in its line.
 
     Attributes:
-        channel: the channel, or a section of it, that the queue belongs to.
+        line: the name of the line.
         wakeup: wakes the thread or task that waits; any thread may call it.
         front: True while it is this waiter's turn to ask the server.
         should_ask: True if something happened that makes asking worthwhile.
@@ -132,12 +138,12 @@ class Waiter:
     """
 
     __slots__ = (
-        "asked_in_vain", "busy", "candidate", "channel", "claim", "departed", "front", "next_look",
+        "asked_in_vain", "busy", "candidate", "claim", "departed", "front", "line", "next_look",
         "offered", "offered_until", "shares", "should_ask", "successor_look", "wakeup", "wish",
     )  # fmt: skip
 
-    def __init__(self, channel: str, wakeup: Callable[[], None]) -> None:
-        self.channel = channel
+    def __init__(self, line: Line, wakeup: Callable[[], None]) -> None:
+        self.line = line
         self.wakeup = wakeup
         self.front = False
         self.should_ask = False

@@ -12,8 +12,8 @@ Rules:
   timed looks from now on. It asks at once, unless the one before left as the holder: then the lock
   is known to be taken.
 * A waiter that is cancelled or out of time leaves like any other. Its wake-up is not lost with it.
-* Waiters of one channel that wait for different things stand in different sections. The front of
-  each section asks by itself.
+* Waiters of one channel that wait for different things stand in different lines (`lines`). The
+  front of each line asks by itself.
 * A confirmed subscription counts as a message, because an earlier message may have been missed.
 * A release may offer the lock to the front waiter instead of freeing it (`offer`). During an offer
   the waiter does not ask, and it may leave. If it leaves before it gets the lock, `conclude` tells
@@ -21,7 +21,7 @@ Rules:
 * Offers go on for as long as `PassPolicy` allows. Then the release goes to the first client in
   the server's queue.
 * A client that waits for a plain, fenced or write lock, or for permits, has a `Place` in the
-  server's queue: one for each section. `places` has them, and the channels that they need.
+  server's queue: one for each line. `places` has them, and the channels that they need.
 
 Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and
 asyncio.Semaphore (gh-90155).
@@ -33,7 +33,8 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from interlock._core.queue.places import Place, Places, section
+from interlock._core.queue.lines import channel_of, section
+from interlock._core.queue.places import Place, Places
 from interlock._core.queue.policy import COURTESY, PassPolicy
 from interlock._core.queue.waiter import Claim, Waiter, Wish
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
+    from interlock._core.queue.lines import Line
     from interlock._core.queue.places import Subscriptions
     from interlock._core.queue.waiter import Candidate
 
@@ -91,42 +93,42 @@ def _claim(payload: bytes) -> Claim | None:
 
 
 class Waiters(Places):
-    """The queues of all channels of one client.
+    """The queues of one client.
 
     Attributes:
-        queues: the queues of all channels, or sections, that have waiters.
+        queues: the queues of all lines that have waiters.
     """
 
     def __init__(self, mutex: AbstractContextManager[object], subscriptions: Subscriptions) -> None:
         super().__init__(mutex, subscriptions)
         # A dict is the queue: ordered, and a waiter in the middle leaves in one step.
-        self.queues: dict[str, dict[Waiter, None]] = {}
-        self._policies: dict[str, PassPolicy] = {}
+        self.queues: dict[Line, dict[Waiter, None]] = {}
+        self._policies: dict[Line, PassPolicy] = {}
 
     def join(
-        self, channel: str, wakeup: Callable[[], None], noted: list[Waiter] | None = None
+        self, line: Line, wakeup: Callable[[], None], noted: list[Waiter] | None = None
     ) -> Waiter:
-        """Stand at the end of the queue of *channel*.
+        """Stand at the end of the queue of *line*.
 
         Args:
-            channel: what is waited for.
+            line: what is waited for.
             wakeup: called, from any thread, when there is something to look at.
             noted: the waiters of this operation. An operation stands in one queue at a time, so
                 the earlier ones leave theirs. The list gets the waiter before it queues, so that
                 an interruption can take it back.
         """
-        waiter = Waiter(channel, wakeup)
+        waiter = Waiter(line, wakeup)
         if noted is not None:
             for earlier in noted:
                 self.leave(earlier)
             noted.append(waiter)
         with self._mutex:
-            queue = self.queues.get(channel)
+            queue = self.queues.get(line)
             if queue is None:
                 # A queue is never empty: a newcomer would stand behind nobody.
-                self.queues[channel] = {waiter: None}
+                self.queues[line] = {waiter: None}
                 waiter.front = True
-                waiter.should_ask = self._open(waiter.channel)
+                waiter.should_ask = self._open(waiter.line)
             else:
                 queue[waiter] = None
         return waiter
@@ -135,17 +137,17 @@ class Waiters(Places):
         """Leave the queue, and pass the front on; doing it twice changes nothing."""
         with self._mutex:
             waiter.departed = True
-            queue = self.queues.get(waiter.channel)
+            queue = self.queues.get(waiter.line)
             if queue is None or waiter not in queue:
                 return
             # The waiter is removed last: after an interruption all of this can be done again.
             if len(queue) == 1:
-                self._close(waiter.channel)
-                _ = self._policies.pop(waiter.channel, None)
-                _ = self.queues.pop(waiter.channel, None)
+                self._close(waiter.line)
+                _ = self._policies.pop(waiter.line, None)
+                _ = self.queues.pop(waiter.line, None)
                 return
             # If the client is not in the server's queue, the next must ask, or nobody wakes it.
-            place = self.places.get(waiter.channel)
+            place = self.places.get(waiter.line)
             missing = place is not None and not place.taken
             if not waiter.front:
                 if missing:
@@ -169,26 +171,26 @@ class Waiters(Places):
         meanwhile, the step may have lost the waiter. Signals may also have kept the waiter in front
         from leaving.
         """
-        front = next(iter(self.queues.get(waiter.channel, ())), waiter)
+        front = next(iter(self.queues.get(waiter.line, ())), waiter)
         if front.departed and front is not waiter:
             self.leave(front)
         with self._mutex:
             if waiter.departed or waiter.front:
                 return
-            queue = self.queues.get(waiter.channel)
+            queue = self.queues.get(waiter.line)
             if queue is None:
-                self.queues[waiter.channel] = {waiter: None}
-                waiter.should_ask = self._open(waiter.channel)
+                self.queues[waiter.line] = {waiter: None}
+                waiter.should_ask = self._open(waiter.line)
             else:
                 queue.setdefault(waiter)
-            front = next(iter(self.queues[waiter.channel]))
+            front = next(iter(self.queues[waiter.line]))
             if not front.front:
                 front.front = True
                 front.wake()
 
-    def has_waiters(self, channel: str) -> bool:
+    def has_waiters(self, line: Line) -> bool:
         """Return whether somebody waits here; a newcomer must not overtake that waiter."""
-        return channel in self.queues
+        return line in self.queues
 
     def begin_asking(self, waiter: Waiter, now: float) -> bool:
         """Note that *waiter* asks the server; the caller resets `Waiter.busy` afterwards.
@@ -212,12 +214,12 @@ class Waiters(Places):
         with self._mutex:
             given = waiter.departed
             waiter.departed = True
-        if waiter.channel not in self.places:
+        if waiter.line not in self.places:
             self.leave(waiter)
         return given
 
-    def offer(self, channel: str, kind: type[object], now: float) -> Waiter | None:
-        """Return the front waiter of *channel*, which is to get a lock of *kind*.
+    def offer(self, line: Line, kind: type[object], now: float) -> Waiter | None:
+        """Return the front waiter of *line*, which is to get a lock of *kind*.
 
         Return None if the lock is to be freed for all.
 
@@ -225,10 +227,10 @@ class Waiters(Places):
         None.
         """
         with self._mutex:
-            queue = self.queues.get(channel)
+            queue = self.queues.get(line)
             if queue is None:
                 return None
-            policy = self._policies.setdefault(channel, PassPolicy())
+            policy = self._policies.setdefault(line, PassPolicy())
             waiter = next(iter(queue))
             hold = waiter.candidate
             if (
@@ -266,15 +268,15 @@ class Waiters(Places):
                 waiter.wake()
             return departed
 
-    def freed(self, channel: str, ours: bool) -> None:
-        """Wake the front of *channel* after a release, or after a grant that gave up the place.
+    def freed(self, line: Line, ours: bool) -> None:
+        """Wake the front of *line* after a release, or after a grant that gave up the place.
 
         Args:
-            channel: of the lock.
+            line: of the lock.
             ours: whether the front is to ask now.
         """
         with self._mutex:
-            queue = self.queues.get(channel)
+            queue = self.queues.get(line)
             if queue is None:
                 return
             front = next(iter(queue))
@@ -284,13 +286,13 @@ class Waiters(Places):
             front.wake(ask=ours)
 
     def notify(self, channel: str, payload: bytes | None = None) -> None:
-        """Wake the front waiter of each section of *channel*.
+        """Wake the front waiter of each line of *channel*.
 
         Args:
             channel: where a message came, or may have been missed.
             payload: the message; None for a confirmed subscription. A message of `FOR_OTHERS`
                 says that others are to take the lock first. On a wake channel, a number above 0
-                says how many milliseconds to wait first. What is behind a colon is the section.
+                says how many milliseconds to wait first. What is behind a colon tells the line.
         """
         with self._mutex:
             woken = self._woken_by.get(channel)
@@ -298,7 +300,7 @@ class Waiters(Places):
                 for whole in woken:
                     self._called(whole, payload or b"")
                 return
-            for part in self._sections.get(channel, ()):
+            for part in self._lines.get(channel, ()):
                 front = next(iter(self.queues[part]))
                 # A client with a place has several subscriptions. The confirmation of the last one,
                 # its wake channel, stands for all. A reader asks even if others are to take the
@@ -314,7 +316,7 @@ class Waiters(Places):
 
     def _called(self, whole: str, payload: bytes) -> None:
         """Wake the waiters that a message on the wake channel of *whole* is for."""
-        parts: Iterable[str] = (whole,)
+        parts: Iterable[Line] = (whole,)
         patience = 0.0
         claim = _claim(payload)
         if claim is not None and claim.wanted:
@@ -363,7 +365,7 @@ class Waiters(Places):
             waiter.wish = wish()
         with self._mutex:
             waiter.candidate, waiter.shares = candidate, shares
-            place = self.places.get(waiter.channel)
+            place = self.places.get(waiter.line)
             claim = None if place is None else place.claim
             if candidate is not None and claim is not None and claim.is_for(candidate.holder):
                 waiter.claim = claim
@@ -375,52 +377,52 @@ class Waiters(Places):
         found = [waiter.wish for waiter in waiting if waiter.wish is not None]
         return sorted(found, key=lambda wish: wish.since)
 
-    def started(self, channel: str, holder: str) -> None:
+    def started(self, line: Line, holder: str) -> None:
         """Note that *holder* began with its claim; if the front has no place now, it must ask."""
         with self._mutex:
-            place = self.places.get(channel)
+            place = self.places.get(line)
             if place is not None:
                 place.left_for(holder)
-            front = next(iter(self.queues.get(channel, ())), None)
+            front = next(iter(self.queues.get(line, ())), None)
             hold = None if front is None else front.candidate
             behind = hold is not None and hold.holder != holder and not hold.placed
             if front and (behind or front.shares):
                 front.wake()
 
-    def alone(self, channel: str) -> bool:
-        """Return whether at most one waiter waits here for *channel*."""
-        return len(self.queues.get(channel, ())) <= 1
+    def alone(self, line: Line) -> bool:
+        """Return whether at most one waiter waits here for *line*."""
+        return len(self.queues.get(line, ())) <= 1
 
     def vacate(
-        self, channel: str, but: Waiter | None = None, holder: str = "", *, own: bool = False
+        self, line: Line, but: Waiter | None = None, holder: str = "", *, own: bool = False
     ) -> Place | None:
-        """Return the place to give up, if nobody except *but* still waits here for *channel*.
+        """Return the place to give up, if nobody except *but* still waits here for *line*.
 
         The last waiter calls this before it leaves its local queue. So a newcomer asks the server
         anew. With *own*, the client stands there in the name of *holder*. Then the place ends in
         any case, and those who still wait here must ask.
         """
-        place = self.places.get(channel)
+        place = self.places.get(line)
         if place is None or not (place.taken or own):
             return None
         with self._mutex:
-            place = self.places.get(channel)
+            place = self.places.get(line)
             if place is None or not (place.taken or own):
                 return None
             if not own and any(
-                not waiter.departed and waiter is not but for waiter in self.queues.get(channel, ())
+                not waiter.departed and waiter is not but for waiter in self.queues.get(line, ())
             ):
                 return None
-            vacated = Place(channel, place.client)
+            vacated = Place(channel_of(line), place.client)
             vacated.holder = holder if own else ""
             place.taken = place.bare = False
             place.holder = ""
             return vacated
 
-    def serve_all(self, channel: str) -> None:
-        """End the wait of all waiters in the queue of *channel*: each got what it waits for."""
+    def serve_all(self, line: Line) -> None:
+        """End the wait of all waiters in the queue of *line*: each got what it waits for."""
         with self._mutex:
-            for waiter in self.queues.get(channel, ()):
+            for waiter in self.queues.get(line, ()):
                 waiter.departed = True
                 waiter.wake(ask=False)
 

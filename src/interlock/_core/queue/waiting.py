@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
+    from interlock._core.queue.lines import Line
     from interlock._core.queue.places import Place
     from interlock._core.queue.waiter import Claim, Waiter, Wish
     from interlock._core.upkeep.session import Session
@@ -54,7 +55,7 @@ NO_TURN: Final = Turn()
 
 def wait_for(
     session: Session,
-    channel: str,
+    line: Line,
     deadline: float,
     successor_look: float | None,
     attempt: Callable[[Unpack[A]], Op[float | None]],
@@ -64,7 +65,7 @@ def wait_for(
 
     Args:
         session: the client's state.
-        channel: its messages tell when to try again.
+        line: where to wait; the messages of its channel tell when to try again.
         deadline: on the session's clock; one that has passed means one try.
         successor_look: after a success, the seconds after which the next waiter looks: nobody else
             can succeed before (a lock's lease). None if others may succeed at once; `SHARED` if the
@@ -78,26 +79,26 @@ def wait_for(
 
     Cost:
         What one attempt costs. While waiting: one per message and per poll cap, for all waiters
-        of *channel* in this client.
+        of *line* in this client.
     """
-    if may_overtake(session, channel, deadline):
+    if may_overtake(session, line, deadline):
         remaining = yield from attempt(*args)
         if remaining is None:
             return True
-    return (yield from wait_in_queue(session, channel, deadline, successor_look, attempt, *args))
+    return (yield from wait_in_queue(session, line, deadline, successor_look, attempt, *args))
 
 
-def may_overtake(session: Session, channel: str, deadline: float) -> bool:
+def may_overtake(session: Session, line: Line, deadline: float) -> bool:
     """Return whether to try before queueing.
 
     A newcomer queues behind those who wait here, except with a single try.
     """
-    return not session.waiters.has_waiters(channel) or deadline <= session.clock()
+    return not session.waiters.has_waiters(line) or deadline <= session.clock()
 
 
 def wait_in_queue(
     session: Session,
-    channel: str,
+    line: Line,
     deadline: float,
     successor_look: float | None,
     attempt: Callable[[Unpack[A]], Op[float | None]],
@@ -110,7 +111,7 @@ def wait_in_queue(
 
     Args:
         session: as for `wait_for`.
-        channel: as for `wait_for`.
+        line: as for `wait_for`.
         deadline: as for `wait_for`.
         successor_look: as for `wait_for`.
         attempt: as for `wait_for`; None without asking if the candidate was given the lock.
@@ -122,10 +123,10 @@ def wait_in_queue(
     interval = interval or session.poll_interval
     if session.clock() >= deadline:
         return False
-    waiter = yield from Enqueue(channel)
+    waiter = yield from Enqueue(line)
     session.waiters.introduce(waiter, turn.candidate, shares=shares, wish=turn.wish)
     try:
-        look_at = session.clock() + _first_look(session, channel)
+        look_at = session.clock() + _first_look(session, line)
         while True:
             claim = waiter.take_claim()
             if waiter.departed or (claim and turn.start and (yield from turn.start(claim))):
@@ -159,7 +160,7 @@ def wait_in_queue(
 
 def leave_queue(
     session: Session,
-    channel: str,
+    line: Line,
     leave: Callable[[Place], Eval[int]],
     error: BaseException | None = None,
     *,
@@ -172,14 +173,14 @@ def leave_queue(
 
     Args:
         session: the client's state.
-        channel: as for `wait_for`.
+        line: as for `wait_for`.
         leave: returns the script that gives up a place.
         error: the error that ended the wait, if any.
         later: whether the background sends the script; then the caller does not wait.
         hold: whose wait ends; the client may stand there in its name.
     """
     own = hold is not None and hold.step_out()
-    place = session.waiters.vacate(channel, holder=hold.holder if hold and own else "", own=own)
+    place = session.waiters.vacate(line, holder=hold.holder if hold and own else "", own=own)
     if place is None:
         return
     until = session.clock() + QUEUE_GRACE
@@ -196,9 +197,9 @@ def _next_look(
     return look_at
 
 
-def _first_look(session: Session, channel: str) -> float:
+def _first_look(session: Session, line: Line) -> float:
     """Return the seconds after which a new waiter looks, if no message comes."""
-    place = session.waiters.places.get(channel)
+    place = session.waiters.places.get(line)
     if place is None or not place.taken or not session.waiters.hearing:
         return FIRST_LOOK
     return min(place.remaining + EXPIRY_MARGIN, session.poll_interval())
