@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import resting
 from tests.lock.queued import entering, first_process
 from tests.support.servers import wait_until
 
@@ -19,10 +21,11 @@ import interlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
     import redis
     from tests.lock.children import Child
+    from tests.support.servers import RedisServer
 
 PROMPT = 15
 """Seconds, on a busy machine: far below the poll cap and the leases of these clients."""
@@ -280,3 +283,39 @@ def test_without_a_queue_all_are_told(
     for each in sorted(waiting, key=lambda each: not each.got.done()):
         each.has_it()
         each.release()
+
+
+@pytest.mark.parametrize(
+    ("name", "lacking"),
+    [
+        (name, lacking)
+        for name, room in ROOMS.items()
+        for lacking in ("zadd", "zrem", "zscore", "pubsub|numsub")
+        # A leased semaphore needs the others for its leases.
+        if not room.leased or lacking == "pubsub|numsub"
+    ],
+)
+def test_users_who_lack_a_part_of_the_rights_have_their_turns(
+    fresh_server: RedisServer, name: str, lacking: str
+) -> None:
+    """Without one of the queue's commands a client waits without a place, and is told."""
+    room = ROOMS[name]
+    with fresh_server.client() as server:
+        rights = ("~*", "&*", "+@all", f"-{lacking}")
+        server.execute_command("ACL", "SETUSER", "part", "on", ">x", *rights)
+    url = fresh_server.url(0, "part", "x")
+    with (
+        interlock.connect(url, poll_cap=60, card=False) as one,
+        interlock.connect(url, poll_cap=60, card=False) as two,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        give_back = room.taken(one)
+        for client in (two, one):
+            it = room.of(client)
+            got = pool.submit(it.acquire, timeout=50)
+            wait_until(resting(client), 10, "it has looked, and waits")
+            give_back()
+            kept = got.result(2 * PROMPT)
+            assert kept
+            give_back = kept.release if room.leased else it.release
+        give_back()

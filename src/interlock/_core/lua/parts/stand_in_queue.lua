@@ -1,9 +1,13 @@
 -- stand_in_queue: put *member* at the end of *queue*, unless it is there.
 --
 -- It returns whether the member stands there now. The queue is kept for *keep* milliseconds. A
--- client without the rights to the queue gets no place, and hears the messages for all. Numbers
--- that are only passed on are sent as strings: the server takes long to turn a number into one.
+-- client without the rights to the queue gets no place, and hears the messages for all. So does a
+-- client that could not leave the queue again. Numbers that are only passed on are sent as strings:
+-- the server takes long to turn a number into one.
 local function stand_in_queue(member)
+  if type(redis.pcall('zrem', queue, '-')) ~= 'number' then
+    return false
+  end
   local last, time = redis.pcall('zrange', queue, '-1', '-1', 'withscores'), redis.pcall('time')
   local now = (time[1] or '') .. string.sub('00000' .. (time[2] or ''), -6, -4)
   if last[2] and tonumber(last[2]) >= tonumber(now) then
