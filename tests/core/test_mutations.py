@@ -424,14 +424,14 @@ MUTATIONS = [
         impatience,
     ),
     Mutation(
-        "both-hold-what-is-handed-over",
-        "lock_transfer",
+        "both-hold-what-is-passed-locally",
+        "lock_pass_locally",
         Call("hdel", "redis.call('hexists', $1, $2)"),
         neighbours,
     ),
     Mutation(
-        "hand-over-sets-no-lease",
-        "lock_transfer",
+        "a-local-pass-sets-no-lease",
+        "lock_pass_locally",
         Call("pexpire", "redis.call('persist', $1)"),
         neighbours,
     ),

@@ -88,7 +88,7 @@ def test_the_next_waiter_is_made_the_holder(queue: Callable[..., Queue]) -> None
     here.bench.waiters.places[CHANNEL].taken = True
     first, release = here.hold(0), here.release()
     assert first is not None
-    assert release.effect.script.name == "lock_transfer"
+    assert release.effect.script.name == "lock_pass_locally"
     successor = here.waiter(1).candidate
     assert successor is not None
     assert release.effect.args == (first.holder, successor.holder, 30_000)
@@ -317,7 +317,7 @@ def test_everybody_here_has_one_turn(queue: Callable[..., Queue]) -> None:
     number = 0
     for _ in range(3):
         release = here.release(number)
-        assert release.effect.script.name == "lock_transfer"
+        assert release.effect.script.name == "lock_pass_locally"
         release.answer(1)
         number += 1
         here.go_on(number)
@@ -442,4 +442,4 @@ def test_a_pass_needs_no_place(bench: Bench, queue: Callable[..., Queue]) -> Non
     bench.waiters.refused()
     assert not bench.waiters.places
 
-    assert here.release(0).effect.script.name == "lock_transfer"
+    assert here.release(0).effect.script.name == "lock_pass_locally"

@@ -36,7 +36,7 @@ FOR_CARDS = {"app-with-cards", "operator"}
 PLAIN = (
     "lock_acquire",
     "lock_release",
-    "lock_transfer",
+    "lock_pass_locally",
     "lock_renew",
     "lock_force_release",
     "lock_query",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from interlock._core.model.readers import declaring, settled
-from interlock._core.scripts.lock import lock_acquire, lock_release, lock_transfer
+from interlock._core.scripts.lock import lock_acquire, lock_pass_locally, lock_release
 from interlock._core.scripts.read_write_lock import write_lock_acquire, write_lock_release
 from interlock._links.resp import (
     Attempt,
@@ -75,7 +75,9 @@ def test_the_text_of_a_script_goes_once_in_a_write() -> None:
 
 def test_what_goes_with_the_spare_key_is_left_out() -> None:
     """Arguments about the queue go with its key; a call without a spare key stays whole."""
-    leaving = lock_transfer("name", "me:1", "me:2", 30, leaving=("interlock_queue:{name}", "me"))
+    leaving = lock_pass_locally(
+        "name", "me:1", "me:2", 30, leaving=("interlock_queue:{name}", "me")
+    )
     plain = lock_acquire("name", 30, "me:1", 1)
 
     assert without_spare(leaving).args == ("me:1", "me:2", 30_000)

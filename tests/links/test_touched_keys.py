@@ -31,7 +31,7 @@ READING = ("card_busy", "card_read", "lock_info")
 RARE = {
     # Of operators, of tickets, and of calls that were interrupted.
     *("barrier_leave", "barrier_pass", "condition_leave", "group_lock_break", "semaphore_undo"),
-    *("forced_note_read", "forced_note_write", "lock_give", "lock_transfer", "lock_set_lease"),
+    *("forced_note_read", "forced_note_write", "lock_give", "lock_pass_locally", "lock_set_lease"),
 }
 """Scripts that the objects may do without here."""
 TURNS = 10

@@ -259,7 +259,7 @@ def _room(channel: Named) -> tuple[KeyPattern, tuple[KeyPattern, ...]]:
 
 
 _PLAIN = (
-    *("lock_acquire", "lock_release", "lock_renew", "lock_transfer"),
+    *("lock_acquire", "lock_release", "lock_renew", "lock_pass_locally"),
     *("lock_force_release", "lock_query", "lock_set_lease", "lock_give"),
     *("locks_acquire", "locks_release"),
 )

@@ -26,7 +26,7 @@ _CALL = re.compile(r"(?:redis\.p?call|asked)\('(\w+)'")
 QUEUE = frozenset({"time", "zadd", "zrange", "zrem", "zscore"})
 """Commands of the waiting clients' queue: its scripts do without where they are not permitted."""
 FOR_QUEUE = {
-    **dict.fromkeys(("lock_acquire", "lock_release", "lock_transfer"), QUEUE),
+    **dict.fromkeys(("lock_acquire", "lock_release", "lock_pass_locally"), QUEUE),
     "fenced_lock_acquire": QUEUE | {"hdel"},
     "fenced_lock_release": QUEUE,
     **dict.fromkeys(("read_lock_acquire", "read_lock_release"), QUEUE),

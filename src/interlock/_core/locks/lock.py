@@ -141,7 +141,7 @@ class Lock(StartedLock):
         If *place* is given, the client leaves that place in the server's queue.
         """
         leaving = () if place is None else (place.queue, place.client)
-        return scripts.lock_transfer(
+        return scripts.lock_pass_locally(
             self.key, hold.holder, successor.holder, successor.lease, leaving=leaving
         )
 

@@ -71,7 +71,7 @@ def _depth(reply: object) -> int:
 
 _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
 _LOCK_RELEASE = load_variants("lock_release", released)
-_LOCK_TRANSFER = load("lock_transfer", released)
+_LOCK_PASS_LOCALLY = load("lock_pass_locally", released)
 _LOCK_RENEW = load("lock_renew", kept)
 _LOCK_GIVE = load("lock_give", released)
 _LOCK_SET_LEASE = load("lock_set_lease", done)
@@ -138,7 +138,7 @@ def lock_release(
     return Eval(_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
 
 
-def lock_transfer(
+def lock_pass_locally(
     lock: str,
     holder: str,
     successor: str,
@@ -154,7 +154,7 @@ def lock_transfer(
     keys = (lock, *leaving[:1])
     args: tuple[str | int, ...] = (holder, successor, milliseconds(lease), *leaving[1:])
     spare = bool(leaving)
-    return Eval(_LOCK_TRANSFER, keys, args, deadline, spare=spare, queued=int(spare))
+    return Eval(_LOCK_PASS_LOCALLY, keys, args, deadline, spare=spare, queued=int(spare))
 
 
 def lock_renew(

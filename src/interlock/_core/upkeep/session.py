@@ -164,10 +164,10 @@ class Session:
 
     @property
     def may_pass_on(self) -> bool:
-        """Return whether a lock may go from one waiter of this client to the next.
+        """Return whether a lock may become that of a waiter which does not ask for it then.
 
-        It may only if the server's queue gives other clients their turn. If replicas confirm
-        grants, it may not.
+        It may be a waiter of this client, by a local pass, or one of another client in the server's
+        queue. The queue must give each client its turn. If replicas confirm grants, everybody asks.
         """
         return self.has_queues and self.replicas is None
 

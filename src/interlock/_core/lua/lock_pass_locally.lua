@@ -1,4 +1,4 @@
--- lock_transfer: release the lock and acquire it for another holder: one step, no message.
+-- lock_pass_locally: release the lock and acquire it for another holder: one step, no message.
 --
 -- KEYS[1]  lock       hash {holder: depth}; its TTL is the lease
 -- KEYS[2]  queue      zset, the queue; may be left out, with the client
