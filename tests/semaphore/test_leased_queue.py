@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from faultlab.mistakes import Condition
-from tests.core.test_mutations import Mutation, mutate
 from tests.semaphore.listening import real_or_model
+from tests.support.mutations import Mutation, mutate
 
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts import semaphore as plain

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from faultlab.mistakes import Call, Condition, Result, Value
-from tests.core.test_mutations import Mutation, mutate
-from tests.support.simulator import Schedule, Simulator, StepBudgetError, schedule
+from tests.support.mutations import Mutation, proofs
+from tests.support.simulator import Schedule, Simulator, schedule
 from tests.support.simulator.queue import PermitsExclude, PermitsInOrder
 from tests.support.simulator.schedule import EFFECT_KINDS, Interrupted
 
@@ -193,18 +193,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize("find", dict.fromkeys(each.found_by for each in MISTAKES))
-def test_simulation_passes_on_what_is_right(find: Callable[[], None]) -> None:
-    """The simulations that find mistakes find none in the core as it is."""
-    find()
-
-
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
-def test_mistake_is_found(mistake: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A simulation fails when the core makes the mistake."""
-    mutate(mistake, monkeypatch)
-    with pytest.raises((AssertionError, StepBudgetError)):
-        mistake.found_by()
+test_simulation_passes_on_what_is_right, test_mistake_is_found = proofs(MISTAKES)
 
 
 @pytest.mark.parametrize("seed", range(30))
