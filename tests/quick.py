@@ -62,6 +62,7 @@ SLOW = (
     "tests/links/test_link_demoted.py",
     "tests/links/test_link_threads.py",
     "tests/links/test_link_versions.py",
+    "tests/monitoring/test_site.py",
     "tests/operations/test_cards.py",
     "tests/operations/test_deadlocks.py",
     "tests/sentinel/test_sentinel_access.py",

@@ -27,7 +27,7 @@ def test_a_holder_in_a_cluster_tells_its_stack(
     url = cluster.url()
     with renews_soon(connect(url, pubsub=pubsub)) as client, connect(url) as other:
         with other.lock("busy"):
-            assert not client.lock("busy").acquire(timeout=0.5)
+            assert not client.lock("busy").acquire(timeout=2)
         with client.lock("orders"), Reader(open_url(url), Options()) as reader:
 
             def told() -> bool:

@@ -104,7 +104,7 @@ def test_two_signals_leave_no_waiter_in_front(
     monkeypatch.setattr(waiters, "give_up", lambda _: False)  # it leaves the queue sooner, too
     monkeypatch.setattr(waiters, "leave", strike)
     with pytest.raises(KeyboardInterrupt):
-        lock.acquire(timeout=0.01)
+        lock.acquire(timeout=2)
     assert next(struck, None) is None
     assert not waiters.queues
     other.lock("name").release()

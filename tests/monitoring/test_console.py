@@ -175,7 +175,7 @@ def test_a_holder_is_asked_for_its_stack(
             done.wait(GIVE_UP)
 
     with interlock.connect(redis_url, lease=3) as asked, client.lock("busy"):
-        assert not asked.lock("busy").acquire(timeout=0.5)
+        assert not asked.lock("busy").acquire(timeout=2)
         thread = threading.Thread(target=stuck_in_here, args=(asked,))
         thread.start()
         try:

@@ -44,6 +44,13 @@ def hears(redis_client: redis.Redis, client_id: str) -> bool:
     return bool(count)
 
 
+def listens(redis_client: redis.Redis, client: Client) -> bool:
+    """Return whether *client* listens for questions; let it wait in vain if it does not."""
+    if not (heard := hears(redis_client, client.client_id)):
+        assert not client.lock("busy").acquire(timeout=0.1)
+    return heard
+
+
 def writes(redis_client: redis.Redis, client: Client) -> bool:
     """Return whether the client has a card."""
     return bool(redis_client.exists(CARD.format(client.client_id)))
@@ -78,11 +85,10 @@ def test_a_thread_tells_where_it_is(
             stuck_in_this_function(entered, done)
 
     with connect(redis_url, lease=LEASE) as client:
-        assert not client.lock("busy").acquire(timeout=0.1)
         thread = threading.Thread(target=hold, args=(client,))
         thread.start()
         assert entered.wait(GIVE_UP)
-        wait_until(lambda: hears(redis_client, client.client_id), GIVE_UP, "it listens")
+        wait_until(lambda: listens(redis_client, client), GIVE_UP, "it listens")
         try:
             shown = command("show", "orders", "--stacks")
             told = json.loads(command("show", "orders", "--stacks", "--json").stdout)
@@ -120,9 +126,14 @@ async def test_a_task_tells_where_it_is(
 
     blocked: list[str] = []
     async with interlock.asyncio.connect(redis_url, lease=LEASE) as client:
-        assert not await client.lock("busy").acquire(timeout=0.1)
         task = asyncio.create_task(hold(client))
-        await until(lambda: hears(redis_client, client.client_id), GIVE_UP, "it hears questions")
+
+        async def listens() -> bool:
+            if not (heard := hears(redis_client, client.client_id)):
+                assert not await client.lock("busy").acquire(timeout=0.1)
+            return heard
+
+        await until(listens, GIVE_UP, "it hears questions")
         shown = await asyncio.to_thread(ask, command, "orders", "in sleep")
         async with client.lock("blocking"):
             thread = threading.Thread(
@@ -188,7 +199,6 @@ def test_a_flood_of_questions_gets_few_bounded_answers(
             done.wait(GIVE_UP)
 
     with connect(redis_url, lease=6.0) as client, ExitStack() as stack:
-        assert not client.lock("busy").acquire(timeout=0.1)
         threads = [threading.Thread(target=hold, args=(client, n)) for n in range(STACKS + 5)]
         for thread in threads:
             thread.start()
@@ -201,7 +211,7 @@ def test_a_flood_of_questions_gets_few_bounded_answers(
             return sum(name.startswith(b"h ") for name in names) >= STACKS
 
         wait_until(all_held, GIVE_UP, "the card has all holds")
-        wait_until(lambda: hears(redis_client, client.client_id), GIVE_UP, "it listens")
+        wait_until(lambda: listens(redis_client, client), GIVE_UP, "it listens")
         number = int(redis_client.hget(card, "number") or 0)
         began, sizes = time.monotonic(), set[int]()
         while time.monotonic() < began + 3:

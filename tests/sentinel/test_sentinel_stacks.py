@@ -21,7 +21,7 @@ def test_a_holder_behind_sentinel_tells_its_stack(bed: SentinelServers) -> None:
     url = bed.url()
     with renews_soon(connect(url)) as client, connect(url) as other:
         with other.lock("busy"):
-            assert not client.lock("busy").acquire(timeout=0.5)
+            assert not client.lock("busy").acquire(timeout=2)
         with client.lock("orders"), Reader(open_url(url), Options()) as reader:
 
             def told() -> bool:

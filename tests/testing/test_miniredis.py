@@ -39,6 +39,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.needs("go")
 @pytest.mark.timeout(300)  # the first build asks the module proxy
+@pytest.mark.usefixtures("patient")
 def test_every_object_does_everything(url: str) -> None:
     """Two clients contend for each object, and find out that nothing is missing."""
 
