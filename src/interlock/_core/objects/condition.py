@@ -166,6 +166,7 @@ class Condition(LeasedWaiters):
             if hold is not None and hold.state == State.HELD and hold.depth >= before.depth:
                 former: Any = before.hold  # of the same class, as the lock is the same
                 former.hand_on(hold)
+                before.acquiring.clear()  # a Ctrl-C may have come between its end and here
                 return
             try:
                 acquiring: Step[Hold | None] | Step[CompositeHold | None]
