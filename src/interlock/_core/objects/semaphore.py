@@ -32,6 +32,10 @@ the epoch. A release names the epoch of the oldest permits that the client has t
 back. If it is over, the number was lost and made anew since. Then they do not count: else the
 number would be too high for good. What the client gives beyond that counts always.
 
+An interrupted drain or add is undone by its note, which has the epoch. If another thread's call has
+removed the note just then, the opposite call names no epoch. So the number is wrong if, in the same
+moment, the server loses it and a client makes it anew.
+
 Rejected: always keeping permits for the first client. One request for too many would stop all.
 
 Begin with `Taking`, the acquire. `Semaphore` has its parts, and all else that users may ask.
