@@ -295,6 +295,7 @@ def test_a_task_is_cancelled_at_each_wait(held: bool, loaded: redis.Redis, redis
                     await taken.release()
                 await until_over(task)
                 assert isinstance(task.error, Cancelled | None)
+                assert task.waits <= at  # no further cancellation reached the clean-up
                 assert await taken.acquire(timeout=0), at
                 await taken.release()
                 ended = task.error is None
