@@ -39,7 +39,7 @@ TARGETS = {
         "release_hold", "begin", "done", "finish", "_conclude", "conclude", "answered",
         "accept_pass",
     ),
-    "locks/read_write_lock.py": ("request", "may_overtake", "acquire_script", "_valid_hold"),
+    "locks/read_write_lock.py": ("request", "may_try_first", "acquire_script", "_valid_hold"),
     "upkeep/idempotency.py": ("begin", "done", "carry_on", "_go_on", "send", "failed", "_leave"),
 }  # fmt: skip
 """The functions of the hot path: acquire, re-enter, release, extend, semaphore, read/write."""

@@ -60,7 +60,7 @@ from interlock._core.queue.waiting import (
     QUEUE_KEPT,
     Turn,
     leave_queue,
-    may_overtake,
+    may_try_first,
     wait_in_queue,
 )
 from interlock._core.scripts.lock import lock_release, stand_in_queue
@@ -129,7 +129,7 @@ class Acquire(Undone["Hold | None"]):
             self.result, held = None, found
         clock = session.clock  # bound first: else Python 3.11 looks for a method
         now = self.sent_at = clock()
-        if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self.deadline):
+        if lock.queue in session.waiters.queues and not lock.may_try_first(hold, self.deadline):
             hold.uncount_try()
             return None
         call = lock.request(hold, self.deadline, now)
@@ -805,10 +805,10 @@ class LockBase(KnownLock):
             session.holds.observer.acquired(hold, sent_at)
         return True
 
-    def may_overtake(self, hold: Hold, deadline: float) -> bool:
+    def may_try_first(self, hold: Hold, deadline: float) -> bool:
         """Return whether to try for *hold* before queueing."""
         del hold
-        return may_overtake(self.session, self.queue, deadline)
+        return may_try_first(self.session, self.queue, deadline)
 
     # The steps after a first try that was not enough. A red lock runs them for many at once.
 

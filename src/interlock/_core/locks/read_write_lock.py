@@ -166,9 +166,9 @@ class ReadLock(_Side):
             self.channel,
         )
 
-    def may_overtake(self, hold: Hold, deadline: float) -> bool:
+    def may_try_first(self, hold: Hold, deadline: float) -> bool:
         # The waiters may wait for this very owner to stop writing.
-        first = super().may_overtake(hold, deadline)
+        first = super().may_try_first(hold, deadline)
         return first or self._valid_hold(scripts.WRITER, hold) is not None
 
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:

@@ -23,7 +23,7 @@ from interlock._core.objects.lifetime import Lifetime
 from interlock._core.objects.limits import is_unset
 from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.objects.semaphore import check_permits, out_of_time, try_set_permits
-from interlock._core.queue.waiting import may_overtake
+from interlock._core.queue.waiting import may_try_first
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.script import Grant, Refusal
 from interlock._core.upkeep.idempotency import IdempotentCalls, new_id, numbers
@@ -160,7 +160,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         if self.first is not None and outcome is not None:
             if (yield from self._after_first(self.first, outcome)):
                 return True
-        elif may_overtake(session, queue.part(self.permits), deadline) and (
+        elif may_try_first(session, queue.part(self.permits), deadline) and (
             (yield from self._try(waits=session.clock() < deadline)) is None
         ):
             queue.tell_waiter(self.permits)

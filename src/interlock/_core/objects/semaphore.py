@@ -54,7 +54,7 @@ from interlock._core.model.replication import Replication
 from interlock._core.objects.lifetime import Lifetime
 from interlock._core.objects.limits import is_unset
 from interlock._core.objects.permit_queue import PermitQueue
-from interlock._core.queue.waiting import may_overtake
+from interlock._core.queue.waiting import may_try_first
 from interlock._core.scripts import semaphore as scripts
 from interlock._core.upkeep.idempotency import IdempotentCalls
 from interlock._core.upkeep.session import GRACE
@@ -209,7 +209,7 @@ class Taking(Opened["bool"]):
     def _wait(self, failure: InterlockError | None) -> Op[bool]:
         semaphore, permits, deadline = self.semaphore, self.permits, self.deadline
         session, queue, first = semaphore.session, semaphore.queue, self.call
-        if first is not None or may_overtake(session, queue.part(permits), deadline):
+        if first is not None or may_try_first(session, queue.part(permits), deadline):
             waits = session.clock() < deadline
             remaining = yield from self._try(waits=waits, first=first, failure=failure)
             if remaining is None:

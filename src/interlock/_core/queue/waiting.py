@@ -81,15 +81,15 @@ def wait_for(
         What one attempt costs. While waiting: one per message and per poll cap, for all waiters
         of *line* in this client.
     """
-    if may_overtake(session, line, deadline):
+    if may_try_first(session, line, deadline):
         remaining = yield from attempt(*args)
         if remaining is None:
             return True
     return (yield from wait_in_queue(session, line, deadline, successor_look, attempt, *args))
 
 
-def may_overtake(session: Session, line: Line, deadline: float) -> bool:
-    """Return whether to try before queueing.
+def may_try_first(session: Session, line: Line, deadline: float) -> bool:
+    """Return whether to try before queueing in this client.
 
     A newcomer queues behind those who wait here, except with a single try.
     """
