@@ -148,6 +148,50 @@ async def test_a_cancellation_by_a_handler_while_a_reply_is_read(
     assert (await second, pipeline.dead, recorder.writes) == (2, False, [b"one", b"two"])
 
 
+async def test_a_ctrl_c_while_replies_are_read_ends_the_connection(pipeline: Pipeline) -> None:
+    """A reply may be lost by it, and then each later one would be another's."""
+
+    def strike(_: object) -> None:
+        raise KeyboardInterrupt
+
+    struck = pipeline.begin(Eval(SCRIPT, ("x",), (), then=strike), 60.0)
+    second = pipeline.send(b"two")
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.data_received(b":1\r\n:2\r\n")
+    assert not struck.done()
+    with pytest.raises(ServerUnavailableError):
+        await second
+    with pytest.raises(ServerUnavailableError):
+        _ = pipeline.send(b"three")
+
+
+async def test_a_ctrl_c_while_a_command_is_sent_ends_the_connection(
+    pipeline: Pipeline, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows whether it was written, and whose the next reply is."""
+    first = pipeline.send(b"one")
+
+    def strike(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recorder, "write", strike)
+    with pytest.raises(KeyboardInterrupt):
+        _ = pipeline.send_all([b"many"] * 9)
+    with pytest.raises(ServerUnavailableError):
+        await first
+    with pytest.raises(ServerUnavailableError):
+        _ = pipeline.send(b"another")
+
+
+async def test_nonsense_ends_the_connection(pipeline: Pipeline) -> None:
+    """The replies before it still count."""
+    first, second = pipeline.send(b"one"), pipeline.send(b"two")
+    pipeline.data_received(b":1\r\nnonsense\r\n")
+    assert await first == 1
+    with pytest.raises(ServerUnavailableError, match="it answered nonsense: this is no reply"):
+        await second
+
+
 async def test_a_cancelled_task_leaves_no_message_unsent(
     pipeline: Pipeline, recorder: Recorder
 ) -> None:

@@ -36,6 +36,16 @@ def parse(request: pytest.FixtureRequest) -> Callable[..., Any]:
     return parse
 
 
+@pytest.fixture(params=[pytest.param("C", marks=pytest.mark.needs("gcc")), "Python"])
+def parse_all(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Give each parser of many replies."""
+    if request.param == "Python":
+        return resp.parse_all_in_python
+    from interlock._links._exchange import parse_all
+
+    return parse_all
+
+
 def _same(one: object, other: object) -> bool:
     """Whether two replies are equal; errors have the same text."""
     if isinstance(one, list) and isinstance(other, list):
@@ -96,3 +106,48 @@ def test_pieces_are_joined(
         while (found := ours.gets()) is not False:
             assert _same(found, cast("object", theirs.gets()))
         assert theirs.gets() is False
+
+
+def test_all_replies_are_read_at_once(parse_all: Callable[..., Any]) -> None:
+    """If a part of another reply follows, its place is told, and how much of it is missing."""
+    stream = b"".join(WHOLE)
+    reader = hiredis.Reader()
+    reader.feed(stream)
+    values = parse_all(stream, resp.ReplyError)
+    assert len(values) == len(WHOLE)
+    assert all(_same(value, cast("object", reader.gets())) for value in values)
+    assert parse_all(b"", resp.ReplyError) == []
+    assert parse_all(b":1\r\n$4\r\nab", resp.ReplyError) == ([1], 4, 4)
+    assert parse_all(b":1\r\n:2\r\n:", resp.ReplyError) == ([1, 2], 8, 1)
+    for nonsense in NONSENSE:
+        assert parse_all(b":1\r\n" + nonsense, resp.ReplyError)[1:] == (4, -1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pieces_are_joined_for_all_replies(
+    parse_all: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """However the network cuts a stream of replies, all come out as soon as they are whole."""
+    monkeypatch.setattr(resp, "parse_all", parse_all)
+    chance = random.Random(seed)
+    stream = b"".join(_reply(chance) for _ in range(20))
+    ours, theirs = resp.Replies(), hiredis.Reader()
+    while stream:
+        size = chance.randint(1, 60)
+        theirs.feed(stream[:size])
+        for found in ours.read(stream[:size]):
+            assert _same(found, cast("object", theirs.gets()))
+        stream = stream[size:]
+        assert theirs.gets() is False
+    assert ours.missing == 0
+
+
+def test_nonsense_follows_whole_replies(
+    parse_all: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replies before it still count."""
+    monkeypatch.setattr(resp, "parse_all", parse_all)
+    replies = resp.Replies()
+    assert replies.read(b":1\r\n:") == [1]
+    assert replies.read(b"2\r\nnonsense\r\n") == [2]
+    assert replies.missing == -1

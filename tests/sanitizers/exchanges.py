@@ -170,6 +170,11 @@ def receiving(module: Any, chance: random.Random) -> None:
         assert end == len(each)
         assert isinstance(module.parse(each[:-1], 0, StruckError), int)
         del value
+    stream = b"".join(sent)
+    assert len(module.parse_all(stream, StruckError)) == whole
+    values, end, missing = module.parse_all(stream + b"$4\r\nab", StruckError)
+    assert (len(values), end, missing) == (whole, len(stream), 4)
+    assert module.parse_all(stream + b"x", StruckError)[1:] == (len(stream), -1)
     for thread in threads:
         thread.join()
     assert sorted(got) == sorted(sent)

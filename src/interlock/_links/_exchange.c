@@ -12,8 +12,8 @@ Rules:
 * One system call both waits and reads, because the socket has SO_RCVTIMEO and SO_SNDTIMEO.
   A signal ends such a call early, and the next one would wait as long again. So from the first
   signal on poll() waits, for what is left of the time.
-* `parse` reads any reply of RESP2, and keeps nothing between two calls. So threads, signal handlers
-  and finalizers may call it at any time.
+* `parse` and `parse_all` read any reply of RESP2, and keep nothing between two calls. So threads,
+  signal handlers and finalizers may call them at any time.
 * Threads share nothing here, except what `receive` changes, and the token guards that.
   References are borrowed only from arguments that cannot change: bytes, texts, numbers, tuples.
 * The errors are those of `exchange_in_python` in exchange.py.
@@ -277,6 +277,15 @@ value_at(const char **at, const char *end, PyObject *error)
     return value;
 }
 
+/* Append *value* to a list, and give it away. Return 0, or -1 with an exception set. */
+static int
+put(PyObject *list, PyObject *value)
+{
+    int good = value == NULL ? -1 : PyList_Append(list, value);
+    Py_XDECREF(value);
+    return good;
+}
+
 /* Return the reply that begins at a place, and where it ends; or how many bytes it lacks. */
 static PyObject *
 parse(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
@@ -309,6 +318,34 @@ parse(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     }
     value = value_at(&at, end, args[2]);
     return value == NULL ? NULL : Py_BuildValue("(Nn)", value, (Py_ssize_t)(end - begin));
+}
+
+/* Return a list of all whole replies, if nothing else follows them. Otherwise return the list,
+   where they end, and how many bytes the next reply lacks at least: -1 if it is no reply. */
+static PyObject *
+parse_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    Py_ssize_t size, missing = 0;
+    const char *at, *end, *next;
+    PyObject *values;
+    char *begin;
+
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "(bytes, error)");
+        return NULL;
+    }
+    if (PyBytes_AsStringAndSize(args[0], &begin, &size) < 0 || (values = PyList_New(0)) == NULL)
+        return NULL;
+    for (at = begin, end = begin + size; at < end; at = next) {
+        next = reply_end(at, end, 0, &missing);
+        if (next == NULL)
+            return Py_BuildValue("(Nnn)", values, (Py_ssize_t)(at - begin), missing);
+        if (put(values, value_at(&at, end, args[1])) < 0) {
+            Py_DECREF(values);
+            return NULL;
+        }
+    }
+    return values;
 }
 
 /* Return the reply if it is nil, a number or a list without an error, else its bytes. */
@@ -534,17 +571,11 @@ joined(PyObject *rest, const char *received, Py_ssize_t size)
 static int
 kept(PyObject *rest, const char *bytes, Py_ssize_t size, Py_ssize_t missing)
 {
-    PyObject *number = PyLong_FromSsize_t(missing), *part;
-    int good;
+    PyObject *number = PyLong_FromSsize_t(missing);
 
     if (number == NULL || PyList_SetItem(rest, 0, number) < 0)
         return -1;
-    if (size == 0)
-        return 0;
-    part = PyBytes_FromStringAndSize(bytes, size);
-    good = part == NULL ? -1 : PyList_Append(rest, part);
-    Py_XDECREF(part);
-    return good;
+    return size == 0 ? 0 : put(rest, PyBytes_FromStringAndSize(bytes, size));
 }
 
 /* Append the bytes of each whole reply. Keep the others in *rest* until their end comes: how many
@@ -904,6 +935,8 @@ static PyMethodDef methods[] = {
      "Send bytes; return what comes first of the reply."},
     {"parse", (PyCFunction)(void (*)(void))parse, METH_FASTCALL,
      "Return a reply and where it ends, or how many bytes it lacks at least."},
+    {"parse_all", (PyCFunction)(void (*)(void))parse_all, METH_FASTCALL,
+     "Return all whole replies, and if something follows them also where they end and what lacks."},
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL,
      "Receive the bytes of replies, if no other thread does."},
     {"send_all", (PyCFunction)(void (*)(void))send_all, METH_FASTCALL, "Send bytes."},

@@ -27,9 +27,9 @@ from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
     LONGEST_REPLY,
+    NO_REPLY,
     Attempt,
-    ParserError,
-    Reader,
+    Replies,
     ReplyError,
     pack,
     pack_eval,
@@ -76,7 +76,7 @@ class Pipeline(asyncio.Protocol):
         self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
-        self._reader = Reader()
+        self._replies = Replies()
         self._slots: deque[asyncio.Future[object]] = deque()
         self._then: dict[asyncio.Future[object], Callable[[object], None]] = {}
         self._out: list[bytes] = []
@@ -309,14 +309,24 @@ class Pipeline(asyncio.Protocol):
         if self.dead:
             raise self._lost_before()
         slot: asyncio.Future[object] = self._loop.create_future()
-        under_way = len(self._slots) - len(self._out)
-        if (under_way or more) and not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(packed)
-        self._slots.append(slot)
-        gathered = len(self._out)
-        if not more and (not under_way or (gathered >= FEW and gathered >= under_way)):
-            self._flush()
+        slots, out = self._slots, self._out
+        try:
+            if slots or more:
+                under_way = len(slots) - len(out)
+                if not out:
+                    self._loop.call_soon(self._flush)
+                out.append(packed)
+                slots.append(slot)
+                gathered = len(out)
+                if not more and (not under_way or (gathered >= FEW and gathered >= under_way)):
+                    self._flush()
+            else:
+                slots.append(slot)
+                self._transport.write(packed)
+        except BaseException:
+            # A Ctrl-C struck. Slots and commands may not match any more.
+            self._die("a command was interrupted while it was sent")
+            raise
         if self._check is None:
             self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
         return slot
@@ -369,14 +379,13 @@ class Pipeline(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Put each reply into the slot whose turn it is."""
-        reader = self._reader
         try:
-            reader.feed(data)
-            last = reply = reader.gets()
-            while reply is not False:
-                self._answers += 1
-                slot = self._slots.popleft()
-                then = self._then.pop(slot, None) if self._then else None
+            replies = self._replies.read(data)
+            self._answers += len(replies)
+            slots, thens = self._slots, self._then
+            for reply in replies:
+                slot = slots.popleft()
+                then = thens.pop(slot, None) if thens else None
                 if not slot.done():
                     if then is not None:
                         then(reply)
@@ -384,17 +393,26 @@ class Pipeline(asyncio.Protocol):
                         slot.set_result(reply)
                     except asyncio.InvalidStateError:
                         pass  # a signal handler has cancelled its task since the line above
-                last, reply = reply, reader.gets()
-            self._unfinished = self._unfinished + len(data) if last is False else 0
-            if self._unfinished > LONGEST_REPLY:
-                self._die(f"a reply of more than {LONGEST_REPLY} bytes")
-                return
-            if not self.served and not isinstance(last, ReplyError) and last is not False:
+            self._unfinished = 0 if replies else self._unfinished + len(data)
+            if self._replies.missing:
+                self._look_at_unfinished()
+            if not self.served and replies and not isinstance(replies[-1], ReplyError):
                 self.served = True
                 if self._endpoint is not None:
                     self._endpoint.served = True
-        except (ParserError, IndexError) as error:
+        except IndexError as error:
             self._die(f"it answered nonsense: {error}")
+        except BaseException:
+            # A Ctrl-C struck. A reply may be lost, and each later one would be another's.
+            self._die("it was interrupted while replies were read")
+            raise
+
+    def _look_at_unfinished(self) -> None:
+        """Die if what has come of the next reply is none, or too much."""
+        if self._replies.missing < 0:
+            self._die(f"it answered nonsense: {NO_REPLY}")
+        elif self._unfinished > LONGEST_REPLY:
+            self._die(f"a reply of more than {LONGEST_REPLY} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give every slot an error."""

@@ -110,6 +110,28 @@ def _list(
     return values, place
 
 
+def parse_all_in_python(
+    data: bytes, error: type[Exception], /
+) -> list[object] | tuple[list[object], int, int]:
+    """Return all replies in *data*.
+
+    If it ends within a reply, return also where that begins, and how many bytes it lacks at least:
+    -1 if it is no reply. Otherwise as `parse_in_python`.
+    """
+    values: list[object] = []
+    place = 0
+    while place < len(data):
+        try:
+            found = parse_in_python(data, place, error)
+        except ValueError:
+            found = -1
+        if isinstance(found, int):
+            return values, place, found
+        value, place = found
+        values.append(value)
+    return values
+
+
 def pack_in_python(parts: Sequence[str | int]) -> bytes:
     """Return the bytes of one command."""
     texts = [str(part).encode() for part in parts]
@@ -119,11 +141,12 @@ def pack_in_python(parts: Sequence[str | int]) -> bytes:
 
 _packed_in_c: Callable[[tuple[object, ...]], bytes | None]
 parse: Callable[[bytes, int, type[Exception]], tuple[object, int] | int]
+parse_all: Callable[[bytes, type[Exception]], list[object] | tuple[list[object], int, int]]
 try:
     from interlock._links._exchange import packed as _packed_in_c
-    from interlock._links._exchange import parse
+    from interlock._links._exchange import parse, parse_all
 except ImportError:  # there was no compiler, or the C part is older than its source
-    parse = parse_in_python
+    parse, parse_all = parse_in_python, parse_all_in_python
 
     def _packed_in_c(_: tuple[object, ...], /) -> bytes | None:
         return None
@@ -176,6 +199,36 @@ class Reader:
             return False
         value, self._place = found
         return value
+
+
+class Replies:
+    """Collects what a server sends, and parses all replies that are whole at once.
+
+    Attributes:
+        missing: how many bytes the next reply lacks at least: 0 if nothing of it has come, -1 if it
+            is no reply.
+    """
+
+    def __init__(self) -> None:
+        self.missing = 0
+        self._rest: list[bytes] = []
+
+    def read(self, data: bytes) -> list[object]:
+        """Return the replies that are whole with *data*, which the server sent."""
+        if self.missing:
+            self._rest.append(data)
+            self.missing -= len(data)
+            if self.missing > 0:
+                return []
+            data = b"".join(self._rest)
+            self._rest.clear()
+        found = parse_all(data, ReplyError)
+        if isinstance(found, list):
+            self.missing = 0
+            return found
+        values, end, self.missing = found
+        self._rest.append(data[end:])
+        return values
 
 
 def pack(parts: Sequence[str | int]) -> bytes:
