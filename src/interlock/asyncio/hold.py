@@ -370,6 +370,8 @@ class Unawaited(Coroutine[Any, Any, T]):
     A scheduler may step it as a coroutine. Its name, frame and state are those of the coroutine.
     """
 
+    __slots__ = ("__weakref__", "_coroutine")
+
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
 

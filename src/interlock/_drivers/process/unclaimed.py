@@ -195,7 +195,10 @@ class _Claiming(Generic[D]):
     _write: str
 
     def __del__(self) -> None:
-        if getattr(self, "over", True) or sys.is_finalizing():  # a Ctrl-C may strike in `__init__`
+        try:
+            if self.over or sys.is_finalizing():
+                return
+        except AttributeError:  # a Ctrl-C struck in `__init__`
             return
         hold, frame = self.hold, caller_frame()
         # The user never got it if a Ctrl-C struck in a function of ours.
