@@ -15,8 +15,6 @@ from tests.support.proxy import (
     command,
 )
 
-from interlock._core.upkeep.idempotency import IdempotentCall
-
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.proxy import Action, FaultProxy
@@ -142,7 +140,7 @@ async def test_a_late_copy_does_nothing(stage: Stage) -> None:
     """A copy of a call that arrives after another call changes nothing."""
     owner, event = stage.owner(), stage.lock(stage.client())
     core = event._core
-    late = core._set_script(IdempotentCall("interlock_request:{name}:late", 9.0, "none"))
+    late = core._set_script(core._calls.begin())
     arguments = (late.script.text, len(late.keys), *late.keys, *late.args)
     stage.redis.eval(*arguments)
     assert await owner.do(event.is_set)

@@ -91,7 +91,7 @@ class Permit(Hold):
             await super().release()  # it raises: they were not acquired
         else:
             # Not by attributes of this object, whose class tells of other names: they are slow.
-            await claim.driver.perform(claim.hold.release())
+            await claim.driver.perform(claim.hold.core.release_hold(claim.hold))
             self._released = claim.over = True
 
     async def update_lease(self, lease: Duration | None = None) -> None:
@@ -138,11 +138,12 @@ class LeasedSemaphore:
         name: what it is called.
     """
 
-    __slots__ = ("__weakref__", "_driver", "_recipe", "_tested", "name")
+    __slots__ = ("__weakref__", "_driver", "_parts", "_recipe", "_tested", "name")
 
     def __init__(self, driver: AwaitedDriver, core: CoreLock) -> None:
         self._driver = driver
         self._recipe = core
+        self._parts = driver, core  # one look-up for both, as in `Lock`
         self.name = core.name
 
     def __repr__(self) -> str:
@@ -184,7 +185,7 @@ class LeasedSemaphore:
         if more or unknown:
             raise unknown_arguments(self.acquire, unknown)
         limit = FOREVER if timeout is None else check_timeout(blocking=True, timeout=timeout)
-        driver, core, caller = self._driver, self._recipe, current_owner()
+        (driver, core), caller = self._parts, current_owner()
         if driver.unclaimed.entries:
             await release_unclaimed(driver, core, caller, limit)
         deadline = FOREVER if timeout is None else driver.session.clock() + limit

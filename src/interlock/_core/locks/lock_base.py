@@ -523,8 +523,8 @@ class Extend(Step[None]):
             first = hold.core.renewal([lock.key], lease, [hold.holder], deadline=NEVER)
             kept = lock.kept_extension = hold.holder, lease, first
         call = self.call = kept[2].anew()
-        call.deadline = now + lock.session.options.outage_timeout
-        call.deadline = min(call.deadline, hold.valid_until)
+        outage_end, until = now + lock.session.options.outage_timeout, hold.valid_until
+        call.deadline = min(until, outage_end)
         self.sent_at = now
         return call
 

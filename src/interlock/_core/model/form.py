@@ -14,7 +14,7 @@ from interlock._core.model.effects import NEVER, Eval, R_co
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    Pieces: TypeAlias = tuple[bytes, str, bytes]
+    Pieces: TypeAlias = tuple[str, str, str]
     Forms: TypeAlias = dict[tuple[object, ...], "Form[R_co] | None"]
     """The forms of one object, by what the calls of each have in common."""
 
@@ -51,7 +51,7 @@ class Form(Generic[R_co]):
         packed, pieces = None, self._pieces or self._cut()
         if pieces is not None:
             head, between, tail = pieces
-            packed = b"".join((head, between.join(ids).encode(), tail))
+            packed = f"{head}{between.join(ids)}{tail}".encode()
         # Made without `__init__`: a call of that costs twice as much as the object.
         call: Any = _new(Eval)
         call.script = model.script
@@ -72,7 +72,7 @@ class Form(Generic[R_co]):
         if packed is None:
             return None
         between = f"\r\n${len(ids[0].encode())}\r\n"
-        head, _, tail = packed.partition(between.join(ids).encode())
+        head, _, tail = packed.decode().partition(between.join(ids))
         pieces = self._pieces = head, between, tail
         return pieces
 

@@ -408,7 +408,9 @@ class HoldLease(HoldUsers):
         """
         self.asked_by = 0.0
         if sent_at >= self.cut_at and not self.cuts:
-            self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
+            until = valid_until(sent_at, lease)
+            if until > self.valid_until:  # noqa: PLR1730 - `max` takes as long as all the rest
+                self.valid_until = until
 
     def set_lease(self, sent_at: float, lease: float, now: float) -> None:
         """Note at *now* that it ends *lease* seconds after *sent_at*, when `ask_lease` was called.

@@ -407,16 +407,17 @@ class LeasedPermits:
             raise ConfigError(f"at most {MAX_TOGETHER} permits can be acquired together")
         else:
             holder = self.new_ids(permits)
-        if self._lifetime is not None and lease is not None:
-            self.check_lease(lease)
         if lease is None:
             permit = Permit(self, owner, holder, session.options.lease, self._renewal)
         else:
+            if self._lifetime is not None:
+                self.check_lease(lease)
             permit = Permit(self, owner, holder, check_lease(lease))
         # Made without `__init__`: a call of that costs as much as the object.
         step: TakingLeased[OwnerT, R] = TakingLeased()
-        step.semaphore, step.owner, step.permit, step.permits = self, owner, permit, permits
-        step.deadline, step.made, step.timeout = deadline, made, timeout
+        step.semaphore, step.owner, step.permit = self, owner, permit
+        step.permits, step.deadline, step.made = permits, deadline, made
+        step.timeout = timeout
         step.first = step.outcome = None
         step.begun = step.goes_on = False
         return step

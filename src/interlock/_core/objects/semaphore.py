@@ -347,7 +347,9 @@ class Semaphore:
 
     def prepared(self, step: CarriedThrough) -> CarriedThrough:
         """Return *step*, a release, which sets the number first if need be; not if it has ended."""
-        step.first = self.set_up(ended=False) if self.unset else None
+        # A semaphore that names no number and stays is never unset: save a call.
+        if (self.named is not None or self._lifetime is not None) and self.unset:
+            step.first = self.set_up(ended=False)
         return step
 
     def _set_number(self, deadline: float) -> Op[bool]:

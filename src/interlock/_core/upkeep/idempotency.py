@@ -130,14 +130,15 @@ class IdempotentCall:
         "unanswered",
     )
 
-    def __init__(self, key: str, ttl: float, old_latch: str, id_: str = "") -> None:
-        self.key = key
-        self.id = id_
-        self.ttl = ttl
-        self.old_latch = old_latch
-        self.unanswered = self.done = self.ended = False
-        self.answer: object = None
-        self.opposite: Eval[int] | None = None
+    key: str
+    ttl: float
+    old_latch: str
+    id: str
+    unanswered: bool
+    done: bool
+    ended: bool
+    answer: object
+    opposite: Eval[int] | None
 
     def take(self, answer: object, *, unanswered: bool = False) -> None:
         """Note the *answer* to it, and whether another copy is still *unanswered*."""
@@ -186,8 +187,13 @@ class IdempotentCalls:
             old_latch = self._no_latch
         session = self.session
         id_ = (session.id_prefix or session.draw_prefix()) + str(next(numbers))  # `new_id` inlined
-        ttl = self._usual_ttl if deadline == NEVER else self.ttl(deadline)
-        return IdempotentCall(self._latches + id_, ttl, old_latch, id_)
+        # Made without `__init__`, as in `LockBase.acquire`.
+        request = IdempotentCall()
+        request.key, request.old_latch, request.id = self._latches + id_, old_latch, id_
+        request.ttl = self._usual_ttl if deadline == NEVER else self.ttl(deadline)
+        request.unanswered = request.done = request.ended = False
+        request.answer = request.opposite = None
+        return request
 
     def ttl(self, deadline: float = NEVER) -> float:
         """Return how many seconds to keep the latch of a call that is sent until *deadline*."""
