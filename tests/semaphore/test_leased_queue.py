@@ -417,6 +417,27 @@ def test_a_single_try_finds_the_permit_that_it_was_given(room: Room) -> None:
     assert (room.free(), room.held()) == (2, 1)
 
 
+def test_a_claim_that_a_client_still_has_is_not_taken_twice(room: Room) -> None:
+    """Two threads ask at once, and a third waits: the client stands in two names, and gets both.
+
+    The second thread asks for its own permit, and the client stands in the queue again. It still
+    has the claim in its own name: the next release takes no second permit for that.
+    """
+    ids, (first, second) = [room.take() for _ in range(3)], (room.ids(), room.ids())
+    _ = stand(room, "a", first), stand(room, "a", second)
+    room.give(ids[0])
+    assert isinstance(stand(room, "a", first, more=True), Grant)
+    assert room.waiting() == [f"a:{second}", "a"]
+    room.give(ids[1])
+    room.give(ids[2])
+    assert isinstance(stand(room, "a", second, more=True), Grant)
+    assert (room.free(), room.held(), room.waiting()) == (0, 3, ["a"])
+    room.give(first)
+    assert (room.free(), room.held(), room.waiting()) == (1, 2, [])
+    assert room.take("a")
+    assert (room.free(), room.held()) == (1, 2)
+
+
 def test_a_number_that_ends_by_itself_is_confirmed(room: Room) -> None:
     """It must outlast the permit, and only the client knows the permit's lease."""
     room.server.execute("PEXPIRE", "name", 30_000)

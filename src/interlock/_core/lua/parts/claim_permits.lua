@@ -25,16 +25,19 @@ local function give(member)
     -- This member is left over: its client has got the permit without it.
     return '0' .. wish
   end
-  redis.call('decrby', semaphore, wanted)
   -- A number that ends by itself must outlast the permit. So the client has to ask.
   if id ~= '' and ttl < 0 then
+    redis.call('decrby', semaphore, 1)
     redis.call('zadd', leases, now + CLAIM, raw(id))
     local at = time[1] .. string.sub('00000' .. time[2], -6)
     return '=' .. id .. ':' .. at .. wish
   end
+  -- The client may stand here again while it still has such a claim, which is not taken twice.
+  local added = 0
   for number = 1, wanted do
-    redis.call('zadd', leases, now + CLAIM, claim_of(member, number))
+    added = added + redis.call('zadd', leases, now + CLAIM, claim_of(member, number))
   end
+  redis.call('decrby', semaphore, added)
   -- Nobody may come for the claim. Then it must end with the number, or it would count later.
   if ttl > 0 then
     redis.call('pexpire', leases, ttl)
