@@ -438,6 +438,21 @@ def test_a_claim_that_a_client_still_has_is_not_taken_twice(room: Room) -> None:
     assert (room.free(), room.held()) == (1, 2)
 
 
+def test_who_is_given_its_own_permit_leaves_another_one(room: Room) -> None:
+    """It stands in two names, and two permits are free: it needs one, and others get the other."""
+    mine = room.ids()
+    _ = room.take(permits=3)
+    _ = stand(room, "a", mine)
+    came = float(room.server.execute("ZSCORE", QUEUE, f"a:{mine}:leased:1"))
+    room.server.execute("ZADD", QUEUE, came + 1, "a:leased:1")
+    room.wait("b")
+    room.server.execute("INCRBY", "name", 2)
+    assert isinstance(stand(room, "a", mine), Grant)
+    assert room.woken()[-1] == "b"
+    assert room.waiting() == []
+    assert (room.free(), room.held()) == (0, 5)
+
+
 def test_a_number_that_ends_by_itself_is_confirmed(room: Room) -> None:
     """It must outlast the permit, and only the client knows the permit's lease."""
     room.server.execute("PEXPIRE", "name", 30_000)

@@ -141,8 +141,9 @@ if not held and claimed == 0 and not woken and queued and free > 0 then
     enough = mine or (all and enough)
     free = tonumber(redis.call('get', semaphore))
     if wanted == 1 and redis.call('zscore', leases, members[1]) then
-      -- It also stands in the queue in the name of its permit, and was given this.
-      claimed = 1
+      -- It also stands in the queue in the name of its permit, and was given this. So another
+      -- one that it might take is left for others.
+      claimed, mine = 1, false
     end
   end
 end
