@@ -57,12 +57,22 @@ def user(
 
 
 def play(
-    seed: int, programs: list[list[Callable[[Process], Work]]], total: int, **faults: Any
+    seed: int,
+    programs: list[list[Callable[[Process], Work]]],
+    total: int,
+    *,
+    ends: bool = False,
+    **faults: Any,
 ) -> Simulator:
-    """Run the programs of each client, and look whether more permits are valid than there are."""
+    """Run the programs of each client, and look whether more permits are valid than there are.
+
+    *ends*: the semaphore ends by itself, so clients ask for what they were given.
+    """
     invariants = (PermitsInOrder(), PermitsExclude(total))
     simulator = Simulator(seed, schedule=Schedule(**faults), invariants=invariants, steps=200_000)
     simulator.network.server.execute("SET", "name", str(total))
+    if ends:
+        simulator.network.server.execute("PEXPIRE", "name", "1000000")
     for number, several in enumerate(programs):
         client = simulator.client(OPTIONS)
         for program in several:
@@ -100,6 +110,22 @@ def siblings() -> None:
     """Two clients with two processes each come again and again."""
     for seed in range(5):
         play(seed, [[user(20), user(20)]] * 2, 1)
+
+
+def crowds() -> None:
+    """Clients with four processes each, which often come again at once; no permit melts away."""
+
+    def program(me: Process) -> Work:
+        semaphore = LeasedSemaphore(me.client.session, "name")
+        for _ in range(15):
+            owner = Owner(me.name)
+            permit: Any = yield semaphore.acquire(owner, 1, NEVER, None, lambda made, _: made)
+            yield me.pass_time(me.random.choice((0.0, 0.0005, 0.01)))
+            yield iter(permit.release())
+            yield me.pass_time(me.random.choice((0.0, 0.0005, 0.01)))
+
+    for seed in range(4):
+        play(seed, [[program] * 4] * 3, 3, ends=True)
 
 
 def unconfirmed() -> None:
@@ -147,6 +173,12 @@ MISTAKES = [
         "leased_semaphore_release",
         Call("decrby", "redis.call('exists', $1)"),
         turns,
+    ),
+    Mutation(
+        "claim-that-there-was-is-taken-again",
+        "leased_semaphore_release",
+        Value("added", "wanted", which=1),
+        crowds,
     ),
     Mutation(
         "claim-is-believed-for-too-long",
