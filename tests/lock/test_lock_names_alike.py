@@ -115,6 +115,33 @@ def test_a_lock_and_a_read_write_lock_of_one_name_are_woken(
                 waiting.result(PROMPT)
 
 
+def test_the_end_of_a_term_gives_nobody_the_lock_of_its_name(
+    two: tuple[interlock.Client, interlock.Client], redis_url: str, redis_client: redis.Redis
+) -> None:
+    """An election and a lock may have one name, but only the lock has a queue.
+
+    A release of the lock answers 3 if another client is to have it. Here two listen.
+    """
+    one, other = two
+    queue, channel = "interlock_queue:{a}", "interlock_election__channel:{a}"
+    held, listeners = one.lock("a"), [redis_client.pubsub() for _ in range(2)]
+    held.acquire()
+    with ThreadPoolExecutor(1) as pool, interlock.connect(redis_url) as leader:
+        waiting = pool.submit(take_turn, other.lock("a"))
+        wait_until(lambda: redis_client.zcard(queue) == 1, 10, "another client waits for a")
+        for listener in listeners:
+            listener.subscribe(channel)
+        wait_until(lambda: listening(redis_client, channel, 2), 10, "two listen")
+        leader.election("a").acquire()
+        leader.close()  # a client that closes looks at once at what it has given to others
+        assert redis_client.zcard(queue) == 1
+        assert not redis_client.exists("interlock_election:{a}")
+        held.release()
+        assert waiting.result(PROMPT)
+    for listener in listeners:
+        listener.close()
+
+
 LAST = """
 client = interlock.connect(url, poll_cap=30)
 lock = client.lock("name")

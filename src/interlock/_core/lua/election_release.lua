@@ -5,8 +5,7 @@
 -- ARGV[2]  channel   string, where candidates listen
 -- ARGV[3]  news      string, where observers listen
 --
--- Returns  1 plus the number of candidates that heard it; nil when this holder does not lead
---          (nothing changed)
+-- Returns  1 when done; nil when this holder does not lead (nothing changed)
 -- Source   lock_release of interlock
 -- Wire     ours alone: Redisson has no such object
 local election, holder, channel, news = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
@@ -16,4 +15,5 @@ if redis.call('hexists', election, holder) == 0 then
 end
 redis.call('del', election)
 redis.call(PUBLISH, news, '0')
-return 1 + redis.call(PUBLISH, channel, '0')
+redis.call(PUBLISH, channel, '0')
+return 1

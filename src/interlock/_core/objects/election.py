@@ -121,6 +121,14 @@ class Election(FencedLock):
         self._process = process
         self._candidates = 1
 
+    @property
+    def looked_at(self) -> None:
+        """Return None: candidates stand in no queue.
+
+        The queue of the election's name is that of the lock of this name.
+        """
+        return None
+
     def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Step[Hold | None]:
         """Become the leader, waiting until *deadline*; arguments and errors as for a lock.
 

@@ -114,5 +114,5 @@ def election_announce(
 def election_release(
     election: str, holder: str, publish: str, channel: str, news: str, *, deadline: float = NEVER
 ) -> Eval[int]:
-    """End the term; 0 if *holder* does not lead, else 1 plus how many candidates heard it."""
+    """End the term; 0 if *holder* does not lead, else 1."""
     return Eval(_ELECTION_RELEASE[publish], (election,), (holder, channel, news), deadline)
