@@ -156,6 +156,31 @@ def test_readers_that_come_later_stand_behind_the_writer(bench: Bench) -> None:
     assert asked.queued
 
 
+def test_a_writer_that_also_reads_leaves_the_place_to_those_who_wait(
+    bench: Bench, play: type[Play]
+) -> None:
+    """Its client stands in the queue in another writer's name. So the one behind that must ask."""
+    write_lock(bench)
+    write, line = bench.lock, bench.lock.queue
+    assert bench.acquire().answer(None).over
+    first, last = Owner("thread 'first'"), Owner("thread 'last'")
+    writer = bench.acquire(owner=first).answer(REFUSED)
+    join(bench, writer)
+    behind = bench.acquire(owner=last)
+    join(bench, behind)
+    reading = play(ReadLock(bench.session, "x").acquire(bench.owner, bench.now + 10, None))
+    assert not reading.effect.queued
+    assert reading.answer(None).over
+    assert play(write.release(bench.owner)).answer(3).over
+    claim(bench, first, about_token=":write")
+    assert isinstance(writer.answer(None).effect, Post)
+    assert writer.answer(True).over
+    bench.waiters.leave(next(iter(bench.waiters.queues[line])))
+    asked = behind.answer(None).effect
+    assert isinstance(asked, Eval)
+    assert asked.queued
+
+
 @pytest.mark.parametrize("about_token", ["", ":7:counter", ":8:guess", ":8"])
 def test_a_fenced_lock_asks_without_a_larger_token(bench: Bench, about_token: str) -> None:
     """A message without a token is not believed, nor one whose token was used before."""

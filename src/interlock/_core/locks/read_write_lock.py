@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.lock_base import LockBase
+from interlock._core.locks.lock_base import LockBase, require_replicas
 from interlock._core.locks.started_lock import StartedLock
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval
@@ -74,10 +74,15 @@ class _Side(LockBase):
     def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*.
 
-        If the owner also has a hold of the other side, the command depends on that hold.
+        If the owner also has a hold of the other side, the command depends on that hold. Such an
+        owner need not wait, and the client's place belongs to those who do.
         """
         if self._valid_hold(scripts.WRITER - self.side, hold) is not None:
-            return self._request(hold, deadline, now)
+            call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
+            call.patient = True
+            if self.session.replicas is not None:
+                require_replicas(call, hold, self.session.replicas)
+            return call
         return super().request(hold, deadline, now)
 
     def force_release(self) -> Op[bool]:
