@@ -115,6 +115,45 @@ def test_a_lock_and_a_read_write_lock_of_one_name_are_woken(
                 waiting.result(PROMPT)
 
 
+def test_group_locks_of_two_names_have_two_lines(
+    two: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
+) -> None:
+    """Who waits for the values of `{a}` does not stand behind who waits for those of `a`."""
+    one, other = two
+    bare, braced = (other.group_lock(name, ["x"]) for name in ("a", "{a}"))
+    bare.acquire()
+    braced.acquire()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(take_turn, one.group_lock("a", ["x"]))
+        wait_until(lambda: listening(redis_client, LOCK_CHANNEL, 1), 10, "one waits for a")
+        second = pool.submit(take_turn, one.group_lock("{a}", ["x"]))
+        waiters = one._driver.session.waiters
+        wait_until(lambda: sum(map(len, waiters.queues.values())) == 2, 10, "one waits for {a}")
+        braced.release()
+        assert second.result(PROMPT)
+        assert not first.done()
+        bare.release()
+        assert first.result(PROMPT)
+
+
+def test_who_reads_a_name_in_braces_reads_on(
+    two: tuple[interlock.Client, interlock.Client],
+) -> None:
+    """A thread that stops reading `a` still reads `{a}`, and keeps writers out of it.
+
+    Their entries differ only in the holder ids.
+    """
+    one, other = two
+    bare, braced = (one.read_write_lock(name).read for name in ("a", "{a}"))
+    for first, second in ((bare, braced), (braced, bare)):
+        first.acquire()
+        second.acquire()
+        first.release()
+        assert not other.read_write_lock(second.name).write.acquire(timeout=0)
+        second.release()
+        assert take_turn(other.read_write_lock(second.name).write)
+
+
 def test_the_end_of_a_term_gives_nobody_the_lock_of_its_name(
     two: tuple[interlock.Client, interlock.Client], redis_url: str, redis_client: redis.Redis
 ) -> None:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import highway_hash, names
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.queue.lines import section
+from interlock._core.queue.lines import line_of, section
 from interlock._core.scripts import group_lock as scripts
 from interlock._core.upkeep.idempotency import once
 from interlock.errors import ReentryError
@@ -71,7 +71,7 @@ class GroupLock(LockBase):
         self._fields = tuple(highway_hash.field(value) for value in self.values)
         self.hold_key = (self.key, self._fields)
         # The line of the waiters for the same values.
-        self.queue = section(self.channel, *self._fields)
+        self.queue = section(line_of(self.channel, self.key), *self._fields)
 
     def acquire_script(
         self, hold: Hold, lease: float, depth: int, deadline: float

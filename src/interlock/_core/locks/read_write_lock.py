@@ -176,6 +176,15 @@ class ReadLock(_Side):
         first = super().may_try_first(hold, deadline)
         return first or self._valid_hold(scripts.WRITER, hold) is not None
 
+    def _holder(self, owner: Owner) -> str:
+        if not names.shares_channels(self.key):
+            return super()._holder(owner)
+        # The lock `a` has the entries of `{a}`. So no holder of the one may be one of the other.
+        _ = owner.renumber()
+        holder = super()._holder(owner)
+        _ = owner.renumber()
+        return holder
+
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         call = super()._request(hold, deadline, now)
         if call.queued:
