@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from interlock._core.queue.lines import section
+from interlock._core.queue.places import IDLE_LOOKS
 from interlock._core.queue.waiter import Claim
 from interlock._core.queue.waiters import SHARED
 
@@ -440,6 +441,26 @@ def test_who_has_no_place_hears_of_each_release(bench: Bench, wakes: Wakes) -> N
     bench.waiters.place_for("d:y", "me")
     _ = wakes.join("other", section("d:y", "other"))
     assert bench.waiters.channels_of("d:y") == ("d:y", "interlock_wake:y:me")
+
+
+def test_what_two_objects_of_one_name_hear_ends_with_the_second(bench: Bench, wakes: Wakes) -> None:
+    """A client that left a read/write lock's queue still hears its turn in the lock's queue."""
+    common = ("interlock_waiting:x", "interlock_wake:x:me")
+    bench.waiters.hearing = True
+    bench.waiters.place_for("c:x", "me")
+    left = wakes.join("left", "c:x")
+    bench.waiters.place_for("d:x", "me")
+    assert bench.waiters.channels_of("c:x", leaving=True) == ("c:x", *common), "nobody waits yet"
+    stays = wakes.join("stays", "d:x")
+    assert bench.waiters.channels_of("d:x") == ("d:x", *common)
+    bench.waiters.leave(left)
+    assert bench.waiters.channels_of("c:x", leaving=True) == ("c:x",)
+    for _ in range(IDLE_LOOKS + 1):
+        bench.waiters.look_for_idle()
+    assert bench.subscribed == ["d:x"]
+    assert bench.waiters.channels_of("d:x", leaving=True) == ("d:x", *common)
+    bench.waiters.notify("interlock_wake:x:me", b"0")
+    assert stays.take()
 
 
 def test_a_success_that_leaves_more_wakes_the_next_one(bench: Bench, wakes: Wakes) -> None:

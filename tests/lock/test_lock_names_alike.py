@@ -181,6 +181,27 @@ def test_the_end_of_a_term_gives_nobody_the_lock_of_its_name(
         listener.close()
 
 
+def test_a_client_that_left_one_queue_of_a_name_hears_its_turn_in_the_other(
+    two: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
+) -> None:
+    """It waited for a read/write lock, and now waits for the lock; both have one wake channel."""
+    one, other = two
+    held = other.lock("a", owner="it")
+    held.acquire()
+    assert not one.read_write_lock("a").write.acquire(timeout=0.1)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(take_turn, one.lock("a"))
+        wake = f"interlock_wake:{{a}}:{one._driver.session.client_id}"
+
+        def hears_its_turn_only() -> bool:
+            left = listening(redis_client, "redisson_rwlock:{a}", 0)
+            return left and listening(redis_client, wake, 1)
+
+        wait_until(hears_its_turn_only, 10, "it has left that one, and waits in this one")
+        held.release()
+        assert first.result(PROMPT)
+
+
 LAST = """
 client = interlock.connect(url, poll_cap=30)
 lock = client.lock("name")

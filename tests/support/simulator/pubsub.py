@@ -130,7 +130,7 @@ class Subscriber:
     def _send(self, channel: str, *, wanted: bool) -> None:
         # A request on a connection that was cut never arrives, even if nobody has noticed the cut.
         timeline, epoch = self._network.timeline, self._connection
-        channels = self.waiters.channels_of(channel)
+        channels = self.waiters.channels_of(channel, leaving=not wanted)
         self._sent_at = max(self._sent_at, timeline.now + self._network.latency())
 
         def arrive() -> None:

@@ -186,10 +186,23 @@ class Places:
                 self.places[line] = Place(whole, me or client)
                 subscription.parts.add(line)
 
-    def channels_of(self, channel: str) -> tuple[str, ...]:
-        """Return all channels to subscribe to for *channel*."""
+    def channels_of(self, channel: str, *, leaving: bool = False) -> tuple[str, ...]:
+        """Return all channels to subscribe to for *channel*, or if *leaving* to unsubscribe from.
+
+        A lock and a read/write lock of one name have all but the first in common. Those stay while
+        the other one needs them.
+        """
         subscription = self._queue_subscriptions.get(channel)
-        return (channel,) if subscription is None else subscription.channels
+        if subscription is None:
+            return (channel,)
+        if not leaving:
+            return subscription.channels
+        needed: set[str] = set()
+        for whole in self._woken_by.get(subscription.wake, ()):
+            other = self._queue_subscriptions.get(whole)
+            if other is not None and other is not subscription and other.heard:
+                needed.update(other.channels)
+        return tuple(each for each in subscription.channels if each not in needed)
 
     def channels(self) -> list[str]:
         """Return the channels that have waiters."""
@@ -230,13 +243,12 @@ class Places:
             if not self._queue_subscriptions:
                 return
             self.allows_places = False
-            heard = [
-                whole
-                for whole, subscription in self._queue_subscriptions.items()
-                if subscription.heard
-            ]
-            for whole in heard:
-                self._subscriptions.unsubscribe(whole)
+            heard: list[str] = []
+            for whole, subscription in self._queue_subscriptions.items():
+                if subscription.heard:
+                    heard.append(whole)
+                    self._subscriptions.unsubscribe(whole)
+                    subscription.heard = False
             self._queue_subscriptions.clear()
             self.places.clear()
             self._woken_by.clear()

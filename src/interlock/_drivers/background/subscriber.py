@@ -270,14 +270,15 @@ class NodeSubscriber:
                 None  # too many threads: the waiters poll, and the next subscription tries again
             )
 
-    def _channels(self, channel: str) -> tuple[str, ...]:
-        """Return the channels to subscribe to for *channel*."""
+    def _channels(self, channel: str, *, leaving: bool) -> tuple[str, ...]:
+        """Return what to subscribe to for *channel*, or if *leaving* to unsubscribe from."""
+        del leaving
         return (channel,)
 
     def _send(self, command: str, channel: str) -> None:
         if self._connection is None:
             return  # the next connection subscribes to all wanted channels
-        channels = self._channels(channel)
+        channels = self._channels(channel, leaving=command == self._unsubscribe)
         sent = command.lower().encode(), [each.encode() for each in channels]
         self._unanswered.append(sent)
         try:
@@ -658,8 +659,8 @@ class _Lane(NodeSubscriber):
             return
         self._whole.waiters.notify(channel, payload)
 
-    def _channels(self, channel: str) -> tuple[str, ...]:
-        return self._whole.waiters.channels_of(channel)
+    def _channels(self, channel: str, *, leaving: bool) -> tuple[str, ...]:
+        return self._whole.waiters.channels_of(channel, leaving=leaving)
 
     def _patience(self) -> float:
         return IDLE_INTERVAL if self._whole.waiters.places else PING_INTERVAL
