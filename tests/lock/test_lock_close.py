@@ -152,6 +152,26 @@ async def test_close_does_not_wait_for_waiters(plain: Stage) -> None:
     assert {type(result) for result in results} == {interlock.ClosedError}
 
 
+async def test_who_begins_to_wait_while_the_client_closes_is_told(
+    redis_client: redis.Redis, proxy: FaultProxy, plain: Stage
+) -> None:
+    """Its first try was refused just before. Nobody wakes it later, and it does not wait."""
+    client, owner = plain.client(proxy.url(), poll_cap=60), plain.owner()
+    lock = client.lock("name")
+    # It has a place, and counts on a message.
+    assert redis_client.hset("name", "somebody:1", 1)
+    assert not await owner.do(lock.acquire, timeout=0.1)
+    assert redis_client.pexpire("name", 60_000)
+    proxy.clear_record()
+    proxy.on_request(command("EVALSHA"), delay_reply(0.5))
+    acquiring = asyncio.create_task(owner.do(lock.acquire))
+    await until(lambda: proxy.commands["EVALSHA"], 5, "it asks")
+    proxy.clear_rules()
+    await plain.close(client)
+    with pytest.raises(interlock.ClosedError):
+        await asyncio.wait_for(acquiring, 20)
+
+
 CYCLES = 50_000
 
 

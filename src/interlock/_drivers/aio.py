@@ -149,6 +149,7 @@ class AsyncDriver(ConnectedDriver):
                     if isinstance(effect, Eval):
                         reply = await self.eval(effect)
                     elif isinstance(effect, Wait):
+                        self._check_open()  # nobody wakes a waiter that came since `close`
                         wait = self._wait(effect)
                         del effect  # many tasks may wait here: save memory
                         await wait

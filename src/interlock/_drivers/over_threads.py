@@ -320,7 +320,8 @@ class OverThreads(Generic[E]):
             return await self.in_thread(self._threads.run, _alone(effect))
         waiter = effect.waiter
         wakeup = Wakeup(self) if waiter is None else cast("Wakeup[E]", waiter.wakeup)
-        await wakeup.wait(effect.until)
+        if not self.closed:  # nobody wakes a waiter that came since `close`
+            await wakeup.wait(effect.until)
         if self.closed:
             raise ClosedError("the client was closed while it waited")
         return None

@@ -406,7 +406,8 @@ class ThreadDriver(ConnectedDriver):
         return self._poster.post(effect.call)
 
     def _wait(self, effect: Wait) -> None:
-        seconds = effect.until - clock.now()
+        # Nobody wakes a waiter that came since `close`.
+        seconds = 0.0 if self.closed else effect.until - clock.now()
         if self._mutex_held_here():  # as in `_send`
             with self._subscriber.mutex.let_go():
                 self._wait(effect)
