@@ -128,6 +128,7 @@ async def test_a_forged_reason_is_told_in_one_line(
 READ_EXACTLY = {
     "_core/insight/card.py": "a question is compared, and not shown",
     "_core/insight/connection_name.py": "a pattern lets only ids through",
+    "_core/model/form.py": "a command that was packed here",
     "_core/model/highway_hash.py": "base64",
     "_core/model/messages.py": "channels and messages of our scripts, which are sent",
     "_core/queue/places.py": "digits, which are compared",
