@@ -75,6 +75,23 @@ async def test_what_was_not_awaited_looks_like_a_coroutine(client: Client) -> No
     await client.lock("name").force_release()
 
 
+async def test_a_task_may_ask_whether_it_has_a_coroutine(client: Client) -> None:
+    """From Python 3.14 on, `repr` of a task asks so; neither is ended nor raises by it."""
+    lock, ask = client.lock("name"), "bool(coroutine)"
+    assert await lock.acquire()
+    waiting: Any = client.lock("name", owner="other").acquire()
+    assert eval(ask, {"__name__": "asyncio.base_tasks", "coroutine": waiting})
+    task = asyncio.create_task(waiting)
+    await queued(client)
+    assert waiting
+    assert "Lock.acquire()" in repr(task)
+    await lock.release()
+    assert await task
+    with pytest.raises(TypeError, match="truth value"):
+        bool(waiting)
+    await client.lock("name").force_release()
+
+
 async def test_a_child_task_is_another_owner(client: Client) -> None:
     """A task that the owner starts can neither enter nor release, even if the owner awaits it."""
     lock = client.lock("name")

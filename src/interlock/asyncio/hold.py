@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import weakref
 from collections.abc import Coroutine
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks import transfer
@@ -32,7 +34,7 @@ from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
-    from types import TracebackType
+    from types import CoroutineType, TracebackType
 
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner
@@ -363,11 +365,15 @@ T = TypeVar("T")
 H = TypeVar("H", bound=Hold)
 
 
+_STEPPED = inspect.CORO_RUNNING, inspect.CORO_SUSPENDED
+
+
 class Unawaited(Coroutine[Any, Any, T]):
     """The result of a method that was called and not awaited yet.
 
     A coroutine is always true, so ``if lock.acquire():`` would go on without the lock. This raises.
     A scheduler may step it as a coroutine. Its name, frame and state are those of the coroutine.
+    While it steps it, it is true.
     """
 
     __slots__ = ("__weakref__", "_coroutine")
@@ -376,9 +382,17 @@ class Unawaited(Coroutine[Any, Any, T]):
         self._coroutine = coroutine
 
     def __bool__(self) -> bool:  # to type checkers: NoReturn would hide from them what follows
+        if self._is_stepped():
+            return True
         self._coroutine.close()
         name = getattr(self._coroutine, "__name__", "this")
         raise TypeError(f"{name}() has not run yet and has no truth value: write `await {name}()`")
+
+    def _is_stepped(self) -> bool:
+        """Return whether a task asks for the truth value: from Python 3.14 on its `repr` does."""
+        state = inspect.getcoroutinestate(cast("CoroutineType[Any, Any, T]", self._coroutine))
+        asks = sys._getframe(2).f_globals.get("__name__")
+        return state in _STEPPED or asks == "asyncio.base_tasks"
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._coroutine.__await__()
@@ -406,6 +420,8 @@ class Attempt(Unawaited[H]):
     _hold: H | None = None
 
     def __bool__(self) -> bool:
+        if self._is_stepped():
+            return True
         self._coroutine.close()
         raise TypeError("nothing was acquired yet: `await` it, or use `async with`")
 
