@@ -17,6 +17,7 @@ import os
 import platform
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -38,7 +39,7 @@ QUESTION = "How many instructions does one uncontended pair of each object take?
 TABLE = Path(__file__).with_name("instructions.json")
 ROOT = Path(__file__).parents[1]
 PEERS = (bare.SYNC, bare.ASYNC, interlock.SYNC, interlock.ASYNC, *family.FAMILY, *family.AGAIN)
-WARM, PAIRS, COUNTS = 150, 20, 3
+WARM, PAIRS, COUNTS = 150, 20, 7
 """Pairs before the count begins, those of one count, and how often they are counted.
 
 Python adapts its functions to the types that it meets. After another object it takes 60 pairs and
@@ -108,18 +109,18 @@ def count(only: re.Pattern[str]) -> Counts:
 def read(files: Iterable[Path]) -> Counts:
     """Return the counts in callgrind's *files*: what was counted -> instructions of a pair.
 
-    The least of several counts stands. On a busy machine a thread in the background may have its
-    turn during another one.
+    The median of several counts stands. If another thread has a turn during one of them, callgrind
+    books a part of it to the next one.
     """
-    found: Counts = {}
+    found: dict[str, list[int]] = {}
     for path in files:
         text = path.read_text(encoding="utf-8")
         name = re.search(r"^desc: Trigger: Client Request: (.+)$", text, re.MULTILINE)
         total = re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
         if name and total:
-            number = int(total[1]) // PAIRS
-            found[name[1]] = min(number, found.get(name[1], number))
-    return {name_of(peer): found[name_of(peer)] for peer in PEERS if name_of(peer) in found}
+            found.setdefault(name[1], []).append(int(total[1]) // PAIRS)
+    names = (name_of(peer) for peer in PEERS)
+    return {name: statistics.median_low(found[name]) for name in names if name in found}
 
 
 def name_of(peer: Peer) -> str:
