@@ -6,12 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.interrupting import Blow, strike_undo
+from tests.lock.interrupting import Blow, SecondBlow, strike_undo
 from tests.support.patience import wait_until
 
 import interlock
 from interlock import BrokenBarrierError
 from interlock._core.objects import barrier
+from interlock._drivers.threads import ThreadDriver
 
 if TYPE_CHECKING:
     import redis
@@ -39,6 +40,31 @@ def test_ctrl_c_anywhere_in_a_wait(
             meeting.reset()
             blow = blow.next()
         assert blow.at > 100
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_two_signals_leave_no_party_that_acts(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    """Nor does a second Ctrl-C that strikes before the undo of the first one has begun."""
+    second = SecondBlow(monkeypatch, ThreadDriver)
+    with interlock.connect(redis_url, lease=60) as client:
+        meeting, blow = client.barrier("name", 1, action=list), Blow(1, returns=False)
+        holds = client._driver.session.holds
+        while blow.struck:
+            second.after(blow, calls)
+            with suppress(KeyboardInterrupt, BrokenBarrierError), blow:
+                meeting.wait(30)
+            assert not holds.snapshot(), f"{blow} left a hold"
+            wait_until(
+                lambda: not redis_client.exists("interlock_barrier_parties:{name}"),
+                15,
+                f"{blow} left a party",
+            )
+            meeting.reset()
+            blow = blow.next()
+        assert blow.at > 60
 
 
 def test_a_second_ctrl_c_leaves_no_party(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.interrupting import Blow
+from tests.lock.interrupting import Blow, SecondBlow
 from tests.support.servers import wait_until
 
 import interlock
+from interlock._core.objects.semaphore import Semaphore
+from interlock._drivers.threads import ThreadDriver
 from interlock._links import exchange
 
 if TYPE_CHECKING:
@@ -89,14 +91,22 @@ def test_ctrl_c_anywhere_in_a_block(client: Client, name: str, kept: bool) -> No
     assert blow.at > 30
 
 
-def test_ctrl_c_in_a_release_of_a_semaphore(client: Client) -> None:
-    """Wherever it strikes after the first instruction, the release is carried through."""
+@pytest.mark.parametrize("calls", [0, 1, 2, 3])
+def test_ctrl_c_in_a_release_of_a_semaphore(
+    client: Client, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    """Wherever it strikes after the first instruction, the release is carried through.
+
+    So it is if a second one strikes a few *calls* later, before the undo of the first has begun.
+    """
+    second = SecondBlow(monkeypatch, *((ThreadDriver, Semaphore) if calls else ()))
     plain = client.semaphore("plain")
     plain.acquire()
     plain.release()
     blow = Blow(2, returns=False)  # at the first one the release has not begun
     while blow.struck:
         plain.acquire()
+        second.after(blow, calls)
         try:
             with blow:
                 plain.release()

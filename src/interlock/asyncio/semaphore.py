@@ -232,8 +232,13 @@ class Semaphore:
         except Exception:
             raise
         except BaseException as error:
-            # A Ctrl-C came before the step has begun, which would have gone on.
-            _ = await self._driver.undo(step or self._recipe.release(n), error)
+            # A Ctrl-C came before the step has begun, which would have gone on. A second one may
+            # come before `undo` has begun.
+            try:
+                step = step or self._recipe.release(n)
+                _ = await self._driver.undo(step, error)
+            except BaseException as another:  # noqa: BLE001 - `undo` raises it
+                _ = await self._driver.undo(step or self._recipe.release(n), another)
             raise
 
     async def release_if_exists(self, n: int = 1) -> bool:

@@ -97,9 +97,13 @@ class Barrier:
                 shorten(error)  # not an error of the action
             raise
         except BaseException as error:
-            # A Ctrl-C came beside the operations, which undo what they have done.
+            # A Ctrl-C came beside the operations, which undo what they have done. A second one may
+            # come before `undo` has begun.
             try:
-                _ = driver.undo(step, error)
+                try:
+                    _ = driver.undo(step, error)
+                except BaseException as another:  # noqa: BLE001 - `undo` raises it
+                    _ = driver.undo(step, another)
             except BaseException as last:
                 shorten(last)
                 raise
