@@ -129,6 +129,31 @@ def test_only_the_first_entry_of_a_reader_is_renewed() -> None:
     assert run(scripts.write_lock_acquire("name", 10, "c:1:write", 1)) == 9_000
 
 
+def test_an_entry_touches_the_first_and_no_other() -> None:
+    """However deep a reader is, an entry costs as much, and the reader lives as long as it says."""
+    now = 0.0
+    model = RedisModel(now=lambda: now)
+
+    def evaluate(text: str, keys: int, *words: Any) -> object:
+        return model.eval(text, words[:keys], words[keys:])
+
+    run = partial(run_script, evaluate)
+    for depth, lease in ((1, 0.2), (2, 0.2), (3, 10)):
+        entering = scripts.read_lock_acquire("name", "{name}:", lease, "a:1", depth, "")
+        assert len(entering.keys) == min(depth, 2) + 1
+        run(entering)
+    now = 1.0
+    entries = [f"{{name}}:a:1:rwlock_timeout:{number}" for number in (1, 2, 3)]
+    assert [model.execute("EXISTS", entry) for entry in entries] == [1, 0, 1]
+    for depth in (2, 1):
+        assert run(scripts.write_lock_acquire("name", 10, "c:1:write", 1)) == 9_000
+        release = scripts.read_lock_release(
+            "name", "{name}:", "a:1", depth, depth + 1, "PUBLISH", "c:x"
+        )
+        assert run(release) == 1
+    assert run(scripts.write_lock_acquire("name", 10, "c:1:write", 1)) == 9_000
+
+
 @pytest.mark.parametrize("leaver", ["reader", "writer"])
 def test_who_has_no_whole_millisecond_left_keeps_nobody_waiting(leaver: str) -> None:
     """The lock does not outlast a last reader with less than a millisecond left.

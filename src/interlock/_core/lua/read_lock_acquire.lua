@@ -5,7 +5,9 @@
 -- TTL is at least the writer's lease. One reader of seventeen that join others removes the dead
 -- ones. So the dead do not pile up, and most readers pay nothing.
 --
--- A depth above 1 is a re-entry: it does not take the lock again if it was lost meanwhile.
+-- A depth above 1 is a re-entry: it does not take the lock again if it was lost meanwhile. It
+-- writes the new entry, and prolongs the first, which is removed last. Those in between may end:
+-- with them each entry would take longer than the one before.
 --
 -- A client that also waits to write stands in the queue, and may be given the lock. If its first
 -- waiter wants to read, the claim becomes that reader's, and all who wait to read are told.
@@ -13,7 +15,8 @@
 -- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}
 -- KEYS[2]     entry    string "1", the first entry
 -- KEYS[3..n]  other    the queue, a zset {client: when it came, in ms}, if *client* is given; else
---                      string "1", the other entries up to *depth*; then entries of others
+--                      string "1", the entry to *depth* if that is not the first; then entries of
+--                      others
 -- ARGV[1]     lease    integer > 0, milliseconds
 -- ARGV[2]     holder   string, "<client id>:<number>"
 -- ARGV[3]     depth    integer > 0, the depth to reach: sending it twice changes nothing
@@ -75,7 +78,7 @@ if mode == 'read' and not held and chosen(redis.call('hlen', lock)) then
   end
 end
 redis.call('hset', lock, 'mode', mode or 'read', holder, depth)
-for i = 2, depth + 1 do
+for i = 2, math.min(depth, 2) + 1 do
   entry = keys[i]
   if not held or redis.call('pttl', entry) < lease then
     redis.call('set', entry, '1', 'px', lease)

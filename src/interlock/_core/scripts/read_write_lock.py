@@ -69,7 +69,8 @@ def read_lock_acquire(
         publish: the command that tells other readers, if `tell_readers` is called.
         deadline: the deadline of the reply.
     """
-    keys = (lock, *[names.read_entry(prefix, holder, n + 1) for n in range(depth)])
+    newest = (names.read_entry(prefix, holder, depth),) if depth > 1 else ()
+    keys = (lock, names.read_entry(prefix, holder, 1), *newest)
     args = (milliseconds(lease), holder, depth, writer, "")
     return Eval(_READ_LOCK_ACQUIRE[publish], keys, args, deadline, asks=4)
 
