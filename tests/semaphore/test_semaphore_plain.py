@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.patience import wait_until
 
 import interlock
 import interlock.asyncio
@@ -183,6 +184,40 @@ async def test_close_gives_back_the_permits_of_blocks_in_tasks(
         assert redis_client.get("name") == b"5"
         assert not permits
     assert redis_client.get("name") == b"5", "leaving the blocks gives nothing back again"
+
+
+@pytest.mark.filterwarnings("ignore:a block of:interlock.MisuseWarning")
+@pytest.mark.parametrize("close_first", [False, True], ids=["it comes back", "closed at once"])
+def test_close_gives_nothing_back_twice(
+    redis_url: str, redis_client: redis.Redis, *, close_first: bool
+) -> None:
+    """A block that nothing leaves gives its permit back once, whether or not the client closes.
+
+    A Ctrl-C that strikes the first instruction of its end leaves such a block.
+    """
+    client = interlock.connect(redis_url)
+    semaphore = client.semaphore("name")
+    semaphore.try_set_permits(1)
+    end = semaphore.__exit__
+    semaphore.__enter__()
+    assert redis_client.get("name") == b"0"
+    del end
+    if not close_first:
+        wait_until(lambda: redis_client.get("name") == b"1", 30, "the permit is back")
+    client.close()
+    assert redis_client.get("name") == b"1"
+
+
+def test_close_looks_after_those_that_get_its_permits(redis_url: str) -> None:
+    """As after any release: the first in the queue may be stopped."""
+    with interlock.connect(redis_url) as client:
+        semaphore = client.semaphore("name")
+        semaphore.try_set_permits(1)
+        stack = ExitStack()
+        stack.enter_context(semaphore)
+    [block] = client._driver.session.released_on_close
+    assert block.looked_at is semaphore._recipe.queue
+    stack.close()
 
 
 def test_close_leaves_what_no_block_has(redis_url: str, redis_client: redis.Redis) -> None:

@@ -73,7 +73,11 @@ class Permits:
             return None
         step = self._step
         if step is None:
-            return self._core.release(self._taken, self._epoch)
+            assert self._acquire is not None
+            # First of all, so that the end of the client does not give them back, too.
+            _ = self._core.session.open_blocks.pop(self._acquire, None)
+            step = self._step = self._core.release(self._taken, self._epoch)
+            self._core.leave_to(step)
         return None if step.over() else step
 
     async def release(self) -> None:

@@ -184,6 +184,11 @@ class Taking(Opened["bool"]):
             raise out_of_time(semaphore.kind, semaphore.name, self.permits, self.timeout)
         return taken
 
+    @property
+    def looked_at(self) -> PermitQueue:
+        """Return what to look at if what is given back goes to another client."""
+        return self.semaphore.queue
+
     def at_close(self) -> Eval[int] | None:
         """Return the script that gives back what was taken for a block, which is still open."""
         return self.semaphore.release(self.permits, self.epoch).begin()
@@ -467,6 +472,14 @@ class Semaphore:
         limits, permits = self._limits, check_permits(permits)
         lost = limits is not None and limits.was_there(self.key)
         return self._release(permits, create=0 if self.named or lost else 1, epoch=epoch)
+
+    def leave_to(self, step: CarriedThrough) -> None:
+        """Note that *step* gives back what a block took that nothing leaves.
+
+        If the client closes before *step* has an answer, it sends the same call, which counts once.
+        """
+        _ = step.begin()
+        self.session.open_blocks[step] = 1
 
     def tell_gone(self, permits: int) -> None:
         """Tell that *permits* came back to a semaphore that the server does not have."""

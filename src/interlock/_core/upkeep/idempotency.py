@@ -394,6 +394,15 @@ class CarriedThrough(Carried[bool]):
         """Return whether it was answered, or left to the background."""
         return self.ended
 
+    @property
+    def looked_at(self) -> Given | None:
+        """Return what to look at if the script tells another client that it is next."""
+        return self.requests.looked_at
+
+    def at_close(self) -> Eval[int] | None:
+        """Return the script for a client that closes; None if it has not begun, or is over."""
+        return None if self.ended or self.call is None else self.call.anew()
+
     def _made(self) -> Eval[int]:
         """Return the script, now that nothing comes first any more."""
         self.first = None

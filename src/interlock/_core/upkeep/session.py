@@ -43,6 +43,11 @@ _ONCE = ("", 0, "")
 class OpenBlock(Protocol):
     """What a block has taken that no hold stands for."""
 
+    @property
+    def looked_at(self) -> object:
+        """Return what to look at if the script tells another client that it is next, or None."""
+        ...
+
     def at_close(self) -> Eval[int] | None:
         """Return the script that gives it back."""
         ...
@@ -72,10 +77,10 @@ class Session:
         call_user: calls a listener of a loss, and reports what it raises.
         events: what observers are told.
         open_blocks: what blocks have taken of semaphores whose permits nobody owns, and how many.
-        released_on_close: the locks of the scripts that `releases_on_close` returned.
+        released_on_close: the locks and blocks of the scripts that `releases_on_close` returned.
     """
 
-    released_on_close: Sequence[CoreLock] = ()
+    released_on_close: Sequence[CoreLock | OpenBlock] = ()
 
     def __init__(
         self,
@@ -240,19 +245,21 @@ class Session:
                 if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
             ]
             releases = [hold.core.release_script(hold, 0) for hold in ending]
-            self._releases_on_close = [*releases, *self._given_back_on_close()]
-            self.released_on_close = [hold.core for hold in ending]
+            given_back = list(self._given_back_on_close())
+            self._releases_on_close = [*releases, *(call for _, call in given_back)]
+            blocks = [block for block, _ in given_back]
+            self.released_on_close = [*(hold.core for hold in ending), *blocks]
         for hold in self.holds:
             if self.holds.observer is not None and hold.state in (State.HELD, State.ENDING):
                 self.holds.observer.released(hold)
             self.holds.end(hold)
         return self._releases_on_close
 
-    def _given_back_on_close(self) -> Iterator[Eval[int]]:
+    def _given_back_on_close(self) -> Iterator[tuple[OpenBlock, Eval[int]]]:
         """Yield the scripts that give back what open blocks have taken; their ends do nothing."""
-        for taking in list(self.open_blocks):
-            if self.open_blocks.pop(taking, 0) and (call := taking.at_close()) is not None:
-                yield call
+        for block in list(self.open_blocks):
+            if self.open_blocks.pop(block, 0) and (call := block.at_close()) is not None:
+                yield block, call
 
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Become another client, which holds nothing, in a forked child."""

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from interlock._core.model.holds import CoreLock, Hold
     from interlock._core.queue.grant_looks import Given
     from interlock._core.upkeep.cleanup import CleanupEntry
-    from interlock._core.upkeep.session import Session
+    from interlock._core.upkeep.session import OpenBlock, Session
     from interlock._drivers.process.unclaimed import Unclaimed
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
@@ -518,7 +518,7 @@ class _Lane:
 def _look_again(
     looks: Sequence[Eval[int]],
     looked: Sequence[object],
-    cores: Sequence[CoreLock],
+    cores: Sequence[CoreLock | OpenBlock],
     released: Sequence[object],
 ) -> list[Eval[int]]:
     """Return the looks at what the last commands gave to the first client in a queue.
