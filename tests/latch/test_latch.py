@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import until
+from tests.support.patience import wait_until
 from tests.support.proxy import command, swallow_reply
 
 import interlock
 from interlock import LatchDeletedError, MisuseWarning
+from interlock._core.objects import count_down_latch
 
 if TYPE_CHECKING:
     import redis
@@ -45,6 +49,39 @@ async def test_it_opens_at_zero(stage: Stage) -> None:
     assert await owner.do(latch.count) == 0
     assert await owner.do(latch.wait) is True
     assert await owner.do(latch.wait, timeout=0) is True
+
+
+def test_an_earlier_opening_is_heard_behind_nobody(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that came before an opening goes on, although the latch was set again before it queued.
+
+    Others wait for the next opening by then. It does not stand behind them.
+    """
+    looked, may_queue = threading.Event(), threading.Event()
+    right = count_down_latch.wait_in_queue
+
+    def slow(*args: Any, **options: Any) -> Any:
+        if not looked.is_set():  # of the first one
+            looked.set()
+            assert may_queue.wait(60)
+        return right(*args, **options)
+
+    monkeypatch.setattr(count_down_latch, "wait_in_queue", slow)
+    with interlock.connect(redis_url, poll_cap=60) as client, ThreadPoolExecutor() as threads:
+        latch = client.count_down_latch("name")
+        assert latch.try_set_count(1)
+        first = threads.submit(latch.wait, 60)
+        assert looked.wait(60)
+        latch.count_down()
+        assert latch.try_set_count(1)
+        second = threads.submit(latch.wait, 60)
+        wait_until(lambda: bool(client._driver.session.waiters.queues), 60, "the second waits")
+        may_queue.set()
+        assert first.result(30)
+        assert not second.done()
+        latch.count_down()
+        assert second.result(30)
 
 
 async def test_one_that_was_never_set_is_open(stage: Stage) -> None:

@@ -26,6 +26,7 @@ from interlock._core.model import names
 from interlock._core.model.effects import NEVER
 from interlock._core.objects.lifetime import Lifetime
 from interlock._core.objects.limits import is_unset
+from interlock._core.queue.lines import section
 from interlock._core.queue.waiting import Turn, wait_in_queue
 from interlock._core.scripts import count_down_latch as scripts
 from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
@@ -209,9 +210,12 @@ class CountDownLatch:
         if found.count <= 0:
             yield from self._check_end(deadline)
             return True
+        # As for an event: one that found an earlier ending may go on, and must not stand behind one
+        # that still waits.
+        line = section(self.channel, found.ending or "")
         waiting = wait_in_queue(
             self._session,
-            self.channel,
+            line,
             deadline,
             None,
             self._look,
