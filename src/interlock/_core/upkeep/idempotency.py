@@ -31,7 +31,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Carried, Undoable, undoing
+from interlock._core.model.effects import NEVER, Carried, Undoable, failing, undoing
 from interlock._core.model.form import note_form
 from interlock._core.queue.grant_looks import GIVEN
 from interlock._core.scripts.forced import remember
@@ -370,8 +370,10 @@ class CarriedThrough(Carried[bool]):
         assert request is not None
         assert call is not None
         request.unanswered = call.unknown > 0
-        self.requests.end(request)
+        # In this order: a Ctrl-C may come in between. From `end` on, any other call may remove the
+        # latch. Then another copy would count again.
         self.ended, self.result = True, answer > 0
+        self.requests.end(request)
         if answer == GIVEN:
             self._given()
         return True
@@ -388,6 +390,8 @@ class CarriedThrough(Carried[bool]):
         """Send it again, now or in the background."""
         if self.first is not None and failure is None:
             return self._after(self.first)
+        if self.ended:
+            return failing(failure)  # a Ctrl-C that came when it was answered
         return self._go_on(self._made(), failure)
 
     def over(self) -> bool:
