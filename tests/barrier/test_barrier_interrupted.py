@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from tests.lock.interrupting import Blow, SecondBlow, strike_undo
 from tests.support.patience import wait_until
 
 import interlock
+import interlock.asyncio
 from interlock import BrokenBarrierError
 from interlock._core.objects import barrier
 from interlock._drivers.threads import ThreadDriver
@@ -79,3 +81,21 @@ def test_a_second_ctrl_c_leaves_no_party(
         parties = "interlock_barrier_parties:{name}"
         wait_until(lambda: not redis_client.zcard(parties), 10, "it has left")
         assert kept.tb is not None
+
+
+async def test_a_party_that_is_dropped_while_it_acts(redis_url: str) -> None:
+    """A coroutine that is closed awaits nothing more; the lease of its party ends by itself."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        acts = asyncio.Event()
+
+        async def act() -> None:
+            acts.set()
+            await asyncio.Event().wait()
+
+        waiting = client.barrier("name", 1, action=act).wait()
+        task = asyncio.create_task(waiting)
+        await acts.wait()
+        waiting.close()
+        task.cancel()
+        with suppress(RuntimeError, asyncio.CancelledError):
+            await task

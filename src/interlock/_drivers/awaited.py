@@ -193,6 +193,10 @@ async def act_for(
     """Call *act* for the party that *arrived* last; if that fails, the barrier breaks."""
     try:
         await act()
+    # asyncio only
+    except GeneratorExit:
+        raise  # it was dropped: nothing can be awaited any more
+    # end
     except BaseException:
         await driver.run(core.fail(arrived))
         raise
