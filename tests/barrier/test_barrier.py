@@ -21,6 +21,7 @@ from tests.support.proxy import (
 
 import interlock
 from interlock import BrokenBarrierError, ConfigError
+from interlock._core.objects import barrier
 from interlock._core.scripts import barrier as scripts
 
 if TYPE_CHECKING:
@@ -453,6 +454,16 @@ async def test_time_is_up_while_another_party_acts(stage: Stage) -> None:
     finally:
         go_on.set()
     assert await asyncio.wait_for(actor, 20) == 0
+
+
+def test_a_client_forgets_early_generations() -> None:
+    """It remembers as many ends as the server, though its parties never all leave."""
+    ends = barrier._Ends()
+    for number in range(3 * barrier.REMEMBERED):
+        ends.note(str(number), passed=True)
+    assert ends.passed(str(2 * barrier.REMEMBERED))
+    assert ends.knows(str(3 * barrier.REMEMBERED - 1))
+    assert not ends.knows("0")
 
 
 def test_a_late_end_of_who_has_left(redis_client: redis.Redis) -> None:

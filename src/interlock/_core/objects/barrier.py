@@ -49,6 +49,10 @@ GIVING_UP = 0.15
 """Seconds after its deadline that a party has to arrive, or to learn how its generation ended."""
 
 
+REMEMBERED = 10_000
+"""Generations whose end a client remembers, at least; the server remembers as many that passed."""
+
+
 class Acting(NamedTuple):
     """The last party of a generation, which acts before it ends the generation.
 
@@ -283,10 +287,15 @@ class _Ends:
         return generation in self._ends
 
     def passed(self, generation: str) -> bool:
-        return self._ends[generation]
+        return self._ends.get(generation, False)
 
     def note(self, generation: str, *, passed: bool) -> None:
-        self._ends[generation] = passed
+        ends = self._ends
+        ends[generation] = passed
+        if len(ends) > 2 * REMEMBERED:
+            # A client whose parties never all leave keeps this object.
+            for old in list(ends)[:-REMEMBERED]:
+                _ = ends.pop(old, None)
 
 
 _all_ends: WeakKeyDictionary[Session, WeakValueDictionary[str, _Ends]] = WeakKeyDictionary()
