@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.interrupting import Blow
 from tests.support.patience import wait_until
 
 import interlock
@@ -206,6 +207,28 @@ def test_close_gives_nothing_back_twice(
         wait_until(lambda: redis_client.get("name") == b"1", 30, "the permit is back")
     client.close()
     assert redis_client.get("name") == b"1"
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
+def test_an_interrupted_close_gives_back_what_is_left(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """Wherever Ctrl-C strikes a close, the next one gives back the permits of open blocks, once."""
+    blow = Blow(1, returns=False)
+    while blow.struck:
+        client = interlock.connect(redis_url)
+        semaphore = client.semaphore("name")
+        semaphore.try_set_permits(2)
+        with ExitStack() as stack:
+            stack.enter_context(semaphore)
+            stack.enter_context(semaphore.trying())
+            with suppress(KeyboardInterrupt), blow:
+                client.close()
+            client.close()
+            assert redis_client.get("name") == b"2", str(blow)
+        blow = blow.next()
+    assert blow.at > 60
 
 
 def test_close_looks_after_those_that_get_its_permits(redis_url: str) -> None:

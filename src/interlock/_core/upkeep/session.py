@@ -20,7 +20,7 @@ from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from interlock._core.model.effects import Op
     from interlock._core.model.holds import CoreLock, Hold, Owner
@@ -81,6 +81,7 @@ class Session:
     """
 
     released_on_close: Sequence[CoreLock | OpenBlock] = ()
+    _releases_on_close: Sequence[Eval[int]] | None = None
 
     def __init__(
         self,
@@ -129,7 +130,7 @@ class Session:
         self.events.client_id, self.events.server = client_id, where
         self._caller = caller
         self.open_blocks: dict[OpenBlock, int] = {}
-        self._releases_on_close: Sequence[Eval[int]] | None = None
+        self._given_back: dict[OpenBlock, Eval[int]] = {}
         watchdog = Watchdog if backup is None else partial(BackedWatchdog, backup)
         self.looks = GrantLooks(wake)
         self.watchdog: Watchdog = watchdog(
@@ -245,21 +246,27 @@ class Session:
                 if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
             ]
             releases = [hold.core.release_script(hold, 0) for hold in ending]
-            given_back = list(self._given_back_on_close())
-            self._releases_on_close = [*releases, *(call for _, call in given_back)]
-            blocks = [block for block, _ in given_back]
-            self.released_on_close = [*(hold.core for hold in ending), *blocks]
+            given_back = self._give_back_on_close()
+            self.released_on_close = [*(hold.core for hold in ending), *given_back]
+            self._releases_on_close = [*releases, *given_back.values()]
         for hold in self.holds:
             if self.holds.observer is not None and hold.state in (State.HELD, State.ENDING):
                 self.holds.observer.released(hold)
             self.holds.end(hold)
         return self._releases_on_close
 
-    def _given_back_on_close(self) -> Iterator[tuple[OpenBlock, Eval[int]]]:
-        """Yield the scripts that give back what open blocks have taken; their ends do nothing."""
+    def _give_back_on_close(self) -> dict[OpenBlock, Eval[int]]:
+        """Return the scripts that give back what open blocks have taken; their ends do nothing.
+
+        A Ctrl-C may come anywhere. Then the next close goes on from there.
+        """
+        given_back = self._given_back
         for block in list(self.open_blocks):
-            if self.open_blocks.pop(block, 0) and (call := block.at_close()) is not None:
-                yield block, call
+            if block not in given_back and (call := block.at_close()) is not None:
+                given_back[block] = call
+            if not self.open_blocks.pop(block, 0):
+                _ = given_back.pop(block, None)  # its end was faster
+        return given_back
 
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Become another client, which holds nothing, in a forked child."""
@@ -270,6 +277,7 @@ class Session:
         waiters.tell_refusal = self._note_refusal
         self._releases_on_close, self.released_on_close = None, ()
         self.open_blocks.clear()
+        self._given_back.clear()
         self.events.after_fork()
         self.watchdog.forget()
         self.looks.forget()
