@@ -16,10 +16,11 @@ import trio.testing
 from tests.drivers.test_protocol import lacking
 from tests.lock.lock_like import resting
 from tests.support.faults import command, delay_reply, drop_reply
-from tests.support.patience import wait_until
+from tests.support.patience import GIVE_UP, wait_until
 from tests.support.renewal import renews_soon
 
 import interlock
+import interlock._drivers.trio
 import interlock.trio
 from interlock._drivers.protocol import AwaitedDriver
 
@@ -64,6 +65,32 @@ def test_tasks_take_turns(redis_url: str) -> None:
         assert [t.name for t in threading.enumerate() if t.name.startswith("interlock")] == []
 
     run(main)
+
+
+def test_two_loops_share_a_client(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks of one loop that must wait for a thread are not woken by the other loop."""
+    monkeypatch.setattr(interlock._drivers.trio, "THREADS", 1)
+    client, worked = interlock.trio.connect(redis_url), list[int]()
+
+    async def work(number: int) -> None:
+        for _ in range(20):
+            async with client.lock(f"name {number}"):
+                pass
+        worked.append(number)
+
+    async def main(first: int) -> None:
+        async with trio.open_nursery() as nursery:
+            for number in range(first, first + 5):
+                nursery.start_soon(work, number)
+
+    # A loop that is broken may never end.
+    loops = [threading.Thread(target=run, args=(main, first), daemon=True) for first in (0, 5)]
+    for loop in loops:
+        loop.start()
+    for loop in loops:
+        loop.join(GIVE_UP)
+    assert sorted(worked) == list(range(10))
+    run(client.close)
 
 
 def test_the_driver_has_every_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from interlock.options import Options
 
 THREADS = 32
-"""The most round trips that one client makes at a time."""
+"""The most round trips that one client makes at a time in one loop."""
 
 
 def _running() -> trio.lowlevel.Task | None:
@@ -60,14 +61,21 @@ class TrioDriver(OverThreads[trio.Event]):
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         super().__init__(servers, options, _owners)
-        self._limiter = trio.CapacityLimiter(THREADS)
+        # One for each loop: it wakes tasks in the loop that runs.
+        self._limiters: weakref.WeakKeyDictionary[trio.lowlevel.TrioToken, trio.CapacityLimiter] = (
+            weakref.WeakKeyDictionary()
+        )
 
     async def in_thread(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function* in one of trio's threads; return its result.
 
         A cancellation is delivered before that, or after it.
         """
-        return await trio.to_thread.run_sync(function, *args, limiter=self._limiter)
+        loop = trio.lowlevel.current_trio_token()
+        limiter = self._limiters.get(loop)
+        if limiter is None:
+            limiter = self._limiters[loop] = trio.CapacityLimiter(THREADS)
+        return await trio.to_thread.run_sync(function, *args, limiter=limiter)
 
     async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function* in a thread, which a cancellation leaves alone."""
