@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
@@ -15,9 +15,15 @@ from tests.recorder import Recorder
 from tests.support.patience import let_others_run
 
 from interlock._core.model.effects import Eval, Script
+from interlock._links.endpoint import Endpoint
+from interlock._links.multiplexer import NodeMultiplexer
 from interlock._links.pipeline import Pipeline
 from interlock._links.resp import ReplyError, pack
+from interlock._links.urls import open_url
 from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
 
 SCRIPT: Script[object] = Script("script", "return ARGV[1]", lambda reply: reply)
 
@@ -207,3 +213,46 @@ async def test_a_cancelled_task_leaves_no_message_unsent(
     assert judging.cancelled()
     pipeline.data_received(b":0\r\n:0\r\n")
     pipeline.close()
+
+
+def _eager(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, object], **_: object
+) -> asyncio.Future[Any]:
+    """Perform *work*, which waits for nothing, as `asyncio.eager_task_factory` does."""
+    ended = loop.create_future()
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        ended.set_result(stop.value)
+    except ServerUnavailableError as error:
+        ended.set_exception(error)
+    return ended
+
+
+async def test_an_eager_task_that_cannot_connect_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may end before its caller gets it: a Unix socket is there at once, or is not.
+
+    The next command connects again.
+    """
+    tried = 0
+
+    async def refuse(*_: object) -> None:
+        nonlocal tried
+        tried += 1
+        raise ServerUnavailableError("nobody listens")
+
+    monkeypatch.setattr(Pipeline, "open", refuse)
+    endpoint = open_url("redis://localhost:1")
+    assert isinstance(endpoint, Endpoint)
+    node = NodeMultiplexer(endpoint, 60.0)
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(_eager)
+    try:
+        for _ in range(2):
+            with pytest.raises(ServerUnavailableError):
+                await node._connected(60.0)
+    finally:
+        loop.set_task_factory(None)
+    assert tried == 2

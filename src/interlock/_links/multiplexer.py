@@ -86,11 +86,13 @@ class NodeMultiplexer:
             raise ClosedError("the client is closed")
         if self._pipeline is not None and not self._pipeline.dead:
             return self._pipeline
-        if self._connecting is None:
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
-            # Read the error: all waiters may be gone then, and asyncio would report it as unread.
-            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
         connecting = self._connecting
+        if connecting is None:
+            connecting = asyncio.get_running_loop().create_task(self._connect())
+            # Read the error: all waiters may be gone then, and asyncio would report it as unread.
+            connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
+            if not connecting.done():  # an eager task may have ended here
+                self._connecting = connecting
         with Stalls() as stalls:
             done, _ = await asyncio.wait({connecting}, timeout=timeout)
             if not done and stalls.longest > timeout * STALLED:
