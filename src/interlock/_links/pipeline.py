@@ -355,15 +355,20 @@ class Pipeline(asyncio.Protocol):
         return slot
 
     def _flush(self) -> None:
-        out, self._out = self._out, []
-        hurried, self._hurried = self._hurried, []
-        if self._ended:
-            return
-        if out:
-            self._transport.write(b"".join(out))
-        # The server's time begins here: delays in a crowded loop are not its fault.
-        for slot, seconds in hurried:
-            self._deadlines.add(slot, seconds)
+        try:
+            out, self._out = self._out, []
+            hurried, self._hurried = self._hurried, []
+            if self._ended:
+                return
+            if out:
+                self._transport.write(b"".join(out))
+            # The server's time begins here: delays in a crowded loop are not its fault.
+            for slot, seconds in hurried:
+                self._deadlines.add(slot, seconds)
+        except BaseException:
+            # A Ctrl-C struck. Commands may never be written, and their replies would be others'.
+            self._die("commands were interrupted while they were sent")
+            raise
 
     def _give_up(self, slot: asyncio.Future[object], seconds: float) -> None:
         _fail(slot, self._lost(f"no reply in {seconds:.3g} s"))
@@ -394,8 +399,8 @@ class Pipeline(asyncio.Protocol):
                     except asyncio.InvalidStateError:
                         pass  # a signal handler has cancelled its task since the line above
             self._unfinished = 0 if replies else self._unfinished + len(data)
-            if self._replies.missing:
-                self._look_at_unfinished()
+            if self._replies.missing and (why := _wrong(self._replies.missing, self._unfinished)):
+                self._die(why)
             if not self.served and replies and not isinstance(replies[-1], ReplyError):
                 self.served = True
                 if self._endpoint is not None:
@@ -406,13 +411,6 @@ class Pipeline(asyncio.Protocol):
             # A Ctrl-C struck. A reply may be lost, and each later one would be another's.
             self._die("it was interrupted while replies were read")
             raise
-
-    def _look_at_unfinished(self) -> None:
-        """Die if what has come of the next reply is none, or too much."""
-        if self._replies.missing < 0:
-            self._die(f"it answered nonsense: {NO_REPLY}")
-        elif self._unfinished > LONGEST_REPLY:
-            self._die(f"a reply of more than {LONGEST_REPLY} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give every slot an error."""
@@ -451,6 +449,16 @@ class Pipeline(asyncio.Protocol):
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {why}", sent=True, transient=True
         )
+
+
+def _wrong(missing: int, unfinished: int) -> str:
+    """Return what is wrong with a reply of which *unfinished* bytes have come; empty for nothing.
+
+    The argument *missing* is that of `Replies`.
+    """
+    if missing < 0:
+        return f"it answered nonsense: {NO_REPLY}"
+    return f"a reply of more than {LONGEST_REPLY} bytes" if unfinished > LONGEST_REPLY else ""
 
 
 def _fail(slot: asyncio.Future[object], error: ServerUnavailableError) -> None:
