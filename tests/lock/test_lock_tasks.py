@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import socket
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from interlock import ClosedError, HoldLostError, MisuseWarning
 from interlock._core.model.effects import Step, Wait, failing
 from interlock._drivers.aio import home
 from interlock._drivers.process import clock
+from interlock._drivers.tasks import Wakeup
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -484,6 +486,59 @@ def test_a_lock_is_shown_outside_of_a_task(redis_url: str) -> None:
     locks = client.lock("a"), client.lock("b")
     assert repr(locks[0]) == "<Lock 'a' not held here>"
     assert "not held here" in repr(client.multi_lock(*locks))
+
+
+async def test_a_cancellation_ends_the_first_operation(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that is cancelled while its client learns of the servers ends by that.
+
+    An error of the servers in its place would be a reason to try again.
+    """
+    learning = False
+
+    async def learn(*_: object) -> None:
+        nonlocal learning
+        if learning:
+            raise interlock.ServerUnavailableError("no answer")
+        learning = True
+        await forever()
+
+    monkeypatch.setattr(home(client.lock("name")._core.session)._multiplexer, "open", learn)
+    task = asyncio.create_task(client.lock("name").acquire())
+    await until(lambda: learning, 5, "it learns")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_what_nobody_waits_for_any_more_is_not_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A cluster that does not answer is no error of a task that was cancelled meanwhile."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        client = interlock.asyncio.connect(f"redis+cluster://127.0.0.1:{deaf.getsockname()[1]}")
+        task = asyncio.create_task(client.lock("name").acquire())
+        await let_others_run()
+        told = client._driver._multiplexer._topology.open("auto")
+        task.cancel()
+        await asyncio.wait({task})
+        with pytest.raises(interlock.ServerUnavailableError):
+            await asyncio.wrap_future(told)
+    await let_others_run(3)
+    del told
+    await client.close()
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
+def test_a_loop_that_is_just_closed_is_not_rung(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop may be closed between a look at it and the ring of another thread."""
+    loop = asyncio.new_event_loop()
+    wakeup = Wakeup(loop)
+    loop.close()
+    monkeypatch.setattr(loop, "is_closed", lambda: False)
+    wakeup()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -88,6 +88,18 @@ def test_ctrl_c_ends_a_wait(client: Client, other: Client, redis_client: redis.R
     assert not own_keys(redis_client)
 
 
+def test_ctrl_c_ends_the_first_operation(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C while a client learns of its servers is raised: it does not learn again."""
+    errors = iter([KeyboardInterrupt(), interlock.ServerUnavailableError("no answer")])
+
+    def learn(*_: object) -> None:
+        raise next(errors)
+
+    monkeypatch.setattr(client._driver._pool, "open", learn)  # type: ignore[attr-defined]
+    with pytest.raises(KeyboardInterrupt):
+        _ = client.lock("name").acquire()
+
+
 def test_two_signals_leave_no_waiter_in_front(
     client: Client, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

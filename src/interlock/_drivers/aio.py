@@ -106,9 +106,11 @@ class AsyncDriver(ConnectedDriver):
         except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
             failure = error
         try:
-            if isinstance(failure, asyncio.CancelledError):
-                return await self._finish(step.rest(failure), None)
-            rest = self.run(step.rest(failure))
+            rest = (
+                self.undo(step, failure)
+                if isinstance(failure, asyncio.CancelledError)
+                else self.run(step.rest(failure))
+            )
             del failure  # a frame and its error would keep each other alive
             del call, sent, reply  # many tasks may wait here: save memory
             return await rest

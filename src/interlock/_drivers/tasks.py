@@ -118,8 +118,8 @@ class Wakeup:
         self._rung = True
         if _runs_here(self._loop):
             self._end_wait()
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._end_wait)
+        else:
+            call_in(self._loop, self._end_wait)
 
     def wait(self, seconds: float | None) -> asyncio.Future[None]:
         """Return a future that is done at the next ring, or after *seconds*.

@@ -229,7 +229,9 @@ class ThreadDriver(ConnectedDriver):
                             reply = self._send(call)
                         if step.done(decode(reply)):
                             return step.result
-                except BaseException as error:  # noqa: BLE001 - raised again where it can be undone
+                except BaseException as error:
+                    if not isinstance(error, Exception) and step.over():
+                        raise  # `run` would connect first
                     failure = error
                     self._explain(error)
                 # A frame and its error would keep each other alive.

@@ -204,6 +204,8 @@ class Multiplexer:
         Errors as `Topology.open`.
         """
         opening = asyncio.wrap_future(self._topology.open(pubsub))
+        # Read its error: this caller may have gone when it comes.
+        opening.add_done_callback(lambda done: done.cancelled() or done.exception())
         done, _ = await asyncio.wait({opening}, timeout=timeout)
         if not done:
             raise self._topology.silent(timeout)
