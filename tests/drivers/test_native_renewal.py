@@ -107,6 +107,45 @@ client.close()
         assert child.end() == (0, "")
 
 
+def test_a_hold_that_began_with_a_claim(redis_url: str, redis_client: redis.Redis) -> None:
+    """A release made it the holder, and its call in C begins before anybody has asked."""
+    program = (
+        HOLDER
+        + """
+while True:
+    with client.lock("name") as hold:
+        if hold._hold.asked_by:
+            say("in")
+            stay()
+            assert hold.valid and not hold.lost.is_set(), hold.lost.reason
+            say(hold.valid)
+            break
+client.close()
+"""
+    )
+    over = threading.Event()
+
+    def contend() -> None:
+        with interlock.connect(redis_url) as other:
+            while not over.is_set():
+                with other.lock("name"):
+                    _ = over.wait(0.01)
+
+    contender = threading.Thread(target=contend)
+    with Child(program, redis_url) as child:
+        contender.start()
+        try:
+            assert child.hear(90) == "in"
+        finally:
+            over.set()
+        wait_until(lambda: redis_client.pttl("name") > 1000, 10, "it is kept for a lease")
+        wait_until(grows(redis_client, "name"), 20, "a renewal in C")
+        child.tell("go")
+        assert child.hear(90) == "True"
+        assert child.end() == (0, "")
+    contender.join()
+
+
 KINDS = {
     "fair": 'client.fair_lock("a")',
     "fenced": 'client.fenced_lock("b")',

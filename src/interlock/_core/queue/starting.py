@@ -67,7 +67,7 @@ def start(
     if hold.unanswered or not stands:
         return False
     hold.sent()
-    post = Post(keeping(hold), partial(_confirm, hold, sent_at))
+    post = Post(keeping(hold), partial(_confirm, session, hold, sent_at))
     if not (yield from post) or not hold.start(claim.token, claim.at, session.clock()):
         hold.uncount_try()
         return False
@@ -85,7 +85,8 @@ def confirming(hold: Hold) -> Eval[list[bool]]:
     return core.renewal([core.key], hold.lease, [hold.holder], deadline=NEVER)
 
 
-def _confirm(hold: Hold, sent_at: float, reply: object) -> None:
+def _confirm(session: Session, hold: Hold, sent_at: float, reply: object) -> None:
     """Take the undecoded *reply* to the command that keeps *hold*, which was sent at *sent_at*."""
     if reply == [1] and hold.state is State.HELD:
         hold.extend_validity(sent_at, hold.lease)
+        session.watchdog.confirmed(hold)

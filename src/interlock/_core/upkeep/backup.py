@@ -34,6 +34,10 @@ class Backup(Protocol):
         """Renew *hold* from now on, or no more if it has got a lease or an end of its own."""
         ...
 
+    def expect(self, hold: Hold, now: float) -> None:
+        """Confirm *hold*, which began with a claim at *now*, if nobody does so before."""
+        ...
+
     def renewed(self, hold: Hold) -> None:
         """Note that the watchdog has renewed *hold*."""
         ...
@@ -100,6 +104,16 @@ class BackedWatchdog(Watchdog):
     def watch(self, hold: Hold) -> None:
         """Take *hold*, which was just acquired, into the next round."""
         super().watch(hold)
+        self._backup.watch(hold)
+
+    def expect(self, hold: Hold, now: float) -> None:
+        """Confirm *hold* soon, which began with a claim, even if Python gets no turn."""
+        super().expect(hold, now)
+        self._backup.expect(hold, now)
+
+    def confirmed(self, hold: Hold) -> None:
+        """Take *hold*, which began with a claim and was confirmed, into the next round."""
+        super().confirmed(hold)
         self._backup.watch(hold)
 
     def renew_now(self, now: float) -> None:

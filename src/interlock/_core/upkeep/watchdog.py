@@ -130,6 +130,10 @@ class Watchdog:
         if hold.renew_at < min(self._wake_at, self._look_at):
             self._wake()
 
+    def confirmed(self, hold: Hold) -> None:
+        """Take *hold*, which began with a claim and was confirmed, into the next round."""
+        hold.renew_at = self._round_at
+
     def renew_now(self, now: float) -> None:
         """Renew every hold at once.
 

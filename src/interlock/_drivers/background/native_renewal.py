@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from interlock._links.topology import Topology
 
 
+ASK_AFTER = 0.1
+"""Seconds after which the thread in C asks for a hold that began with a claim."""
 SAME = 1.0
 """Seconds by which two readings of one clock differ at most."""
 
@@ -59,7 +61,14 @@ class NativeRenewal:
         if hold.ends_alone():
             self.forget(hold)
         elif not native.extend(self._kept, hold, hold.valid_until):
-            self._keep(hold)
+            self._keep(hold, hold.valid_until)
+
+    def expect(self, hold: Hold, now: float) -> None:
+        """Confirm *hold*, which began with a claim at *now*, if Python does not do so before.
+
+        It is kept as if half of its lease were over soon: the thread in C renews it then.
+        """
+        self._keep(hold, now + ASK_AFTER + self._lease / 2)
 
     def renewed(self, hold: Hold) -> None:
         """Note that the watchdog has renewed *hold*, perhaps on another server than before."""
@@ -68,7 +77,7 @@ class NativeRenewal:
         known = native.extend(self._kept, hold, hold.valid_until)
         line = self._line(hold)
         if not known or (self._moves and self._kept.get(hold, (None,))[0] is not line):
-            self._keep(hold)
+            self._keep(hold, hold.valid_until)
 
     def forget(self, hold: Hold) -> None:
         """Stop renewing *hold*."""
@@ -104,13 +113,13 @@ class NativeRenewal:
         """Return how many renewals the threads in C have made."""
         return sum(native.renewed(line) for line in list(self._lines.values()))
 
-    def _keep(self, hold: Hold) -> None:
+    def _keep(self, hold: Hold, until: float) -> None:
         self.forget(hold)
         line, renewal = self._line(hold), hold.renewal
         if line is None or renewal is None or hold.ends_alone():
             return
         call = renewal([hold.key], self._lease, [hold.holder], deadline=NEVER)
-        native.keep(self._kept, hold, line, *_halves(call), hold.valid_until)
+        native.keep(self._kept, hold, line, *_halves(call), until)
         if hold.state is not State.HELD:  # another thread has released it meanwhile
             self.forget(hold)
 
