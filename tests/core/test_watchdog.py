@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from interlock._core.model.effects import NEVER, Batch
-from interlock._core.model.holds import CLAIM, Hold, Owner, State, valid_until
-from interlock._core.upkeep.watchdog import CONFIRM_AFTER, Round
+from interlock._core.model.holds import CLAIM, Hold, Holds, Owner, State, valid_until
+from interlock._core.upkeep.watchdog import CLAIMS_FOR, CONFIRM_AFTER, Round
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.core.bench import Bench, Play
 
@@ -135,6 +135,50 @@ class TestDue:
         assert watchdog.rest(bench.now) <= bench.now
         rounds.run()
         assert rounds.batches == [((lasting.key,),)]
+
+    def test_a_confirmed_claim_with_a_lease_of_its_own(self, bench: Bench, rounds: Rounds) -> None:
+        """It woke nobody when it began. The thread notices all the same when it ends."""
+        watchdog, first = rounds.watchdog, bench.hold("first")
+        watchdog.expect(first, bench.now)
+        bench.session.holds.end(first)
+        assert watchdog.next_due(bench.now) == bench.now + CONFIRM_AFTER
+        wakes, hold = bench.wakes, bench.hold("short")
+        hold.renewal, hold.asked_by, hold.valid_until = None, NEVER, bench.now + CLAIM
+        watchdog.expect(hold, bench.now)
+        hold.extend_validity(bench.now, 2.0)
+        bench.now += CLAIMS_FOR
+        assert bench.wakes == wakes
+        assert watchdog.rest(bench.now) == hold.valid_until
+
+    def test_a_hold_that_is_acquired_during_the_look(
+        self, bench: Bench, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The look has passed it by. It woke nobody, because the look before was just due."""
+        watchdog, hold = rounds.watchdog, bench.hold(state=State.PENDING)
+        hold.renewal = None
+        later(bench)
+        looks = iter([()])
+
+        class Looked(Holds):
+            def __iter__(self) -> Iterator[Hold]:
+                return iter(next(looks, (hold,)))
+
+        monkeypatch.setattr(watchdog, "_holds", Looked())
+        hold.state, hold.valid_until = State.HELD, bench.now + 1.0
+        watchdog.watch(hold)
+        assert bench.wakes == 0
+        assert watchdog.next_due(bench.now) == hold.valid_until
+
+    def test_a_claim_that_is_over_before_anybody_could_ask(
+        self, bench: Bench, rounds: Rounds
+    ) -> None:
+        """While the thread of its node is busy, the thread that decides does not run in circles."""
+        hold = bench.hold()
+        hold.asked_by, hold.valid_until = NEVER, bench.now + CLAIM
+        rounds.watchdog.expect(hold, bench.now)
+        bench.now += 2 * CLAIM
+        assert rounds.watchdog.due(bench.now, Round()) == [hold]
+        assert rounds.watchdog.next_due(bench.now) == bench.now + CONFIRM_AFTER
 
     def test_a_hold_that_comes_late_is_renewed_at_once(self, bench: Bench, rounds: Rounds) -> None:
         """After an outage, a hold may end soon, because its validity counts from its first try."""

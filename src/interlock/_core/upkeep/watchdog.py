@@ -126,7 +126,8 @@ class Watchdog:
         """Confirm *hold*, which began with a claim, soon unless it ends before."""
         self._claimed_at = now
         hold.renew_at = now + CONFIRM_AFTER
-        self._soonest = min(self._soonest, hold.valid_until)
+        if hold.valid_until < self._soonest:  # noqa: PLR1730 - nobody comes in between
+            self._soonest = hold.valid_until
         if hold.renew_at < min(self._wake_at, self._look_at):
             self._wake()
 
@@ -154,21 +155,27 @@ class Watchdog:
         due = self._round_at
         for hold in self._holds:
             if hold.state is State.HELD:
-                due = min(due, _end_of(hold))
+                if hold.asked_by != NEVER:  # else it is not over before somebody has asked
+                    due = min(due, _end_of(hold))
                 if hold.renewal is not None and not hold.asked_by:
                     due = min(due, hold.renew_at)
         self._wake_at = due
-        return self.rest(now)
+        return self.rest(now)  # this looks once more, at what was acquired meanwhile
 
     def rest(self, now: float) -> float:
         """Return the time until which there is nothing to do; it has come if there is something.
 
-        While claims come often, the thread looks for one to confirm. Mostly it finds none.
+        While claims come often, the thread looks for one to confirm. Mostly it finds none. A hold
+        that began with a claim has woken nobody. If it was confirmed since, it may end before the
+        next round, with a lease of its own.
         """
         self._look_at = now + CONFIRM_AFTER if self.often(now) else NEVER
-        claimed = (hold for hold in self._holds if hold.asked_by and hold.state is State.HELD)
-        confirm = min((hold.renew_at for hold in claimed), default=NEVER)
-        return min(self._wake_at, self._look_at, confirm)
+        looks = (
+            hold.renew_at if hold.asked_by else hold.valid_until
+            for hold in self._holds
+            if hold.state is State.HELD
+        )
+        return min(self._wake_at, self._look_at, min(looks, default=NEVER))
 
     def end_overdue(self, now: float) -> float:
         """Note as lost the holds that were not renewed in time.
@@ -196,8 +203,10 @@ class Watchdog:
                 self._tell(hold)
             else:
                 soonest = min(soonest, until)
-        # A hold that was acquired meanwhile may end before all that were looked at.
-        self._soonest = min(self._soonest, soonest)
+        # A hold that was acquired meanwhile may end before all that were looked at. A call would
+        # let one more in between.
+        if soonest < self._soonest:  # noqa: PLR1730 - as above
+            self._soonest = soonest
         return self._soonest
 
     def due(self, now: float, result: Round) -> list[Hold]:
