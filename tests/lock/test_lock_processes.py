@@ -145,6 +145,36 @@ def test_fork_while_holding(redis_url: str) -> None:
         assert not client.lock("name").locked()
 
 
+def test_the_connection_of_a_forked_child_has_a_name_of_its_own(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """Operators find the child by it, and do not take its parent for alive."""
+    code = (
+        HOLD
+        + """
+if (child := os.fork()) == 0:
+    lock = client.lock("other")
+    lock.acquire()
+    say(client._driver.session.client_id)
+    sys.stdin.readline()
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    )
+    code = "import warnings\nwarnings.simplefilter('ignore')  # of the fork beside threads\n" + code
+    with Child(code, redis_url) as parent:
+        assert parent.hear() == "held"
+        parent.tell()
+        name = f"interlock:{parent.hear()}:"
+
+        def named() -> bool:
+            return any(each["name"].startswith(name) for each in redis_client.client_list())
+
+        wait_until(named, 20, "the child's connection")
+        parent.tell()
+        assert parent.end() == (0, "")
+
+
 def test_fork_while_waiting(redis_url: str, redis_client: redis.Redis) -> None:
     """After a fork beside a waiting thread, the child waits on its own.
 

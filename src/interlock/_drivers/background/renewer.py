@@ -254,6 +254,10 @@ class Renewer:
         for lane in lanes.values():
             lane.connection.drop()
 
+    def rename(self) -> None:
+        """Name further connections after the client that this has become, in a forked child."""
+        self._connection = BatchConnection(self._topology, self._name())
+
     def _run(self) -> None:
         connection = self._connection
         rung = True
