@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.core.bench import Bench, Play
 
+    from interlock._core.model.holds import Hold
+
 SCRIPT: Script[bool] = Script("script", "return ARGV[1]", lambda reply: reply == 1)
 
 
@@ -39,6 +41,40 @@ def test_key_is_what_the_name_mapper_says(make_bench: Callable[..., Bench]) -> N
     """A name is its own key unless the user maps names."""
     assert make_bench().session.key("x") == "x"
     assert make_bench(name_mapper=lambda name: f"app:{name}").session.key("x") == "app:x"
+
+
+def test_farewell_releases_what_another_thread_begins_meanwhile(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim may arrive while the releases are made; its hold would stay for a whole lease."""
+    held, waiting = bench.hold("a"), bench.hold("b", state=State.PENDING)
+    waiting.refused(bench.now - 0.1, 0)
+    release = held.core.release_script
+
+    def begin(hold: Hold, depth: int) -> Eval[int]:
+        assert waiting.start(None, 50_000, bench.now)
+        return release(hold, depth)
+
+    monkeypatch.setattr(held.core, "release_script", begin)
+    calls = bench.session.releases_on_close()
+    assert [call.keys[0] for call in calls] == ["a", "b"]
+    assert bench.session.releases_on_close() is calls
+    assert waiting.state is State.ENDED
+
+
+def test_a_claim_does_not_begin_in_a_closed_client(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread closes the client between the look at the claim and the start."""
+    hold = bench.hold(state=State.PENDING)
+
+    def close(*_: object) -> float:
+        bench.session.releases_on_close()
+        return bench.now + 1.0
+
+    monkeypatch.setattr(type(hold), "claim_end", close)
+    assert not hold.start(None, 1, bench.now)
+    assert hold.state is State.ENDED
 
 
 def test_farewell_releases_what_may_be_held(bench: Bench) -> None:

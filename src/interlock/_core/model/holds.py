@@ -663,7 +663,7 @@ class Hold(HoldLease):
         Half of the claim must be left: the confirmation is on its way for that long at most.
         """
         until = self.claim_end(at, now)
-        if now + CLAIM / 2 >= until:
+        if now + CLAIM / 2 >= until or self.state is not PENDING:  # closed during that call
             return False
         self.depth = 1
         self.token = token

@@ -81,7 +81,8 @@ class Session:
     """
 
     released_on_close: Sequence[CoreLock | OpenBlock] = ()
-    _releases_on_close: Sequence[Eval[int]] | None = None
+    _releases_on_close: list[Eval[int]] | None = None
+    _ending: frozenset[Hold] = frozenset()
 
     def __init__(
         self,
@@ -248,11 +249,16 @@ class Session:
             releases = [hold.core.release_script(hold, 0) for hold in ending]
             given_back = self._give_back_on_close()
             self.released_on_close = [*(hold.core for hold in ending), *given_back]
+            self._ending = frozenset(ending)
             self._releases_on_close = [*releases, *given_back.values()]
         for hold in self.holds:
             if self.holds.observer is not None and hold.state in (State.HELD, State.ENDING):
                 self.holds.observer.released(hold)
             self.holds.end(hold)
+            # Another thread may have begun it since the look above, with a claim.
+            if hold.asked_by and hold.state is State.ENDED and hold not in self._ending:
+                self._releases_on_close.append(hold.core.release_script(hold, 0))
+                self.released_on_close = [*self.released_on_close, hold.core]
         return self._releases_on_close
 
     def _give_back_on_close(self) -> dict[OpenBlock, Eval[int]]:
@@ -276,6 +282,7 @@ class Session:
         self.waiters = waiters
         waiters.tell_refusal = self._note_refusal
         self._releases_on_close, self.released_on_close = None, ()
+        self._ending = frozenset()
         self.open_blocks.clear()
         self._given_back.clear()
         self.events.after_fork()
