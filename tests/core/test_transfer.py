@@ -86,6 +86,17 @@ def test_a_renewal_that_was_sent_before_a_cut_was_answered_says_nothing(
     assert hold.valid_until == valid_until(bench.now, 9.0)
 
 
+def test_a_cut_that_nobody_answers_is_noticed_in_time(bench: Bench, play: type[Play]) -> None:
+    """The hold ends with the shorter lease, and the renewal thread is to tell that then."""
+    watchdog = bench.session.watchdog
+    _ = watchdog.next_due(bench.now)
+    hold, wakes = bench.held(), bench.wakes
+    assert watchdog.next_due(bench.now) > bench.now + 1.0
+    _ = play(transfer.set_lease(hold, 1.0))
+    assert bench.wakes == wakes + 1
+    assert watchdog.next_due(bench.now) == hold.valid_until == valid_until(bench.now, 1.0)
+
+
 @pytest.mark.parametrize("leases", [(1.0, 5.0), (5.0, 1.0)], ids=["shorter first", "longer first"])
 @pytest.mark.parametrize("crossed", [False, True])
 def test_of_two_leases_set_at_once_the_earlier_end_counts(

@@ -279,6 +279,7 @@ def set_lease(any_hold: AnyHold, lease: float) -> Op[None]:
     recall = scripts.lock_set_lease(core.key, 0.0, hold.holder)
     # Before sending: the server may do it, and the reply may be lost.
     hold.ask_lease(sent_at, lease)
+    session.watchdog.watch(hold)
     done = yield from shortening(session, hold, call, recall)
     if not done:
         session.lose(hold, hold.gone_reason(session.clock()))
