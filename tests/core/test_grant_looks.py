@@ -13,6 +13,7 @@ from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.model.effects import NEVER, Enqueue, Eval, Wait
 from interlock._core.objects.election import Election
 from interlock._core.queue.grant_looks import LOOK_AFTER, GrantLooks
+from interlock.errors import ClosedError, ServerUnavailableError
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -59,6 +60,54 @@ def test_a_look_is_put_off_by_the_next_release(bench: Bench) -> None:
     assert looks.next_due() == 10.2 + LOOK_AFTER
     assert looks.take_due(10.2 + LOOK_AFTER) == [bench.lock]
     assert looks.next_due() == NEVER
+
+
+class Noted(dict[str, Any]):
+    """The looks to come; another thread notes one more just when they were copied."""
+
+    def __init__(self, looks: GrantLooks, lock: Lock, at: float) -> None:
+        super().__init__()
+        self._looks, self._lock, self._at = looks, lock, at
+
+    def copy(self) -> dict[str, Any]:
+        """Return a copy without it."""
+        copied = dict(self)
+        self._looks.given(self._lock, self._at)
+        return copied
+
+
+def test_a_look_that_is_noted_while_the_next_one_is_sought(bench: Bench) -> None:
+    """It may be missed there, so it wakes the thread."""
+    woken: list[None] = []
+    looks = GrantLooks(lambda: woken.append(None))
+    looks.given(bench.lock, 10.0)
+    assert looks.next_due() == 10.0 + LOOK_AFTER
+    assert looks.take_due(11.0) == [bench.lock]
+
+    looks._due = Noted(looks, bench.lock, 11.0)
+    _ = looks.next_due()
+    assert len(woken) == 2
+
+
+def test_a_look_that_is_put_off_while_it_is_taken(bench: Bench) -> None:
+    """The claim that it is for has just begun: it comes when that is over."""
+    looks = GrantLooks(lambda: None)
+    looks._due = Noted(looks, bench.lock, 11.0)
+    looks.given(bench.lock, 10.0)
+    assert looks.take_due(11.0) == []
+    assert looks.next_due() == 11.0 + LOOK_AFTER
+
+
+@pytest.mark.parametrize("error", [ClosedError("closed"), ServerUnavailableError("no answer")])
+def test_a_look_without_an_answer_comes_once_more(
+    bench: Bench, play: type[Play], error: Exception
+) -> None:
+    """The connection may have been idle for too long; and what closes, sends it at its end."""
+    looks = GrantLooks(lambda: None)
+    for left in (1, 0, 1):
+        assert play(looks.look([bench.lock], lambda: 20.0)).answer([error]).over
+        assert len(looks.calls()) == left
+        _ = looks.take_due(30.0)
 
 
 def test_a_look_follows_a_look_that_gave_the_lock_away(bench: Bench, play: type[Play]) -> None:

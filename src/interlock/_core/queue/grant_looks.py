@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from interlock._core.model.effects import NEVER, Batch
 from interlock._core.queue.places import Place
 from interlock._core.queue.policy import LOOK_AFTER
+from interlock.errors import ClosedError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,6 +60,7 @@ class GrantLooks:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._due: dict[str, tuple[float, Given]] = {}
+        self._failed = set[str]()
         self._wake = wake
         self._planned = NEVER
 
@@ -77,6 +79,7 @@ class GrantLooks:
 
     def next_due(self) -> float:
         """Return when the next look is due."""
+        self._planned = NEVER  # a look that comes meanwhile may be missed here: it wakes
         self._planned = min((due for due, _ in self._due.copy().values()), default=NEVER)
         return self._planned
 
@@ -86,13 +89,18 @@ class GrantLooks:
 
     def take_due(self, now: float) -> list[Given]:
         """Return the locks to look at now."""
-        due = [lock for at, lock in self._due.copy().values() if at <= now]
-        for lock in due:
-            _ = self._due.pop(lock.key, None)
+        due: list[Given] = []
+        for key, noted in self._due.copy().items():
+            # Another thread may have put it off since. Nobody comes between the question and `del`.
+            if noted[0] <= now and self._due.get(key) is noted:
+                del self._due[key]
+                due.append(noted[1])
         return due
 
     def look(self, locks: Sequence[Given], clock: Callable[[], float]) -> Op[None]:
         """Look at *locks*.
+
+        A look without an answer comes once more. If that fails too, the waiters poll.
 
         Cost:
             One round trip for all of them.
@@ -101,12 +109,17 @@ class GrantLooks:
             return
         replies = yield from Batch(tuple(map(look_script, locks)))
         for lock, reply in zip(locks, replies, strict=True):
-            if reply == GIVEN:
+            # The server may have closed an idle connection. And a client that closes looks then.
+            failed = isinstance(reply, ServerUnavailableError | ClosedError)
+            again = failed and lock.key not in self._failed
+            (self._failed.add if again else self._failed.discard)(lock.key)
+            if again or reply == GIVEN:
                 self.given(lock, clock())
 
     def forget(self) -> None:
         """Forget all looks: they are the parent process's."""
         self._due.clear()
+        self._failed.clear()
         self._planned = NEVER
 
 

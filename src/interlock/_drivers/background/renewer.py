@@ -283,12 +283,13 @@ class Renewer:
                 self._others_due = min(
                     self._cleanups.next_due(),
                     self._session.looks.next_due(),
-                    self.card.next_look(now),
+                    self.card.next_look(self._looked_at),
                 )
                 due = min(self._others_due, watchdog.next_due(now))
             return min(max(due - now, 0), threading.TIMEOUT_MAX)
         except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
             callbacks.report_aside("the renewal thread", error)
+            self._others_due = -NEVER  # whatever it was woken for is still to do
             return PAUSE_AFTER_ERROR
 
     def _work(self) -> None:
@@ -310,10 +311,11 @@ class Renewer:
             more = given.get(node, ()), slow.get(node, ())
             parts = holds.get(node, ()), entries.get(node, ()), *more
             work = partial(self._serve, *parts, cards.get(node))
-            if self._topology.only is None:
-                self._lane(node).take(work)
-            else:
+            if self._topology.only is not None:
                 work(self._connection)
+            elif not self._lane(node).take(work):
+                for lock in given.get(node, ()):
+                    self._session.looks.given(lock, now)
         for node in set(self._lanes) - {None, *self._topology.nodes}:
             self._lanes.pop(node).end()
 
@@ -482,20 +484,21 @@ class _Lane:
         self._thread: threading.Thread | None = None
         self._busy = False
 
-    def take(self, work: Callable[[BatchConnection], None]) -> None:
-        """Do *work* in the thread; ignore it if other work is not done yet."""
+    def take(self, work: Callable[[BatchConnection], None]) -> bool:
+        """Do *work* in the thread; return False, and ignore it, if other work is not done yet."""
         if self._busy:
-            return
+            return False
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="interlock-renewer-node", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # too many threads: the other nodes have to wait
                 work(self.connection)
-                return
+                return True
             self._thread = thread
         self._busy = True
         self._works.put(work)
+        return True
 
     def end(self) -> None:
         """End the thread when its work is done."""
