@@ -157,3 +157,17 @@ def test_refusal_is_an_answer(background: Background) -> None:
     background.run(WrongTypeError("x"))
 
     assert len(background.cleanups) == 0
+
+
+def test_two_threads_that_settle_one_call(
+    background: Background, bench: Bench, play: type[Play]
+) -> None:
+    """If a key moves to another node, the threads of both nodes may send the call."""
+    background.add("a")
+    former = background.cleanups.take_due(bench.now)
+    carrying = play(background.cleanups.carry(former, lambda: bench.now))
+    bench.now += FIRST_CLEANUP_PAUSE
+    background.add("b")
+    assert background.run(1, UNAVAILABLE) == ["a", "b"]
+    assert carrying.answer([1]).over
+    assert [call.keys for call in background.cleanups.calls()] == [("b",)]

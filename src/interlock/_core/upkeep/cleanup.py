@@ -12,6 +12,7 @@ times. Then the release must find that many grants.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -94,7 +95,9 @@ class CleanupQueue:
             if not unanswered:
                 entry.late = 0 if isinstance(reply, Exception) else entry.late - bool(reply)
             if now >= entry.effect.until or not (unanswered or entry.late > 0):
-                self._entries.remove(entry)
+                # If the key has moved, the thread of the other node may have settled it.
+                with suppress(ValueError):
+                    self._entries.remove(entry)
                 continue
             entry.due = min(now + entry.pause, entry.effect.until)
             entry.pause *= 2
