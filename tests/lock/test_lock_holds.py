@@ -16,6 +16,7 @@ from tests.support.servers import wait_until
 
 import interlock
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
+from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import Hold
 from interlock._core.upkeep.watchdog import Watchdog
 
@@ -335,6 +336,23 @@ async def test_try_lock_gives_a_hold(plain: Stage) -> None:
     theirs = await asyncio.wait_for(waiting, 20)
     assert theirs.valid
     await b.do(theirs.release)
+
+
+async def test_a_hold_that_nobody_could_confirm(plain: Stage) -> None:
+    """While the client asks whether it was kept, it is neither valid nor lost, nor released."""
+    lock, owner = plain.lock(plain.client()), plain.owner()
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    core: Hold = hold._hold
+    until, core.renew_at = core.valid_until, NEVER
+    core.asked_by, core.valid_until = NEVER, 0.0
+    assert not hold.valid
+    assert not hold.lost.is_set()
+    with pytest.raises(HoldLostError, match="may be lost: the process stood still"):
+        hold.ensure()
+    core.valid_until, core.asked_by = until, 0.0
+    hold.ensure()
+    await owner.do(lock.release)
 
 
 async def test_an_empty_hold_names_the_holder(plain: Stage) -> None:

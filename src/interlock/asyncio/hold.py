@@ -153,7 +153,8 @@ class Hold:
         """Raise unless the hold is valid.
 
         Raises:
-            HoldLostError: it was lost.
+            HoldLostError: it was lost. Or the process stood still after a release of another
+                client had given it the lock, and has not asked yet whether it was kept.
             NotHeldError: it was released, or not acquired.
         """
         if self.valid:
@@ -166,6 +167,13 @@ class Hold:
             why = tell_loss(reason, detail)
             raise HoldLostError(
                 f"{self.name!r} was lost ({why})", name=self.name, reason=reason, detail=detail
+            )
+        if self._hold.state is State.HELD:
+            raise HoldLostError(
+                f"{self.name!r} may be lost: the process stood still before the server could "
+                "confirm that it keeps it",
+                name=self.name,
+                reason=self._hold.expiry_reason(),
             )
         is_parents = self._driver.session.is_parents(self.holder)
         told = "belongs to the process that forked this one" if is_parents else "was released"
