@@ -205,14 +205,17 @@ def _waiters(trial: Trial) -> str:
 
 def _wait_in_block(trial: Trial, seconds: float = SHORT) -> Any:
     if trial.asyncio:
-        return _await_in_block(trial.it, seconds)
+        return _await_in_block(trial, seconds)
     with trial.it:
-        return trial.it.wait(seconds)
+        # A strike at the end of the block takes nothing back of what the wait has told.
+        trial.told = (trial.it.wait(seconds),)
+    return trial.told[0]
 
 
-async def _await_in_block(condition: Any, seconds: float) -> Any:
-    async with condition:
-        return await condition.wait(seconds)
+async def _await_in_block(trial: Trial, seconds: float) -> Any:
+    async with trial.it:
+        trial.told = (await trial.it.wait(seconds),)
+    return trial.told[0]
 
 
 def _notify(how: str) -> Callable[[Trial], Any]:
