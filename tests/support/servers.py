@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import redis
 
@@ -33,11 +33,23 @@ __all__ = [
     "binaries",
     "default_binary",
     "main_binary",
+    "reach_replicas",
     "wait_until",
 ]
 
 _READY_TIMEOUT = 30.0
 _SENTINEL_DEBUG_SINCE = (7, 0, 0)
+
+
+def reach_replicas(primary: redis.Redis, number: int) -> None:
+    """Wait until *number* replicas have all that *primary* has executed before.
+
+    WAIT knows of writes of its own connection alone, and returns at once if there are none.
+    """
+    both = cast("Any", primary).pipeline(transaction=False)
+    both.set("in step", 1, px=1)
+    both.wait(number, 20_000)
+    assert both.execute()[1] == number
 
 
 class ReplicatedServers:
