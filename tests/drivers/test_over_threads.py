@@ -20,7 +20,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 import pytest
-from tests.drivers.test_protocol import lacking
+from tests.drivers.protocol_names import lacking
 from tests.lock.lock_like import resting
 from tests.support.patience import GIVE_UP
 

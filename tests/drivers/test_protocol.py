@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.drivers.protocol_names import lacking, names_of
 from tests.support.simulator import Simulator
 from tests.support.simulator.driver import SimulatedDriver
 
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
 FACE = Path(interlock.__file__).parent / "asyncio"
 FILES = sorted(path for path in FACE.glob("*.py") if path.name != "redis_py.py")
 """The face. `redis_py` is an adapter: it translates errors, and stands on top of the face."""
-
-
-def names_of(protocol: type) -> set[str]:
-    """Return the names that *protocol* lists."""
-    return {name for part in protocol.__mro__ for name in vars(part) if name[0] != "_"}
-
-
-def lacking(driver: Any, protocol: type) -> set[str]:
-    """Return the names of *protocol* that *driver* does not have."""
-    return {name for name in names_of(protocol) if not hasattr(driver, name)}
 
 
 def test_the_driver_for_threads_has_every_name() -> None:
