@@ -154,12 +154,13 @@ async def test_a_cancellation_by_a_handler_while_a_reply_is_read(
     assert (await second, pipeline.dead, recorder.writes) == (2, False, [b"one", b"two"])
 
 
+def strike(_: object) -> None:
+    """Take the place of a function that a Ctrl-C interrupts."""
+    raise KeyboardInterrupt
+
+
 async def test_a_ctrl_c_while_replies_are_read_ends_the_connection(pipeline: Pipeline) -> None:
     """A reply may be lost by it, and then each later one would be another's."""
-
-    def strike(_: object) -> None:
-        raise KeyboardInterrupt
-
     struck = pipeline.begin(Eval(SCRIPT, ("x",), (), then=strike), 60.0)
     second = pipeline.send(b"two")
     with pytest.raises(KeyboardInterrupt):
@@ -177,9 +178,6 @@ async def test_a_ctrl_c_while_a_command_is_sent_ends_the_connection(
     """Nobody knows whether it was written, and whose the next reply is."""
     first = pipeline.send(b"one")
 
-    def strike(_: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(recorder, "write", strike)
     with pytest.raises(KeyboardInterrupt):
         _ = pipeline.send_all([b"many"] * 9)
@@ -194,9 +192,6 @@ async def test_a_ctrl_c_while_what_gathered_is_written_ends_the_connection(
 ) -> None:
     """A command that was not written gets no reply: the next one would be another's."""
     sent = [pipeline.send(b"one"), pipeline.send(b"two")]
-
-    def strike(_: object) -> None:
-        raise KeyboardInterrupt
 
     monkeypatch.setattr(recorder, "write", strike)
     with pytest.raises(KeyboardInterrupt):

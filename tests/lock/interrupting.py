@@ -211,7 +211,7 @@ class SecondBlow:
 
 
 def strike_undo(monkeypatch: pytest.MonkeyPatch, module: Any, owner: Any, undo: str) -> list[str]:
-    """Let Ctrl-C strike the wait of an object in *module*, and then *undo* of *owner*, once.
+    """Let Ctrl-C interrupt a wait in *module* once. Let another interrupt *undo* of *owner* then.
 
     Return a list that tells what was struck.
     """
