@@ -124,9 +124,10 @@ async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> No
 async def test_a_task_that_ends_holding(redis_url: str, other: Client) -> None:
     """A MisuseWarning names a finished task's hold, which is released."""
     async with renews_soon(interlock.asyncio.connect(redis_url)) as client:
-        await asyncio.create_task(client.lock("name").acquire(), name="careless")
-        with pytest.warns(MisuseWarning, match="'name' by task 'careless'"):
+        with pytest.warns(MisuseWarning, match="'name' by task 'careless'") as told:
+            await asyncio.create_task(client.lock("name").acquire(), name="careless")
             assert await other.lock("name").acquire(timeout=10)
+            await until(lambda: told.list, 10, "a thread has warned")
         await other.lock("name").release()
 
 
