@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.patience import wait_until
 
+from interlock._links import resp
 from interlock._links.resp import ParserError
 from interlock._links.shared_connection import meaning
 
@@ -39,8 +40,8 @@ class Stand:
         self.rest: list[bytes | int] = [0]
         self.messages: deque[Any] = deque()
 
-    def receive(self, seconds: float = SECONDS) -> int | None:
-        """Receive."""
+    def receive(self, seconds: float = SECONDS) -> bool:
+        """Receive; return whether no other thread did."""
         from interlock._links._exchange import receive
 
         given = (self.rest, self.messages, seconds)
@@ -62,16 +63,17 @@ def stand() -> Iterator[Stand]:
 
 
 def test_messages_are_appended(stand: Stand) -> None:
-    """All whole messages are there; the rest waits for its end, and its size is told."""
+    """All whole messages are there; the rest waits for its end."""
     stand.theirs.sendall(MESSAGE * 2 + MESSAGE[:5])
-    assert stand.receive() == -1
+    assert stand.receive()
     assert list(stand.messages) == [MESSAGE] * 2
     stand.messages.clear()
     stand.theirs.sendall(MESSAGE[5:9])
-    assert stand.receive() == 4
-    assert stand.receive(0) == 0
+    assert stand.receive()
+    assert stand.receive(0)
+    assert not stand.messages
     stand.theirs.sendall(MESSAGE[9:])
-    assert stand.receive() == -1
+    assert stand.receive()
     assert list(stand.messages) == [MESSAGE]
 
 
@@ -79,10 +81,11 @@ def test_nothing_is_received_before_the_rest_is_handled(stand: Stand) -> None:
     """If there are messages, it returns at once; the same if the caller was rung already."""
     stand.theirs.sendall(MESSAGE)
     stand.messages.append("a message")
-    assert stand.receive() == 0
+    assert stand.receive()
+    assert list(stand.messages) == ["a message"]
     stand.messages.clear()
     stand.wakeup.release()
-    assert stand.receive() == 0
+    assert stand.receive()
     assert not stand.messages
 
 
@@ -91,7 +94,7 @@ def test_one_thread_at_a_time(stand: Stand) -> None:
     first = threading.Thread(target=stand.receive)
     first.start()
     wait_until(stand.token.locked, 10, "it receives")
-    assert stand.receive() is None
+    assert not stand.receive()
     stand.theirs.sendall(MESSAGE)
     first.join(SECONDS)
     assert list(stand.messages) == [MESSAGE]
@@ -102,11 +105,11 @@ def test_the_bell_ends_the_wait(stand: Stand) -> None:
     ring = threading.Timer(0.05, stand.rope.send, (b"!!!",))
     ring.start()
     began = time.monotonic()
-    assert stand.receive() == 0
+    assert stand.receive()
     assert time.monotonic() - began < SECONDS / 2
     ring.join(SECONDS)
     began = time.monotonic()
-    assert stand.receive(0.1) == 0
+    assert stand.receive(0.1)
     assert time.monotonic() - began > 0.09
     assert not stand.messages
 
@@ -114,7 +117,7 @@ def test_the_bell_ends_the_wait(stand: Stand) -> None:
 def test_silence_is_no_error(stand: Stand) -> None:
     """After the time, or at once if there is none, nothing has come."""
     for seconds in (0.05, 0.0, -1.0):
-        assert stand.receive(seconds) == 0
+        assert stand.receive(seconds)
     assert not stand.messages
 
 
@@ -127,7 +130,7 @@ def test_a_signal_handler_finds_the_token_free(stand: Stand) -> None:
     soon.start()
     try:
         began = time.monotonic()
-        assert stand.receive() == 0
+        assert stand.receive()
         assert time.monotonic() - began < SECONDS / 2
         assert found == [False]
     finally:
@@ -136,7 +139,7 @@ def test_a_signal_handler_finds_the_token_free(stand: Stand) -> None:
 
 
 def _error(stand: Stand) -> object:
-    assert stand.receive() == -1
+    assert stand.receive()
     return meaning(stand.messages.pop())
 
 
@@ -158,6 +161,15 @@ def test_what_cannot_be_parsed_is_an_error(stand: Stand) -> None:
     assert list(stand.messages) == [MESSAGE]
 
 
+def test_a_message_may_be_too_long(stand: Stand) -> None:
+    """That is told as soon as it is known, as an error of the parser."""
+    stand.theirs.sendall(MESSAGE + b"$%d\r\n" % resp.LONGEST_REPLY)
+    error = _error(stand)
+    assert isinstance(error, ParserError)
+    assert "more than" in str(error)
+    assert list(stand.messages) == [MESSAGE]
+
+
 def test_no_finalizer_runs_while_the_token_is_held(stand: Stand) -> None:
     """Nothing is created there that the garbage collector tracks, so it collects nothing."""
     found: list[bool] = []
@@ -175,8 +187,8 @@ def test_no_finalizer_runs_while_the_token_is_held(stand: Stand) -> None:
         if number % 7 == 0:  # so that each kind of allocation comes to be the one too many
             kept.append([])
         stand.theirs.sendall(MESSAGE)
-        assert stand.receive() == -1
-        stand.messages.clear()
+        assert stand.receive()
+        assert stand.messages.popleft() == MESSAGE
     # Without the GIL, Python collects more rarely, and never while it creates an object.
     assert found or sysconfig.get_config_var("Py_GIL_DISABLED")
     assert not any(found)

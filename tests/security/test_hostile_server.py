@@ -12,7 +12,7 @@ import pytest
 from tests.faces.face_calls import call, told
 
 from interlock import InterlockError, Options, ServerUnavailableError
-from interlock._links import connection, pipeline
+from interlock._links import resp
 from interlock._links.shared_connection import SharedConnection, meaning
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
@@ -160,15 +160,17 @@ async def test_an_endless_reply_ends(face: Face) -> None:
         assert isinstance(await ask(face, port), ServerUnavailableError)
 
 
-async def test_a_huge_reply_is_cut_off(face: Face, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("begin", [b"$900000000\r\n", b"+"])
+async def test_a_huge_reply_is_cut_off(
+    face: Face, monkeypatch: pytest.MonkeyPatch, begin: bytes
+) -> None:
     """No more of one reply is kept than the limit allows."""
-    for module in (connection, pipeline):
-        monkeypatch.setattr(module, "LONGEST_REPLY", 1 << 20)
+    monkeypatch.setattr(resp, "LONGEST_REPLY", 1 << 20)
     sent = [0]
 
     def pour(sock: socket.socket) -> None:
         sock.recv(65536)
-        sock.sendall(b"$900000000\r\n")
+        sock.sendall(begin)
         while True:
             sock.sendall(b"x" * 65536)
             sent[0] += 65536
@@ -179,9 +181,8 @@ async def test_a_huge_reply_is_cut_off(face: Face, monkeypatch: pytest.MonkeyPat
     assert sent[0] < 200 << 20
 
 
-def test_a_huge_message_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_message_is_cut_off() -> None:
     """The same for the connection whose messages several threads receive by turns."""
-    monkeypatch.setattr(connection, "LONGEST_REPLY", 1 << 20)
     sent = [0]
 
     def pour(sock: socket.socket) -> None:

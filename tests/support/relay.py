@@ -22,7 +22,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from interlock._links.resp import Reader
+from interlock._links.resp import Replies
 from tests.support.resp import FrameBuffer
 
 if TYPE_CHECKING:
@@ -237,10 +237,10 @@ def _words(frame: bytes) -> list[bytes]:
     Raises:
         ValueError: It does not.
     """
-    reader = Reader()
-    # A push has the shape of an array. Our reader speaks RESP2 alone.
-    reader.feed(b"*" + frame[1:] if frame.startswith(b">") else frame)
-    words: object = reader.gets()
+    replies = Replies()
+    # A push has the shape of an array. Our parser speaks RESP2 alone.
+    replies.feed(b"*" + frame[1:] if frame.startswith(b">") else frame)
+    words: object = replies.gets()
     if not isinstance(words, list) or not words or not isinstance(words[0], bytes):
         raise ValueError(f"not a request or message: {frame[:80]!r}")
     return cast("list[bytes]", words)

@@ -12,8 +12,8 @@ Rules:
 * One system call both waits and reads, because the socket has SO_RCVTIMEO and SO_SNDTIMEO.
   A signal ends such a call early, and the next one would wait as long again. So from the first
   signal on poll() waits, for what is left of the time.
-* `parse` and `parse_all` read any reply of RESP2, and keep nothing between two calls. So threads,
-  signal handlers and finalizers may call them at any time.
+* `parse_all` reads any replies of RESP2, and keeps nothing between two calls. So threads, signal
+  handlers and finalizers may call it at any time.
 * Threads share nothing here, except what `receive` changes, and the token guards that.
   References are borrowed only from arguments that cannot change: bytes, texts, numbers, tuples.
 * The errors are those of `exchange_in_python` in exchange.py.
@@ -43,6 +43,7 @@ Rules:
 #define DEEPEST 16  /* lists in lists */
 #define HEAD 24     /* bytes of a number's line */
 #define LONGEST (1LL << 30) /* bytes of a text, or replies in a list */
+#define LONGEST_REPLY (1 << 26) /* bytes; as in resp.py */
 #define SHORTEST 3  /* bytes of a reply */
 
 static int
@@ -284,40 +285,6 @@ put(PyObject *list, PyObject *value)
     int good = value == NULL ? -1 : PyList_Append(list, value);
     Py_XDECREF(value);
     return good;
-}
-
-/* Return the reply that begins at a place, and where it ends; or how many bytes it lacks. */
-static PyObject *
-parse(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
-{
-    Py_ssize_t size, place, missing;
-    const char *at, *end;
-    PyObject *value;
-    char *begin;
-
-    if (nargs != 3) {
-        PyErr_SetString(PyExc_TypeError, "(bytes, place, error)");
-        return NULL;
-    }
-    if (PyBytes_AsStringAndSize(args[0], &begin, &size) < 0)
-        return NULL;
-    place = PyLong_AsSsize_t(args[1]);
-    if (place == -1 && PyErr_Occurred())
-        return NULL;
-    if (place < 0 || place > size) {
-        PyErr_SetString(PyExc_IndexError, "no place in these bytes");
-        return NULL;
-    }
-    at = begin + place;
-    end = reply_end(at, begin + size, 0, &missing);
-    if (end == NULL && missing >= 0)
-        return PyLong_FromSsize_t(missing);
-    if (end == NULL) {
-        PyErr_SetString(PyExc_ValueError, "this is no reply of a server");
-        return NULL;
-    }
-    value = value_at(&at, end, args[2]);
-    return value == NULL ? NULL : Py_BuildValue("(Nn)", value, (Py_ssize_t)(end - begin));
 }
 
 /* Return a list of all whole replies, if nothing else follows them. Otherwise return the list,
@@ -581,14 +548,15 @@ kept(PyObject *rest, const char *bytes, Py_ssize_t size, Py_ssize_t missing)
 /* Append the bytes of each whole reply. Keep the others in *rest* until their end comes: how many
    are missing at least, and then the bytes. The token guards the list.
 
-   Return how many were appended, or -1 with an exception set. Bytes that are no reply go to the
-   parser, which says so. */
-static Py_ssize_t
+   Return 0, or -1 with an exception set. Bytes that are no reply, or of one that is too long, go to
+   the parser, which says so. */
+static int
 divided(PyObject *rest, PyObject *append, const char *received, Py_ssize_t size)
 {
     const char *at = received, *end, *next;
-    Py_ssize_t count = 0, missing = PyLong_AsSsize_t(PyList_GetItem(rest, 0));
+    Py_ssize_t missing = PyLong_AsSsize_t(PyList_GetItem(rest, 0));
     PyObject *whole = NULL;
+    int failed = 0;
 
     if (size < missing)
         return kept(rest, received, size, missing - size);
@@ -601,22 +569,19 @@ divided(PyObject *rest, PyObject *append, const char *received, Py_ssize_t size)
         at = PyBytes_AsString(whole);
         size = PyBytes_Size(whole);
     }
-    for (end = at + size, missing = 0; at < end; at = next, count++) {
+    for (end = at + size, missing = 0; at < end && !failed; at = next) {
         next = reply_end(at, end, 0, &missing);
-        if (next == NULL && missing >= 0)
+        if (next == NULL && missing >= 0 && end - at + missing <= LONGEST_REPLY)
             break;
         if (next == NULL)
             next = end;
         missing = 0;
-        if (appended(append, PyBytes_FromStringAndSize(at, next - at)) < 0) {
-            count = -1;
-            break;
-        }
+        failed = appended(append, PyBytes_FromStringAndSize(at, next - at));
     }
-    if (count >= 0 && kept(rest, at, end - at, missing) < 0)
-        count = -1;
+    if (!failed)
+        failed = kept(rest, at, end - at, missing);
     Py_XDECREF(whole);
-    return count;
+    return failed;
 }
 
 /* The methods that `receive` calls while it has the token, and the arguments that have them. */
@@ -629,44 +594,35 @@ static const struct {
     {2, 0, "fileno"},  {3, 1, "fileno"},  {5, 0, "append"},
 };
 
-/* Receive once, for the holder of the token.
-
-   Return the size received: negative if it has whole replies, or an error in their place. */
-static PyObject *
-received_once(PyObject *const *args, PyObject *const *methods, double seconds)
+/* Receive once, for the holder of the token. Return 0, or -1 with an exception set. */
+static int
+receive_once(PyObject *const *args, PyObject *const *methods, double seconds)
 {
     char received[CHUNK];
-    Py_ssize_t count;
     ssize_t size = -1;
     int fd, bell = -1, problem = EBADF;
     int waits = methods[LOCKED] == NULL ? 1 : tells(methods[LOCKED]);
 
-    if (waits < 0)
-        return NULL;
     /* It was rung, or somebody has left messages, before this thread had the token. */
-    if (!waits || PyObject_Size(args[5]) != 0)
-        return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
+    if (waits <= 0 || PyObject_Size(args[5]) != 0)
+        return PyErr_Occurred() ? -1 : 0;
     fd = number_from(methods[FILENO]);
     if (methods[BELL] != NULL && !PyErr_Occurred())
         bell = number_from(methods[BELL]);
     if (PyErr_Occurred())
-        return NULL;
+        return -1;
     if (fd >= 0 && (bell >= 0 || methods[BELL] == NULL)) { /* else one is closed */
         Py_BEGIN_ALLOW_THREADS
         size = heard(fd, bell, received, seconds);
         problem = errno;
         Py_END_ALLOW_THREADS
     }
-    if (size == 0)
-        return PyLong_FromLong(0);
     if (size < 0)
-        count = appended(methods[APPEND], PyLong_FromLong(problem)) < 0 ? -1 : 1;
-    else
-        count = divided(args[4], methods[APPEND], received, size);
-    return count < 0 ? NULL : PyLong_FromSsize_t(count ? -1 : size);
+        return appended(methods[APPEND], PyLong_FromLong(problem));
+    return size == 0 ? 0 : divided(args[4], methods[APPEND], received, size);
 }
 
-/* Receive the bytes of replies, if no other thread does. None means that another thread does.
+/* Receive the bytes of replies, if no other thread does; return whether no other thread does.
 
    While this thread has the token, it runs no code in Python: no signal handler and no finalizer.
    So nothing is created there that the garbage collector tracks, because Python 3.11 may collect
@@ -677,7 +633,7 @@ receive(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *methods[METHODS] = {NULL}, *taken, *result = NULL, *kind, *value, *trace;
     double seconds;
-    int place, free;
+    int place, free, failed = 0;
 
     if (nargs != 7 || !PyList_Check(args[4]) || PyList_Size(args[4]) == 0) {
         PyErr_SetString(PyExc_TypeError, "(token, wakeup, socket, bell, rest, messages, seconds)");
@@ -697,13 +653,13 @@ receive(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     free = taken == NULL ? -1 : PyObject_IsTrue(taken);
     Py_XDECREF(taken);
     if (free == 1) {
-        result = received_once(args, methods, seconds);
+        failed = receive_once(args, methods, seconds);
         PyErr_Fetch(&kind, &value, &trace);
         Py_XDECREF(PyObject_CallNoArgs(methods[RELEASE]));
         PyErr_Restore(kind, value, trace);
     }
-    else if (free == 0) {
-        result = Py_None;
+    if (free >= 0 && !failed) {
+        result = free ? Py_True : Py_False;
         Py_INCREF(result); /* as in `send_all` */
     }
 end:
@@ -933,8 +889,6 @@ static PyMethodDef methods[] = {
 #endif
     {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
      "Send bytes; return what comes first of the reply."},
-    {"parse", (PyCFunction)(void (*)(void))parse, METH_FASTCALL,
-     "Return a reply and where it ends, or how many bytes it lacks at least."},
     {"parse_all", (PyCFunction)(void (*)(void))parse_all, METH_FASTCALL,
      "Return all whole replies, and if something follows them also where they end and what lacks."},
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL,

@@ -26,11 +26,10 @@ from interlock._links.owed import OwedReplies
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
-    LONGEST_REPLY,
     NO_REPLY,
     Attempt,
     ParserError,
-    Reader,
+    Replies,
     ReplyError,
     pack,
     pack_eval,
@@ -83,11 +82,11 @@ class Connection:
         self._version: int = getattr(self._inner, "login_version", 0)
         # redis-py connects, we drive.
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001
-        self._reader = Reader()
+        self._received = Replies()
         self._timeout = -1.0
-        self.replicas = self._pending = self._unfinished = 0
+        self.replicas = self._pending = 0
         self._posted: set[str] = set()
-        self.owed = OwedReplies(self._socket, self._reader)
+        self.owed = OwedReplies(self._socket, self._received)
         try:
             # Bound once: looking them up costs more than calling some of them.
             ways = methods_for(self._socket)
@@ -132,8 +131,8 @@ class Connection:
                 self._pending = 0
                 self._endpoint.served = True
                 return reply
-            self._reader.feed(reply)
-            reply = self._reader.gets()
+            self._received.feed(reply)
+            reply = self._received.gets()
             # Short replies come whole. Everything else, also the end of the connection, is left to
             # `_read`.
             if reply is False:
@@ -181,8 +180,8 @@ class Connection:
                 return self._pending < UNREAD
             if not data:
                 return False
-            self._reader.feed(data)
-            while (reply := self._reader.gets()) is not False:
+            self._received.feed(data)
+            while (reply := self._received.gets()) is not False:
                 self._pending -= 1
                 if isinstance(reply, ReplyError):
                     return False
@@ -403,7 +402,7 @@ class Connection:
             self._pending = self.owed.count = 0
         except (OSError, ParserError):
             return False
-        return True
+        return not self._received.ready  # else the Ctrl-C has lost the beginning of a reply
 
     def exchange(self, commands: list[bytes], timeout: float) -> list[object]:
         """Send packed *commands* in one write; return the replies, the server's errors among them.
@@ -427,30 +426,20 @@ class Connection:
         self._inner.disconnect()
 
     def _read(self) -> object:
-        if self.owed.ahead:
-            return self.owed.ahead.pop()
-        reader = self._reader
-        reply = reader.gets()
+        reply = self._received.gets()
         deadline = 0.0
         while reply is False:
             data = self._exchange(self._socket, b"", self._timeout)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
-            reader.feed(data)
-            reply = reader.gets()
+            self._received.feed(data)
+            reply = self._received.gets()
             # A reply that never ends must time out, too.
             now = monotonic()
             deadline = deadline or now + self._timeout
-            self._count_unfinished(0 if reply is not False else len(data))
             if reply is False and now > deadline:
                 raise TimeoutError
         return reply
-
-    def _count_unfinished(self, size: int) -> None:
-        """Note that *size* bytes more of a reply came, but not its end; 0 if it is whole."""
-        self._unfinished = self._unfinished + size if size else 0
-        if self._unfinished > LONGEST_REPLY:
-            raise ParserError(f"a reply of more than {LONGEST_REPLY} bytes")
 
     def _broken(
         self, error: Exception, timeout: float | None = None, *, sent: bool = True

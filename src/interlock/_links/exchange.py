@@ -30,7 +30,7 @@ if TYPE_CHECKING:
             deque[object],
             float,
         ],
-        int | None,
+        bool,
     ]
     Send = Callable[[socket.socket, bytes, float], None]
 

@@ -9,7 +9,7 @@ from interlock._links.exchange import CHUNK
 from interlock._links.resp import ParserError
 
 if TYPE_CHECKING:
-    from interlock._links.resp import Reader
+    from interlock._links.resp import Replies
 
 MOST = 32
 """How many replies a connection may owe: if there are more, the server does not answer."""
@@ -20,20 +20,18 @@ class OwedReplies:
 
     Args:
         sock: the socket of the connection.
-        reader: parses what comes.
+        received: parses what comes.
 
     Attributes:
         count: how many there are.
-        ahead: a reply to a later command that was read with them.
     """
 
-    __slots__ = ("_reader", "_socket", "ahead", "count")
+    __slots__ = ("_received", "_socket", "count")
 
-    def __init__(self, sock: socket.socket, reader: Reader) -> None:
+    def __init__(self, sock: socket.socket, received: Replies) -> None:
         self._socket = sock
-        self._reader = reader
+        self._received = received
         self.count = 0
-        self.ahead: list[object] = []
 
     def add(self, number: int) -> bool:
         """Add *number* of them; return False if there are too many."""
@@ -53,15 +51,14 @@ class OwedReplies:
             return True
         try:
             while True:
-                while (reply := self._reader.gets()) is not False:
-                    if not self.count:
-                        self.ahead.append(reply)
-                        return True
+                while self.count and self._received.gets() is not False:
                     self.count -= 1
+                if self._received.ready or self._received.wrong:
+                    return True
                 data = self._socket.recv(CHUNK, socket.MSG_DONTWAIT)
                 if not data:
                     return True
-                self._reader.feed(data)
+                self._received.feed(data)
         except BlockingIOError:
             return False
         except (OSError, ParserError):

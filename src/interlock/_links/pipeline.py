@@ -26,8 +26,6 @@ from interlock._links.deadlines import Deadlines
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
-    LONGEST_REPLY,
-    NO_REPLY,
     Attempt,
     Replies,
     ReplyError,
@@ -82,7 +80,7 @@ class Pipeline(asyncio.Protocol):
         self._out: list[bytes] = []
         self._hurried: list[tuple[asyncio.Future[object], float]] = []
         self._deadlines = Deadlines(self._loop, self._give_up)
-        self._answers = self._unfinished = 0
+        self._answers = 0
         self._check: asyncio.TimerHandle | None = None
         self._wait_connections: WaitConnections | None = None
         self._writer: Any = None
@@ -398,9 +396,8 @@ class Pipeline(asyncio.Protocol):
                         slot.set_result(reply)
                     except asyncio.InvalidStateError:
                         pass  # a signal handler has cancelled its task since the line above
-            self._unfinished = 0 if replies else self._unfinished + len(data)
-            if self._replies.missing and (why := _wrong(self._replies.missing, self._unfinished)):
-                self._die(why)
+            if self._replies.wrong:
+                self._die(f"it answered nonsense: {self._replies.wrong}")
             if not self.served and replies and not isinstance(replies[-1], ReplyError):
                 self.served = True
                 if self._endpoint is not None:
@@ -449,16 +446,6 @@ class Pipeline(asyncio.Protocol):
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {why}", sent=True, transient=True
         )
-
-
-def _wrong(missing: int, unfinished: int) -> str:
-    """Return what is wrong with a reply of which *unfinished* bytes have come; empty for nothing.
-
-    The argument *missing* is that of `Replies`.
-    """
-    if missing < 0:
-        return f"it answered nonsense: {NO_REPLY}"
-    return f"a reply of more than {LONGEST_REPLY} bytes" if unfinished > LONGEST_REPLY else ""
 
 
 def _fail(slot: asyncio.Future[object], error: ServerUnavailableError) -> None:

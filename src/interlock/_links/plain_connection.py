@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from interlock._links.replies import error_code
-from interlock._links.resp import Reader, ReplyError, pack
+from interlock._links.resp import Replies, ReplyError, pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +73,7 @@ class PlainConnection:
         self._connect_timeout = connect_timeout
         self._sock: socket.socket | None = None
         self._pid = os.getpid()
-        self._reader = Reader()
+        self._received = Replies()
 
     def connect(self) -> None:
         """Connect and log in.
@@ -139,11 +139,11 @@ class PlainConnection:
             ReplyError: it is an error.
             OSError, ParserError: as `connect`.
         """
-        while (reply := self._reader.gets()) is False:
+        while (reply := self._received.gets()) is False:
             data = self._connected().recv(_AT_ONCE)
             if not data:
                 raise ConnectionError("Connection closed by server.")
-            self._reader.feed(data)
+            self._received.feed(data)
         if isinstance(reply, ReplyError):
             raise reply
         return reply

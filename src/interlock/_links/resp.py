@@ -7,6 +7,7 @@ in C is as fast.
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
@@ -140,13 +141,12 @@ def pack_in_python(parts: Sequence[str | int]) -> bytes:
 
 
 _packed_in_c: Callable[[tuple[object, ...]], bytes | None]
-parse: Callable[[bytes, int, type[Exception]], tuple[object, int] | int]
 parse_all: Callable[[bytes, type[Exception]], list[object] | tuple[list[object], int, int]]
 try:
     from interlock._links._exchange import packed as _packed_in_c
-    from interlock._links._exchange import parse, parse_all
+    from interlock._links._exchange import parse_all
 except ImportError:  # there was no compiler, or the C part is older than its source
-    parse, parse_all = parse_in_python, parse_all_in_python
+    parse_all = parse_all_in_python
 
     def _packed_in_c(_: tuple[object, ...], /) -> bytes | None:
         return None
@@ -159,76 +159,77 @@ _SPARE_REFUSED = re.compile(
 """Errors before a script begins: some of the keys are missing while their slot moves, or the user
 has no right to some of the keys."""
 
-PARSER = "Python" if parse is parse_in_python else "C"
+PARSER = "Python" if parse_all is parse_all_in_python else "C"
 """What parses the replies."""
 
 
-class Reader:
-    """Collects what a server sends, and parses one reply after the other."""
+class Replies:
+    """Collects what a server sends, and parses all replies that are whole.
+
+    A Ctrl-C may lose what is just being fed, and the replies in it. It loses nothing that was fed
+    before.
+
+    Attributes:
+        ready: the replies that were fed and not taken yet.
+        wrong: why no further reply can be read; empty while all is well.
+    """
 
     def __init__(self) -> None:
-        self._data, self._place, self._missing = b"", 0, 0
-        self._more: list[bytes] = []
+        self.ready: deque[object] = deque()
+        self.wrong = ""
+        # How many bytes the next reply lacks at least, and the pieces of it. They change together,
+        # and no piece is dropped before it was parsed: so a Ctrl-C parts no two of them.
+        self._begun: tuple[int, list[bytes]] = _NOTHING
+
+    def read(self, data: bytes) -> list[object]:
+        """Return the replies that are whole with *data*, which the server sent."""
+        missing, pieces = self._begun
+        if missing:
+            pieces.append(data)
+            missing -= len(data)
+            if missing > 0:
+                self._begun = missing, pieces
+                return []
+            data = b"".join(pieces)
+        found = parse_all(data, ReplyError)
+        if isinstance(found, list):
+            self._begun = _NOTHING
+            return found
+        values, end, missing = found
+        self._begun = missing, [data[end:]]
+        self.wrong = why_wrong(len(data) - end, missing)
+        return values
 
     def feed(self, data: bytes) -> None:
-        """Add *data*, which the server sent."""
-        if self._place == len(self._data) and not self._more:
-            self._data, self._place, self._missing = data, 0, 0
-            return
-        self._more.append(data)
-        self._missing -= len(data)
+        """Make `ready` what is whole with *data*, which the server sent."""
+        self.ready.extend(self.read(data))
 
     def gets(self) -> object:
         """Return the next reply; False if it is not whole.
 
         Raises:
-            ParserError: there is no reply.
+            ParserError: there is none.
         """
-        if self._missing > 0 or (self._place == len(self._data) and not self._more):
-            return False
-        if self._more:
-            self._data = b"".join([self._data[self._place :], *self._more])
-            self._place = 0
-            self._more.clear()
-        try:
-            found = parse(self._data, self._place, ReplyError)
-        except ValueError as error:
-            raise ParserError(str(error)) from None
-        if isinstance(found, int):
-            self._missing = found
-            return False
-        value, self._place = found
-        return value
+        if self.ready:
+            return self.ready.popleft()
+        if self.wrong:
+            raise ParserError(self.wrong)
+        return False
 
 
-class Replies:
-    """Collects what a server sends, and parses all replies that are whole at once.
+_NOTHING: tuple[int, list[bytes]] = 0, []
 
-    Attributes:
-        missing: how many bytes the next reply lacks at least: 0 if nothing of it has come, -1 if it
-            is no reply.
+
+def why_wrong(size: int, missing: int) -> str:
+    """Return why the rest of a reply is not worth waiting for; empty if it is.
+
+    Args:
+        size: how many bytes of it there are.
+        missing: how many it lacks at least: -1 if it is no reply.
     """
-
-    def __init__(self) -> None:
-        self.missing = 0
-        self._rest: list[bytes] = []
-
-    def read(self, data: bytes) -> list[object]:
-        """Return the replies that are whole with *data*, which the server sent."""
-        if self.missing:
-            self._rest.append(data)
-            self.missing -= len(data)
-            if self.missing > 0:
-                return []
-            data = b"".join(self._rest)
-            self._rest.clear()
-        found = parse_all(data, ReplyError)
-        if isinstance(found, list):
-            self.missing = 0
-            return found
-        values, end, self.missing = found
-        self._rest.append(data[end:])
-        return values
+    if missing < 0:
+        return NO_REPLY
+    return f"a reply of more than {LONGEST_REPLY} bytes" if size + missing > LONGEST_REPLY else ""
 
 
 def pack(parts: Sequence[str | int]) -> bytes:

@@ -18,7 +18,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._links.connection import Connection
-from interlock._links.resp import ParserError, ReplyError, parse
+from interlock._links.resp import ParserError, ReplyError, parse_all, why_wrong
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 def meaning(item: Any) -> Any:
     """Return what *item* of `SharedConnection.messages` is: a reply, a message or an exception."""
     if isinstance(item, bytes):
-        try:
-            found = parse(item, 0, ReplyError)
-        except ValueError as error:
-            return ParserError(str(error))
-        return ParserError("not the whole reply") if isinstance(found, int) else found[0]
+        found = parse_all(item, ReplyError)
+        return found[0] if isinstance(found, list) else ParserError(why_wrong(len(item), found[2]))
     if isinstance(item, int):
         return OSError(item, os.strerror(item))
     return cast("tuple[Any]", item)[0] if isinstance(item, tuple) else item
@@ -79,17 +76,8 @@ class SharedConnection(Connection):
             self._receive_alone(seconds)
             return True
         bell = None if self.bell is None else self.bell[1]
-        size = self._in_turn(
-            self.token, wakeup, self._socket, bell, self._rest, self.messages, seconds
-        )
-        if size is None:
-            return False
-        if size:
-            try:
-                self._count_unfinished(max(size, 0))
-            except ParserError as error:
-                self.messages.append(error)
-        return True
+        given = self._rest, self.messages, seconds
+        return self._in_turn(self.token, wakeup, self._socket, bell, *given)
 
     def _receive_alone(self, seconds: float) -> None:
         try:

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, cast
 
-from interlock._links.resp import Reader
+from interlock._links.resp import Replies
 from interlock.testing._model_keyspace import OK, Status
 from interlock.testing.redis_model import ModelError, RedisModel, Stored
 from interlock.testing.strict import Rules
@@ -166,7 +166,7 @@ class _Connection(asyncio.Protocol):
         self.channels: dict[bytes, set[bytes]] = {b"message": set(), b"smessage": set()}
         self._model = model
         self._connections = connections
-        self._reader = Reader()
+        self._commands = Replies()
         self.gone = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -186,9 +186,10 @@ class _Connection(asyncio.Protocol):
         self._transport.write(_encoded([kind, channel, payload]))
 
     def data_received(self, data: bytes) -> None:
-        self._reader.feed(data)
-        while (command := cast("list[bytes] | bool", self._reader.gets())) is not False:
+        for command in self._commands.read(data):
             self._answer(cast("list[bytes]", command))
+        if self._commands.wrong:
+            self.hang_up()
 
     def _answer(self, command: list[bytes]) -> None:
         name, args = command[0].upper(), command[1:]
