@@ -14,14 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.model.effects import LATE
-from interlock._links.wait_connection import drop
+from interlock._links.pipeline import Pipeline, drop
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from interlock._core.model.effects import Client, Enough, Eval, Gather
-    from interlock._links.pipeline import Pipeline
 
 
 class Sender(Protocol):

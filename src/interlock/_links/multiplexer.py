@@ -15,6 +15,7 @@ from interlock._links.redirection import Route
 from interlock._links.replies import silent
 from interlock._links.stalls import Stalls
 from interlock._links.topology import LEAST
+from interlock._links.wait_connection import WaitConnections
 from interlock.errors import ClosedError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ STALLED = 0.25
 
 
 class NodeMultiplexer:
-    """The connection to one node.
+    """The connection to one node, and those for scripts that replicas must confirm.
 
     Args:
         endpoint: the node.
@@ -41,19 +42,25 @@ class NodeMultiplexer:
         self._endpoint = endpoint
         self._timeout = timeout
         self._pipeline: Pipeline | None = None
-        self._ending: Pipeline | None = None
+        self._wait_connections = WaitConnections(endpoint, timeout)
         self._connecting: asyncio.Task[Pipeline] | None = None
         self._closed = False
 
     def eval(self, call: Eval[object], seconds: float) -> Awaitable[object]:
-        """Run *call*; arguments and errors as `Pipeline.eval`."""
+        """Run *call*; arguments and errors as `Pipeline.eval`, and ReplicationError."""
         pipeline = self._pipeline
-        if pipeline is None or pipeline.dead:
+        if pipeline is None or pipeline.dead or call.replication is not None:
             return self._eval_connected(call, seconds)
         return pipeline.eval(call, seconds)
 
-    async def _eval_connected(self, call: Eval[object], seconds: float) -> object:
-        return await (await self._connected(seconds)).eval(call, seconds)
+    async def _eval_connected(
+        self, call: Eval[object], seconds: float, *, asking: bool = False
+    ) -> object:
+        pipeline = await self._connected(seconds)
+        if call.replication is not None:
+            connections, confirm = self._wait_connections, call.replication
+            return await connections.eval(call, confirm, seconds, asking=asking)
+        return await (pipeline.ask(call, seconds) if asking else pipeline.eval(call, seconds))
 
     def ready(self, call: Eval[object]) -> Pipeline | None:
         """Return the connection for *call* if it is open already, else None."""
@@ -74,12 +81,12 @@ class NodeMultiplexer:
             return None, self.eval(call, seconds)
         return pipeline, pipeline.begin(call, seconds)
 
-    async def ask(self, call: Eval[object], seconds: float) -> object:
+    def ask(self, call: Eval[object], seconds: float) -> Awaitable[object]:
         """Run *call* on a node that is just taking over its slot.
 
-        Arguments and errors as `Pipeline.eval`.
+        Arguments and errors as `eval`.
         """
-        return await (await self._connected(seconds)).ask(call, seconds)
+        return self._eval_connected(call, seconds, asking=True)
 
     async def _connected(self, timeout: float) -> Pipeline:
         if self._closed:
@@ -118,6 +125,9 @@ class NodeMultiplexer:
                 pipeline.close()
             else:
                 self._pipeline = pipeline
+                # The server may be another one now.
+                self._wait_connections.close()
+                self._wait_connections = WaitConnections(self._endpoint, self._timeout)
             return pipeline
         finally:
             self._connecting = None
@@ -138,34 +148,31 @@ class NodeMultiplexer:
         It may be repeated.
         """
         self._closed = True
-        if self._pipeline is not None:
-            self._ending, self._pipeline = self._pipeline, None
-        if self._ending is not None:
-            with suppress(ServerUnavailableError):
-                await self._ending.finish()
+        for connections in (self._pipeline, self._wait_connections):
+            if connections is not None:
+                with suppress(ServerUnavailableError):
+                    await connections.finish()
 
     async def close(self) -> None:
         """Close the connection; waiters get an error."""
         self._closed = True
         if self._connecting is not None:
             _ = await asyncio.wait({self._connecting})
-        for pipeline in (self._ending, self._pipeline):
-            if pipeline is not None:
-                pipeline.close()
-        self._ending = self._pipeline = None
+        self.abort()
         # A transport closes its socket in the next turn of the loop.
         await asyncio.sleep(0)
 
     def abort(self) -> None:
         """Close the connection from within its loop, without waiting for anything."""
         self._closed = True
-        for pipeline in (self._ending, self._pipeline):
-            if pipeline is not None:
-                pipeline.close()
+        if self._pipeline is not None:
+            self._pipeline.close()
+        self._wait_connections.close()
 
     def forget(self) -> None:
         """Reset everything, for another loop or in a forked child."""
-        self._pipeline = self._ending = self._connecting = None
+        self._pipeline = self._connecting = None
+        self._wait_connections = WaitConnections(self._endpoint, self._timeout)
 
 
 class Multiplexer:

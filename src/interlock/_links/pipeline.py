@@ -34,14 +34,12 @@ from interlock._links.resp import (
     pack_evalsha,
     with_known_keys,
 )
-from interlock._links.wait_connection import WaitConnections
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
     from interlock._core.model.effects import Eval
-    from interlock._core.model.replication import Replication
     from interlock._links.endpoint import Endpoint
     from interlock._links.login import Login
 
@@ -82,7 +80,6 @@ class Pipeline(asyncio.Protocol):
         self._deadlines = Deadlines(self._loop, self._give_up)
         self._answers = 0
         self._check: asyncio.TimerHandle | None = None
-        self._wait_connections: WaitConnections | None = None
         self._writer: Any = None
         self._login: Login | None = None
         self._version = self._logging_in = 0
@@ -133,7 +130,7 @@ class Pipeline(asyncio.Protocol):
             self._version = version
 
     async def eval(self, call: Eval[object], seconds: float) -> object:
-        """Run *call* and return its reply.
+        """Run *call*, which replicas need not confirm; return its reply.
 
         Args:
             call: the script.
@@ -141,11 +138,9 @@ class Pipeline(asyncio.Protocol):
                 time-out.
 
         Raises:
-            InterlockError: the meaning of the server's error, ServerUnavailableError if there was
-                no reply, or ReplicationError.
+            InterlockError: the meaning of the server's error, or ServerUnavailableError if there
+                was no reply.
         """
-        if call.replication is not None:
-            return await self._confirmed(call, call.replication, seconds)
         reply = await self.begin(call, seconds)
         if isinstance(reply, ReplyError):
             reply = await self.judged(call, reply, seconds)
@@ -153,7 +148,7 @@ class Pipeline(asyncio.Protocol):
         return reply
 
     def begin(self, call: Eval[object], seconds: float) -> asyncio.Future[object]:
-        """Send *call*, which replicas need not confirm; return the future of its reply.
+        """Send *call*; return the future of its reply.
 
         If the reply is an error, pass it to `judged`. Arguments and errors as `eval`.
         """
@@ -231,22 +226,11 @@ class Pipeline(asyncio.Protocol):
             finally:
                 other.close()
 
-    async def _confirmed(
-        self, call: Eval[object], confirm: Replication, seconds: float, *, asking: bool = False
-    ) -> object:
-        if self._wait_connections is None:
-            if self.dead or self._endpoint is None:
-                raise self._lost_before()
-            self._wait_connections = WaitConnections(self._endpoint, self._timeout, Pipeline.open)
-        return await self._wait_connections.eval(call, confirm, seconds, asking=asking)
-
     async def ask(self, call: Eval[object], seconds: float) -> object:
         """Run *call* on a node that is just taking over its slot.
 
         Arguments and errors as `eval`.
         """
-        if call.replication is not None:
-            return await self._confirmed(call, call.replication, seconds, asking=True)
         asked = self.send(ASKING, more=True)
         try:
             # The text goes with it: to send it later, the node must be asked (ASKING) again.
@@ -258,8 +242,7 @@ class Pipeline(asyncio.Protocol):
                     raise refusal(str(answer), call, self.where)
             return reply
         finally:
-            if not asked.cancel() and not asked.cancelled():
-                _ = asked.exception()  # the caller has heard it from the other reply
+            drop([asked])  # the caller has heard of its error from the other reply
 
     async def answered(self) -> None:
         """Wait until everything sent so far is answered, even if nobody else waits for it.
@@ -286,8 +269,6 @@ class Pipeline(asyncio.Protocol):
             if not answered:
                 self._die(f"no reply in {self._timeout:.3g} s")
             _ = self._last.result()
-        if self._wait_connections is not None:
-            await self._wait_connections.finish()
 
     @property
     def owes(self) -> bool:
@@ -435,8 +416,6 @@ class Pipeline(asyncio.Protocol):
             _fail(slot, self._lost(why))
         self._slots.clear()
         self._then.clear()
-        if self._wait_connections is not None:
-            self._wait_connections.close()
 
     def _lost_before(self) -> ServerUnavailableError:
         why = f": {self._why}" if self._why else ""
@@ -455,3 +434,10 @@ def _fail(slot: asyncio.Future[object], error: ServerUnavailableError) -> None:
     """
     with suppress(asyncio.InvalidStateError):
         slot.set_exception(error)
+
+
+def drop(answers: Iterable[asyncio.Future[object]]) -> None:
+    """Stop waiting for *answers*; replies that still come are dropped."""
+    for answer in answers:
+        if not answer.cancel() and not answer.cancelled():
+            _ = answer.exception()

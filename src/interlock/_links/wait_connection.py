@@ -9,68 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from interlock._links.pipeline import Pipeline, drop
 from interlock._links.replies import left, refusal
 from interlock._links.resp import ASKING, Attempt, ReplyError, pack_eval, with_known_keys
-from interlock._links.wait_command import Link, WaitCommand, packed
+from interlock._links.wait_command import WaitCommand, packed
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-    from contextlib import AbstractAsyncContextManager
-
     from interlock._core.model.effects import Eval
     from interlock._core.model.replication import Replication
     from interlock._links.endpoint import Endpoint
 
 MAX_CONNECTIONS = 100
-
-
-class Pipeline(Link, Protocol):
-    """The part of a connection that is used here; `pipeline.Pipeline` has it.
-
-    Attributes:
-        dead: whether it is closed.
-    """
-
-    dead: bool
-
-    @property
-    def owes(self) -> bool:
-        """Whether a reply is still to come."""
-        ...
-
-    def send(self, packed: bytes, *, more: bool = False) -> asyncio.Future[object]:
-        """Send a command; if *more*, in one write with the next command.
-
-        Return the future of its reply.
-        """
-        ...
-
-    def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
-        """Send *commands* in one write; return the futures of their replies."""
-        ...
-
-    def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
-        """Make *slot* fail after *seconds* without a reply; return it."""
-        ...
-
-    def telling(self, attempt: Attempt) -> AbstractAsyncContextManager[None]:
-        """Send the messages of *attempt* all the same if the body does not end well."""
-        ...
-
-    async def answered(self) -> None:
-        """Wait until everything that was sent so far is answered."""
-        ...
-
-    async def finish(self) -> None:
-        """Refuse new commands, and wait for the replies to those that were sent."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection; waiters get an error."""
-        ...
 
 
 class WaitConnections:
@@ -80,18 +32,11 @@ class WaitConnections:
         endpoint: the server.
         timeout: seconds without an answer after which a connection is dead. The time of the
             replicas comes on top.
-        connect: opens a connection.
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        timeout: float,
-        connect: Callable[[Endpoint, float], Coroutine[object, object, Pipeline]],
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, timeout: float) -> None:
         self._endpoint = endpoint
         self._timeout = timeout
-        self._connect = connect
         self._limit = endpoint.max_connections or MAX_CONNECTIONS
         self._room = asyncio.Semaphore(self._limit)
         self._idle: list[Pipeline] = []
@@ -146,7 +91,7 @@ class WaitConnections:
                 if self._idle:
                     return self._idle.pop()
                 try:
-                    pipeline = await self._connect(
+                    pipeline = await Pipeline.open(
                         self._endpoint, self._timeout + confirm.policy.timeout
                     )
                 except BaseException:
@@ -233,10 +178,3 @@ class WaitConnections:
         with suppress(ServerUnavailableError):
             await pipeline.answered()
         self._give_back(pipeline)
-
-
-def drop(answers: list[asyncio.Future[object]]) -> None:
-    """Stop waiting for *answers*; replies that still come are dropped."""
-    for answer in answers:
-        if not answer.cancel() and not answer.cancelled():
-            _ = answer.exception()
