@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from interlock._links.exchange import CHUNK, encrypts, methods_for
+from interlock._links.exchange import encrypts, methods_for
 from interlock._links.owed import OwedReplies
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
@@ -34,9 +34,10 @@ from interlock._links.resp import (
     pack,
     pack_eval,
     pack_evalsha,
+    pack_known,
     with_known_keys,
 )
-from interlock._links.wait_command import packed, wait_command_for
+from interlock._links.wait_command import wait_command_for
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Origin
     from interlock._links.wait_command import WaitCommand
 
-UNREAD = 32
-"""How many replies may be left unread: if there are more, the server does not answer."""
 TICK = 0.05
 REFUSED_WAIT = 0.01
 """Seconds for which a refused caller waits for the answer of the replicas.
@@ -64,7 +63,8 @@ class Connection:
         timeout: seconds for connecting and logging in, and for replies until told otherwise.
 
     Attributes:
-        replicas, told: as in `Link`.
+        replicas: as in `Link`.
+        known: the digests of the scripts whose texts were sent on it.
         owed: the replies that nobody waits for.
 
     Raises:
@@ -75,7 +75,7 @@ class Connection:
         self._endpoint = endpoint
         self.where = endpoint.where
         self.moves = endpoint.moves
-        self.told: set[str] = set()
+        self.known: set[str] = set()
         self._wait_command: WaitCommand | None = None
         self._login = endpoint.login
         self._inner: Any = endpoint.connect(timeout)
@@ -85,7 +85,6 @@ class Connection:
         self._received = Replies()
         self._timeout = -1.0
         self.replicas = self._pending = 0
-        self._posted: set[str] = set()
         self.owed = OwedReplies(self._socket, self._received)
         try:
             # Bound once: looking them up costs more than calling some of them.
@@ -159,32 +158,14 @@ class Connection:
         """
         if self._in_turn is None:
             return False  # its socket has no way to read without waiting
-        known = call.script.sha in self._posted
         try:
-            if not self._skip():
+            refused = any(isinstance(reply, ReplyError) for reply in self.owed.come())
+            if refused or not self.owed.add(1):
                 return False
-            packed = (call.packed or pack_evalsha(call)) if known else pack_eval(call)
-            self._pending += 1
-            self._send_all(self._socket, packed, self._timeout)
+            self._send_all(self._socket, pack_known(call, self.known), self._timeout)
         except (OSError, ParserError):
             return False
-        self._posted.add(call.script.sha)
         return True
-
-    def _skip(self) -> bool:
-        """Drop the replies that have come; return whether all is well."""
-        while True:
-            try:
-                data = self._socket.recv(CHUNK, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return self._pending < UNREAD
-            if not data:
-                return False
-            self._received.feed(data)
-            while (reply := self._received.gets()) is not False:
-                self._pending -= 1
-                if isinstance(reply, ReplyError):
-                    return False
 
     @contextmanager
     def _telling(self, attempts: Sequence[Attempt]) -> Generator[None]:
@@ -197,12 +178,12 @@ class Connection:
         except BaseException:
             if untold := [message for attempt in attempts for message in attempt.untold()]:
                 # If this fails too, waiters look by themselves.
-                with suppress(InterlockError), closing(self._another()) as other:
+                with (
+                    suppress(InterlockError),
+                    closing(Connection(self._endpoint, self._timeout)) as other,
+                ):
                     _ = other.exchange(untold, self._timeout)
             raise
-
-    def _another(self) -> Connection:
-        return Connection(self._endpoint, self._timeout)
 
     @property
     def outdated(self) -> bool:
@@ -276,7 +257,11 @@ class Connection:
     def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         """Send *calls*; `finish` reads the replies. Arguments and errors as `batch`."""
         self.set_timeout(timeout)
-        self._write([packed(call, self) for call in calls] + self._inquire(calls))
+        packed = [
+            pack_evalsha(call) if call.replication is None else pack_known(call, self.known)
+            for call in calls
+        ]
+        self._write(packed + self._inquire(calls))
 
     def finish(
         self,
@@ -444,25 +429,18 @@ class Connection:
     def _broken(
         self, error: Exception, timeout: float | None = None, *, sent: bool = True
     ) -> InterlockError:
-        seconds, new, plain = timeout or self._timeout, not self.served, not encrypts(self._socket)
-        return _lost(self.where, error, seconds, new=new, plain=plain, sent=sent)
-
-
-def _lost(
-    where: str, error: Exception, seconds: float, *, new: bool, plain: bool, sent: bool
-) -> ServerUnavailableError:
-    """Return what *error* means for a caller; *new*: no script was executed there before."""
-    timed_out = isinstance(error, BlockingIOError | TimeoutError)
-    what = f"no reply in {seconds:g} s" if timed_out else str(error)
-    if new and what == NO_REPLY:
+        """Return what *error* means for a caller."""
+        timed_out = isinstance(error, BlockingIOError | TimeoutError)
+        what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)
+        if not self.served and what == NO_REPLY:
+            return ServerUnavailableError(
+                f"{self.where} is not a Redis server: another program answers at this port"
+            )
+        if not self.served and not encrypts(self._socket):
+            what += maybe_tls(error)
         return ServerUnavailableError(
-            f"{where} is not a Redis server: another program answers at this port"
+            f"lost the connection to {self.where}: {what}", sent=sent, transient=True
         )
-    if new and plain:
-        what += maybe_tls(error)
-    return ServerUnavailableError(
-        f"lost the connection to {where}: {what}", sent=sent, transient=True
-    )
 
 
 def _again(attempts: Sequence[Attempt], replies: Sequence[object]) -> dict[int, bytes]:

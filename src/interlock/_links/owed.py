@@ -42,6 +42,27 @@ class OwedReplies:
         """Return the file descriptor of the socket."""
         return self._socket.fileno()
 
+    def come(self) -> list[object]:
+        """Return those that have come, which are dropped by that; wait for nothing.
+
+        Raises:
+            OSError, ParserError: the connection has ended.
+        """
+        come: list[object] = []
+        while True:
+            while self.count and (reply := self._received.gets()) is not False:
+                come.append(reply)
+                self.count -= 1
+            if self._received.ready:
+                return come
+            try:
+                data = self._socket.recv(CHUNK, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return come
+            if not data:
+                raise ConnectionResetError
+            self._received.feed(data)
+
     def caught_up(self) -> bool:
         """Return whether the next read need not wait long; the socket has something to read.
 
@@ -50,16 +71,7 @@ class OwedReplies:
         if not self.count:
             return True
         try:
-            while True:
-                while self.count and self._received.gets() is not False:
-                    self.count -= 1
-                if self._received.ready or self._received.wrong:
-                    return True
-                data = self._socket.recv(CHUNK, socket.MSG_DONTWAIT)
-                if not data:
-                    return True
-                self._received.feed(data)
-        except BlockingIOError:
-            return False
+            _ = self.come()
         except (OSError, ParserError):
             return True  # the next read fails, too
+        return bool(self._received.ready or self._received.wrong)

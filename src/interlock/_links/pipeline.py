@@ -32,6 +32,7 @@ from interlock._links.resp import (
     pack,
     pack_eval,
     pack_evalsha,
+    pack_known,
     with_known_keys,
 )
 from interlock.errors import ServerUnavailableError
@@ -56,8 +57,8 @@ class Pipeline(asyncio.Protocol):
         moves: as in `Endpoint`.
 
     Attributes:
-        replicas, told, served: as in `Link`.
-        known: the digests of the scripts that have run on this connection.
+        replicas, served: as in `Link`.
+        known: the digests of the scripts that have run on this connection, or will.
         dead: True when nothing can be sent any more.
     """
 
@@ -65,7 +66,6 @@ class Pipeline(asyncio.Protocol):
         self.where = where
         self.moves = moves
         self.replicas = 0
-        self.told: set[str] = set()
         self.known: set[str] = set()
         self.dead = self._ended = self.served = False
         self._why = ""
@@ -164,16 +164,16 @@ class Pipeline(asyncio.Protocol):
         """
         if self.dead:
             return False
-        known = call.script.sha in self.known
-        slot = self.send((call.packed or pack_evalsha(call)) if known else pack_eval(call))
+        slot = self.send(pack_known(call, self.known))
         # The caller may keep the loop busy for long.
         self._flush()
 
         def tell(slot: asyncio.Future[object]) -> None:
             if not slot.cancelled() and slot.exception() is None:
                 reply = slot.result()
-                if not isinstance(reply, ReplyError):
-                    self.known.add(call.script.sha)
+                if isinstance(reply, ReplyError):
+                    self.known.discard(call.script.sha)
+                else:
                     heard(reply)
 
         slot.add_done_callback(tell)

@@ -265,6 +265,22 @@ def pack_eval(call: Eval[object]) -> bytes:
     return pack(("EVAL", call.script.text, len(known.keys), *known.keys, *known.args))
 
 
+def pack_known(call: Eval[object], known: set[str]) -> bytes:
+    """Return the bytes of *call*; with the text of its script if that is not *known* yet.
+
+    It is for calls that cannot wait for the server to ask for the text.
+
+    Args:
+        call: the script.
+        known: the digests of the scripts whose texts the connection has sent. The script's comes to
+            them.
+    """
+    if call.script.sha in known:
+        return pack_evalsha(call)
+    known.add(call.script.sha)
+    return pack_eval(call)
+
+
 def send_texts(calls: Sequence[Eval[object]]) -> None:
     """Send the text with the first call of each script in *calls*.
 

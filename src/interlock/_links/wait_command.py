@@ -6,6 +6,9 @@ WAIT counts the replicas that have the writes of its connection. It takes a numb
 INFO is sent with it in the same write, and tells how many replicas are connected. The next WAIT
 asks for that number. If a WAIT has asked for too few, it is sent once more.
 
+The first call of a script goes with the text (`pack_known`). The server may not know the digest,
+for example after a failover. Then replicas would be waited for in vain before the text is sent.
+
 Prior art: syncedEval of Redisson 4.7.0, which learns the number beforehand.
 """
 
@@ -17,7 +20,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol, cast
 
 from interlock._links.replies import refusal
-from interlock._links.resp import ReplyError, pack, pack_eval, pack_evalsha
+from interlock._links.resp import ReplyError, pack
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -38,13 +41,11 @@ class Link(Protocol):
         where: the server's address, for messages.
         moves: whether another server may take its place.
         replicas: how many were connected to the server when it was asked last.
-        told: the digests of the scripts whose texts were sent on it.
     """
 
     where: str
     moves: bool
     replicas: int
-    told: set[str]
 
     @property
     def served(self) -> bool:
@@ -156,19 +157,6 @@ class WaitCommand:
         here, self._acknowledged = cast("list[int]", answer)
         if not here and self._policy.mode == "required":
             self._problem = f"its server did not have it on disk in {self.timeout:g} s"
-
-
-def packed(call: Eval[object], link: Link) -> bytes:
-    """Return the bytes of *call*, to be sent on *link*.
-
-    If replicas must confirm it, the first call of a script has the text. A server may not know the
-    digest, for example after a failover. With the digest alone we would wait for replicas in vain
-    before the text could be sent.
-    """
-    if call.replication is None or call.script.sha in link.told:
-        return pack_evalsha(call)
-    link.told.add(call.script.sha)
-    return pack_eval(call)
 
 
 def wait_command_for(calls: Sequence[Eval[object]], link: Link) -> WaitCommand | None:

@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING
 
 from interlock._links.pipeline import Pipeline, drop
 from interlock._links.replies import left, refusal
-from interlock._links.resp import ASKING, Attempt, ReplyError, pack_eval, with_known_keys
-from interlock._links.wait_command import WaitCommand, packed
+from interlock._links.resp import (
+    ASKING,
+    Attempt,
+    ReplyError,
+    pack_eval,
+    pack_known,
+    with_known_keys,
+)
+from interlock._links.wait_command import WaitCommand
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -116,7 +123,7 @@ class WaitConnections:
             call = with_known_keys(call)
             script = pack_eval(call)
         else:
-            script = packed(call, pipeline)
+            script = pack_known(call, pipeline.known)
         reply, answers = await self._sent(pipeline, wait_command, script, seconds)
         attempt = Attempt(call)
         async with pipeline.telling(attempt):
