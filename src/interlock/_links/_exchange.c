@@ -712,28 +712,14 @@ of_thread(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 typedef struct {
     PyObject_HEAD
     PyObject *call, *undo;
-    PyObject *bound; /* the first argument of a method, or NULL */
+    PyObject *method; /* Python's own type of bound methods: it calls what it binds from C */
 } Whole;
-
-static PyObject *
-whole_of(PyTypeObject *type, PyObject *call, PyObject *undo, PyObject *bound)
-{
-    Whole *self = (Whole *)PyType_GenericAlloc(type, 0);
-    if (self != NULL) {
-        Py_INCREF(call);
-        Py_INCREF(undo);
-        Py_XINCREF(bound);
-        self->call = call;
-        self->undo = undo;
-        self->bound = bound;
-    }
-    return (PyObject *)self;
-}
 
 static PyObject *
 whole_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *call, *undo;
+    PyObject *call, *undo, *types, *method;
+    Whole *self;
 
     if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
         PyErr_SetString(PyExc_TypeError, "(call, undo)");
@@ -741,7 +727,20 @@ whole_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     if (!PyArg_ParseTuple(args, "OO", &call, &undo))
         return NULL;
-    return whole_of(type, call, undo, NULL);
+    types = PyImport_ImportModule("types");
+    method = types == NULL ? NULL : PyObject_GetAttrString(types, "MethodType");
+    self = method == NULL ? NULL : (Whole *)PyType_GenericAlloc(type, 0);
+    Py_XDECREF(types);
+    if (self == NULL) {
+        Py_XDECREF(method);
+        return NULL;
+    }
+    Py_INCREF(call);
+    Py_INCREF(undo);
+    self->call = call;
+    self->undo = undo;
+    self->method = method;
+    return (PyObject *)self;
 }
 
 static int
@@ -750,7 +749,7 @@ whole_traverse(Whole *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE((PyObject *)self));
     Py_VISIT(self->call);
     Py_VISIT(self->undo);
-    Py_VISIT(self->bound);
+    Py_VISIT(self->method);
     return 0;
 }
 
@@ -759,7 +758,7 @@ whole_clear(Whole *self)
 {
     Py_CLEAR(self->call);
     Py_CLEAR(self->undo);
-    Py_CLEAR(self->bound);
+    Py_CLEAR(self->method);
     return 0;
 }
 
@@ -786,31 +785,7 @@ whole_get(Whole *self, PyObject *object, PyObject *Py_UNUSED(type))
         Py_INCREF((PyObject *)self);
         return (PyObject *)self;
     }
-    return whole_of(Py_TYPE((PyObject *)self), self->call, self->undo, object);
-}
-
-/* Return the arguments of a method as a tuple. */
-static PyObject *
-with_bound(PyObject *bound, PyObject *args)
-{
-    Py_ssize_t place, count = PyTuple_Size(args);
-    PyObject *all = PyTuple_New(count + 1), *each;
-
-    if (all == NULL)
-        return NULL;
-    Py_INCREF(bound);
-    if (PyTuple_SetItem(all, 0, bound) < 0)
-        goto failed;
-    for (place = 0; place < count; place++) {
-        each = PyTuple_GetItem(args, place);
-        Py_XINCREF(each);
-        if (each == NULL || PyTuple_SetItem(all, place + 1, each) < 0)
-            goto failed;
-    }
-    return all;
-failed:
-    Py_DECREF(all);
-    return NULL;
+    return PyObject_CallFunctionObjArgs(self->method, self, object, NULL);
 }
 
 static PyObject *
@@ -819,10 +794,6 @@ whole_call(Whole *self, PyObject *args, PyObject *kwargs)
     PyObject *result, *undone, *kind, *value, *trace;
     int times;
 
-    if (self->bound == NULL)
-        Py_INCREF(args);
-    else if ((args = with_bound(self->bound, args)) == NULL)
-        return NULL;
     /* Whatever looked it up need not keep it: its class may lose it meanwhile. */
     Py_INCREF((PyObject *)self);
     result = PyObject_Call(self->call, args, kwargs);
@@ -840,7 +811,6 @@ whole_call(Whole *self, PyObject *args, PyObject *kwargs)
         PyErr_Restore(kind, value, trace);
     }
     Py_DECREF((PyObject *)self);
-    Py_DECREF(args);
     return result;
 }
 
