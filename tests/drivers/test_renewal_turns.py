@@ -34,7 +34,6 @@ def renewer() -> Renewer:
     nodes: Any = Nodes()
     renewer = Renewer(Bench().session, nodes, 1.0)
     renewer._thread = threading.current_thread()
-    renewer._looked_at = clock.now()
     return renewer
 
 
@@ -57,15 +56,17 @@ def test_what_an_error_has_stopped_is_done_soon(
     assert len(turns) == 2
 
 
-def test_turns_for_claims_put_off_no_look_for_operators(
+def test_each_turn_of_work_looks_for_operators(
     renewer: Renewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They come more often than the looks, which stay as far apart as ever."""
-    monkeypatch.setattr(renewer, "_work", lambda: None)
-    renewer._looked_at = clock.now() - LOOK / 2
-    seconds = renewer._turn(rung=True)
-    assert seconds is not None
-    assert seconds <= LOOK / 2
+    """Whatever it was woken for, it looks; then the next look is due."""
+    looks: list[float] = []
+    monkeypatch.setattr(renewer.card, "look", looks.append)
+    for number in (1, 2):
+        seconds = renewer._turn(rung=True)
+        assert seconds is not None
+        assert seconds <= LOOK
+        assert len(looks) == number
 
 
 def test_a_look_that_a_busy_lane_does_not_take_comes_later(renewer: Renewer) -> None:

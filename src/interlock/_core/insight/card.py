@@ -137,11 +137,6 @@ class CardWriter:
         self._hurried = True
 
     @property
-    def hurried(self) -> bool:
-        """Return whether `look` is to be called at once."""
-        return self._hurried or self._asked is not None
-
-    @property
     def wanted(self) -> bool:
         """Whether this client writes cards."""
         return bool(self._session.options.card) and not self.refused

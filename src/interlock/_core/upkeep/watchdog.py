@@ -144,10 +144,6 @@ class Watchdog:
             hold.renew_at = min(hold.renew_at, now)
         self._wake()
 
-    def often(self, now: float) -> bool:
-        """Return whether the thread looks more often, because a hold began with a claim lately."""
-        return now < self._claimed_at + CLAIMS_FOR
-
     def next_due(self, now: float) -> float:
         """Return when the next round is due, or the next hold ends."""
         if self._round_at <= now:
@@ -169,7 +165,8 @@ class Watchdog:
         that began with a claim has woken nobody. If it was confirmed since, it may end before the
         next round, with a lease of its own.
         """
-        self._look_at = now + CONFIRM_AFTER if self.often(now) else NEVER
+        often = now < self._claimed_at + CLAIMS_FOR
+        self._look_at = now + CONFIRM_AFTER if often else NEVER
         looks = (
             hold.renew_at if hold.asked_by else hold.valid_until
             for hold in self._holds

@@ -28,7 +28,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from interlock._core.insight.card import ASK, LOOK, CardWriter
+from interlock._core.insight.card import ASK, CardWriter
 from interlock._core.model.effects import NEVER, Batch, Cleanup
 from interlock._core.queue.grant_looks import GIVEN, look_script
 from interlock._core.upkeep.cleanup import CleanupQueue
@@ -104,7 +104,7 @@ class Renewer:
         self._wakeup = Wakeup()
         self._moved = False
         self._closing = False
-        self._looked_at = self._others_due = -NEVER
+        self._others_due = -NEVER
         self._thread: threading.Thread | None = None
         self._cleanups = CleanupQueue()
         self.card = CardWriter(self._session, about_this_process(), stack_of)
@@ -283,7 +283,7 @@ class Renewer:
                 self._others_due = min(
                     self._cleanups.next_due(),
                     self._session.looks.next_due(),
-                    self.card.next_look(self._looked_at),
+                    self.card.next_look(now),
                 )
                 due = min(self._others_due, watchdog.next_due(now))
             return min(max(due - now, 0), threading.TIMEOUT_MAX)
@@ -352,14 +352,6 @@ class Renewer:
 
     def _for_operators(self, now: float) -> tuple[list[Hold], Eval[bool] | None]:
         """Return the long waits to report, and the script that writes the client's card if due."""
-        hurried = self.card.hurried or self._closing
-        if (
-            not hurried
-            and self._session.watchdog.often(now)
-            and now < self._looked_at + min(LOOK, self._session.watchdog.period)
-        ):
-            return [], None  # the thread looks at claims far more often
-        self._looked_at = now
         try:
             self._deadlocks.look(now)
             return self._session.events.slow_waits(now), self.card.look(now)
