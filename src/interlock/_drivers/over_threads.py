@@ -110,14 +110,6 @@ _drivers: weakref.WeakValueDictionary[int, OverThreads[Any]] = weakref.WeakValue
 """By the id of the session, which lives as long as its driver."""
 
 
-def _call_user(callback: Callable[[], object]) -> None:
-    """Call *callback*, and report an error of it: no loop may end by it."""
-    try:
-        callback()
-    except BaseException as error:  # noqa: BLE001 - it is reported
-        lifecycle.report("an on_lost callback", error)
-
-
 class Wakeup(Generic[E]):
     """Wakes one waiting task; called from any thread."""
 
@@ -333,7 +325,9 @@ class OverThreads(Generic[E]):
 
     def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:
         """Call *callback* in the loop when *hold* is lost, or at once if it is."""
-        listener = partial(self.loop(), partial(_call_user, callback))
+        # No loop may end by an error of the callback.
+        tell = partial(lifecycle.run_user, "an on_lost callback", callback)
+        listener = partial(self.loop(), tell)
         if not hold.listen(listener):
             listener()
 

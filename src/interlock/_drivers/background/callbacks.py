@@ -24,7 +24,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock._drivers.process.lifecycle import report
+from interlock._drivers.process.lifecycle import report, run_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,16 +106,7 @@ class Callbacks:
                     self._served.discard(key)
                     return
                 what, callback = queue.popleft()
-            try:
-                _ = callback()
-            except SystemExit as error:
-                # Exception hooks of threads ignore SystemExit. The user would never learn that the
-                # process goes on.
-                exiting = RuntimeError("sys.exit() ended this callback only, not the process")
-                exiting.__cause__ = error
-                report(what, exiting)
-            except BaseException as error:  # noqa: BLE001 - user code; other callbacks come next
-                report(what, error)
+            run_user(what, callback)
             del callback
 
 

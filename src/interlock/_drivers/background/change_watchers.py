@@ -1,7 +1,7 @@
 """Observers for threads: each is a thread that waits for changes and tells of them.
 
-User code may be slow, hang, raise, or call ``sys.exit``. So each observer has a thread of its own.
-An error in a callback is reported, and the next change is told all the same.
+User code may be slow or hang. So each observer has a thread of its own. An error in a callback is
+reported, and the next change is told all the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock._drivers.process.lifecycle import report, start
+from interlock._drivers.process.lifecycle import report, run_user, start
 from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -78,18 +78,7 @@ class Watching:
                 report(f"an observer of {self._what}", error)
                 _ = self._stopped.wait(RETRY)
                 continue
-            self._call()
-
-    def _call(self) -> None:
-        try:
-            _ = self._tell()
-        except SystemExit as error:
-            # Exception hooks of threads would ignore SystemExit.
-            exiting = RuntimeError("sys.exit() ended this callback only, not the process")
-            exiting.__cause__ = error
-            report(f"a callback of {self._what}", exiting)
-        except BaseException as error:  # noqa: BLE001 - user code; the next change is told too
-            report(f"a callback of {self._what}", error)
+            run_user(f"a callback of {self._what}", self._tell)
 
     def close(self) -> None:
         """End the observer; wait for a callback that runs, unless the callback calls this."""

@@ -248,6 +248,20 @@ def report(what: str, error: BaseException) -> None:
         sys.__excepthook__(type(failure), failure, failure.__traceback__)
 
 
+def run_user(what: str, callback: Callable[[], object]) -> None:
+    """Call the user's *callback*, called *what* in a report of its error: no caller gets that."""
+    try:
+        _ = callback()
+    except SystemExit as error:
+        # Exception hooks of threads ignore SystemExit. The user would never learn that the process
+        # goes on.
+        exiting = RuntimeError("sys.exit() ended this callback only, not the process")
+        exiting.__cause__ = error
+        report(what, exiting)
+    except BaseException as error:  # noqa: BLE001 - the user's code; ours goes on
+        report(what, error)
+
+
 def _after_fork() -> None:
     for package in FORKERS:
         _hook_end_of_child(package)
