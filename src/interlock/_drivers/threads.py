@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Client
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.queue.waiter import Waiter
+    from interlock._core.queue.waiters import Waiters
     from interlock._drivers.protocol import BlockingDriver
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -125,6 +126,14 @@ def _finish(driver: BlockingDriver, name: str, step: Step[Any]) -> None:
     message = f"a block of {name!r} was never left; what it acquired is released now"
     warnings.warn(message, MisuseWarning, stacklevel=2)
 
+
+def _leave_all(waiters: Waiters, waiting: list[Waiter]) -> None:
+    for waiter in waiting:
+        waiters.leave(waiter)
+
+
+_leave = whole(_leave_all, _leave_all)
+"""Leave the queues. After a Ctrl-C it is done again: else a dead waiter would stay in front."""
 
 _modules = sys.modules
 
@@ -318,20 +327,7 @@ class ThreadDriver(ConnectedDriver):
                     failure, effect = error, None
         finally:
             if waiting:
-                # A Ctrl-C just here, or a second one, must not leave a dead waiter in front.
-                try:
-                    self._leave(waiting)
-                except BaseException:
-                    try:
-                        self._leave(waiting)
-                    except BaseException:
-                        self._leave(waiting)
-                        raise
-                    raise
-
-    def _leave(self, waiting: list[Waiter]) -> None:
-        for waiter in waiting:
-            self.session.waiters.leave(waiter)
+                _leave(self.session.waiters, waiting)
 
     def prepared(self, call: Eval[object]) -> tuple[Pool, Eval[object], float]:
         """Return the arguments for `ask`: the pool, *call*, and its time limit in seconds.
