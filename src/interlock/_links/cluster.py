@@ -227,12 +227,12 @@ class Cluster:
         return done
 
     def _fetch(self, done: Future[None]) -> None:
+        failure = None
         try:
             self._update()
         except Exception as error:  # noqa: BLE001 - the callers that wait raise it
-            self._end(done, error)
-        else:
-            self._end(done, None)
+            failure = error
+        self._end(done, failure)
 
     def _end(self, done: Future[None], error: Exception | None) -> None:
         self._fetched_at = monotonic()

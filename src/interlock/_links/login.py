@@ -85,10 +85,6 @@ class Login:
         """Return what the provider answers now; errors as `now`."""
         return self.now()[0]
 
-    async def get_credentials_async(self) -> Any:
-        """Do the same as `get_credentials`, without blocking the event loop."""
-        return (await self.now_async())[0]
-
     def now(self) -> tuple[tuple[str, ...], int]:
         """Return what the provider answers now, and the version of that answer.
 

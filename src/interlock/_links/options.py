@@ -68,10 +68,7 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
 
 def read_pool(pool: Any) -> dict[str, Any]:
     """Return the keyword arguments of a redis-py connection pool that the user chose."""
-    given: dict[str, Any] = dict(pool.connection_kwargs)
-    for name in _DEFAULTED:
-        given.pop(name, None)
-    return _with_provider(given)
+    return _chosen(pool.connection_kwargs)
 
 
 def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
@@ -80,18 +77,17 @@ def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
     Args:
         options: the connection options of a redis-py cluster client.
     """
-    given = dict(options)
+    given = _chosen(options)
     tls = given.pop("ssl", False)
     plain = redis_py().sync.SSLConnection if tls else redis_py().sync.Connection
     connection_class = given.pop("connection_class", plain)
-    for name in _DEFAULTED:
-        given.pop(name, None)
     known = parameters(connection_class)
-    taken = {key: value for key, value in given.items() if key in known}
-    return connection_class, _with_provider(taken)
+    return connection_class, {key: value for key, value in given.items() if key in known}
 
 
-def _with_provider(given: dict[str, Any]) -> dict[str, Any]:
+def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *options* without redis-py's defaults, and with a `Login` for a provider."""
+    given = {name: value for name, value in options.items() if name not in _DEFAULTED}
     provider = given.get("credential_provider")
     if provider is not None:
         given["credential_provider"] = Login(provider)

@@ -106,7 +106,7 @@ class NodePool:
     def take_back(self, connection: Connection) -> None:
         """Take a connection back; one that still owes a reply is closed."""
         if connection.owes:
-            self._end(connection)
+            self.discard(connection)
         else:
             self._idle.append(connection)
             if self._waiting or self._closed:
@@ -115,7 +115,7 @@ class NodePool:
     def set_aside(self, connection: Connection) -> None:
         """Take back a connection whose replies nobody waits for; `owing` returns it later."""
         if self._closed or not connection.owe():
-            self._end(connection)
+            self.discard(connection)
             return
         self._owing.append(connection)
         if self._waiting or self._closed:
@@ -144,19 +144,15 @@ class NodePool:
             try:
                 failed = connection.owed.caught_up()
             except BaseException:
-                self._end(connection)
+                self.discard(connection)
                 raise
             if failed:
-                self._end(connection)
+                self.discard(connection)
             elif connection.owes:
                 self.set_aside(connection)
             else:
                 return connection
         return None
-
-    def discard(self, connection: Connection) -> None:
-        """Close *connection*, which `idle` returned."""
-        self._end(connection)
 
     def batch(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
         """Run *calls* in one write; errors as `Connection.batch`."""
@@ -172,7 +168,7 @@ class NodePool:
     def log_in_anew(self) -> None:
         """Log in anew on the idle connections that have older credentials."""
         while (connection := self.owing()) is not None:
-            self._end(connection)
+            self.discard(connection)
         for _ in range(len(self._idle)):
             try:
                 connection = self._idle.popleft()
@@ -182,7 +178,7 @@ class NodePool:
                 connection.log_in_anew()
             except ServerUnavailableError as error:
                 if error.sent:
-                    self._end(connection)
+                    self.discard(connection)
                     continue
                 if self._endpoint.login is not None:
                     self._endpoint.login.refused(error)
@@ -217,7 +213,7 @@ class NodePool:
             if connection is not None:
                 return connection
             if (owing := self.owing()) is not None:
-                self._end(owing)  # else all may owe replies, and none ever comes back
+                self.discard(owing)  # else all may owe replies, and none ever comes back
                 continue
             if time.monotonic() >= deadline:
                 raise ServerUnavailableError(
@@ -286,22 +282,23 @@ class NodePool:
             try:
                 usable = connection.drain(DRAIN_TIMEOUT)
             except BaseException:
-                self._end(connection)  # a second signal
+                self.discard(connection)  # a second signal
                 raise
         if usable:
             self._idle.append(connection)
             self._given()
             return
-        self._end(connection)
+        self.discard(connection)
         if isinstance(error, ServerUnavailableError):
             # The idle ones were opened to the same server, and have most likely died with it.
             self._drop_idle()
 
     def _drop_idle(self) -> None:
         while (connection := self.idle() or self.owing()) is not None:
-            self._end(connection)
+            self.discard(connection)
 
-    def _end(self, connection: Connection) -> None:
+    def discard(self, connection: Connection) -> None:
+        """Close *connection*."""
         try:
             connection.close()
         finally:

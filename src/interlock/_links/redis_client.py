@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+
+from interlock._links.redis_connections import once
 
 if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
@@ -25,7 +25,7 @@ def redis_client(endpoint: Endpoint, timeout: float) -> redis.Redis:
     pool = redis.ConnectionPool(
         **options,
         db=endpoint.db,
-        retry=Retry(NoBackoff(), 0),
+        retry=once(),
         decode_responses=True,
         encoding_errors="replace",
     )
