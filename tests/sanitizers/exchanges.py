@@ -63,10 +63,10 @@ def echo(peer: int, rest: random.Random) -> None:
 
 def exchanged(module: Any, sock: socket.socket, data: bytes) -> bytes:
     """Send *data* and return as much of the reply."""
-    parts = [module.exchange(sock, data, SECONDS)]
+    parts = [module.exchange(sock.fileno, data, SECONDS)]
     while (got := sum(map(len, parts))) < len(data):
         assert parts[-1], f"the end after {got} of {len(data)} bytes"
-        parts.append(module.exchange(sock, b"", SECONDS))
+        parts.append(module.exchange(sock.fileno, b"", SECONDS))
     return b"".join(parts)
 
 
@@ -79,7 +79,7 @@ def asked(module: Any, sock: socket.socket, data: bytes) -> bytes:
     left = len(data) - len(first)
     parts = [first]
     while left:
-        parts.append(module.exchange(sock, b"", SECONDS))
+        parts.append(module.exchange(sock.fileno, b"", SECONDS))
         left -= len(parts[-1])
     return b"".join(parts)
 
@@ -202,14 +202,16 @@ def wrong_arguments(module: Any, sock: socket.socket) -> None:
     closed.close()
     for arguments in (
         (),
-        (sock,),
-        (sock, "text", 1.0),
-        (sock, b"x", "1"),
+        (sock.fileno,),
+        (sock.fileno, "text", 1.0),
+        (sock.fileno, b"x", "1"),
         (None, b"x", 1.0),
-        (closed, b"x", 1.0),
-        (-1, b"x", 1.0),
-        (sock, bytearray(b"x"), 1.0),
-        (sock, b"x", 1.0, 2),
+        (closed.fileno, b"x", 1.0),
+        (sock.gettimeout, b"x", 1.0),
+        (sock.bind, b"x", 1.0),
+        (sock, b"x", 1.0),
+        (sock.fileno, bytearray(b"x"), 1.0),
+        (sock.fileno, b"x", 1.0, 2),
     ):
         for method in (module.exchange, module.send_all, module.ask):
             try:
@@ -230,7 +232,7 @@ def struck(module: Any, chance: random.Random) -> None:
     with sock, suppress(StruckError):
         signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 2e-3))
         try:
-            module.exchange(sock, b"nobody answers", SECONDS)
+            module.exchange(sock.fileno, b"nobody answers", SECONDS)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     os.close(peer)
@@ -263,7 +265,7 @@ def main() -> int:
         if number % 50 == 0:
             struck(module, chance)
     sock.shutdown(socket.SHUT_WR)
-    assert module.exchange(sock, b"", SECONDS) == b""
+    assert module.exchange(sock.fileno, b"", SECONDS) == b""
     print(f"{count} exchanges with the seed {seed}")
     return 0
 

@@ -46,18 +46,6 @@ Rules:
 #define LONGEST_REPLY (1 << 26) /* bytes; as in resp.py */
 #define SHORTEST 3  /* bytes of a reply */
 
-static int
-descriptor_of(PyObject *sock)
-{
-    int fd = PyObject_AsFileDescriptor(sock);
-    if (fd < 0 && PyErr_ExceptionMatches(PyExc_ValueError)) {
-        PyErr_Clear(); /* it is closed, which a socket's methods tell so: */
-        errno = EBADF;
-        PyErr_SetFromErrno(PyExc_OSError);
-    }
-    return fd;
-}
-
 static double
 now(void)
 {
@@ -121,34 +109,48 @@ transfer(int fd, const char *data, Py_ssize_t size, char *reply, double seconds)
     }
 }
 
+/* Return what *method* returns, a small number, or -1, perhaps with an exception set. */
 static int
-arguments(PyObject *const *args, Py_ssize_t nargs, int *fd, char **data, Py_ssize_t *size,
-          double *seconds)
+number_from(PyObject *method)
 {
+    PyObject *answer = PyObject_CallNoArgs(method);
+    long number = answer == NULL ? -1 : PyLong_AsLong(answer);
+
+    Py_XDECREF(answer);
+    return (int)number;
+}
+
+/* Send and receive as `transfer` does, with the arguments from Python: a socket's method `fileno`,
+   bytes and seconds. Looking that method up would cost more than all else here. */
+static ssize_t
+asked(PyObject *const *args, Py_ssize_t nargs, char *reply)
+{
+    char *data;
+    Py_ssize_t size;
+    double seconds;
+    int fd;
+
     if (nargs != 3) {
-        PyErr_SetString(PyExc_TypeError, "(socket, bytes, seconds)");
+        PyErr_SetString(PyExc_TypeError, "(fileno, bytes, seconds)");
         return -1;
     }
-    *seconds = PyFloat_AsDouble(args[2]);
-    if (*seconds == -1.0 && PyErr_Occurred())
+    seconds = PyFloat_AsDouble(args[2]);
+    if (PyErr_Occurred() || PyBytes_AsStringAndSize(args[1], &data, &size) < 0)
         return -1;
-    return PyBytes_AsStringAndSize(args[1], data, size) < 0 || (*fd = descriptor_of(args[0])) < 0
-               ? -1
-               : 0;
+    fd = number_from(args[0]);
+    if (fd < 0 && !PyErr_Occurred()) {
+        errno = EBADF; /* it is closed */
+        PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return fd < 0 ? -1 : transfer(fd, data, size, reply, seconds);
 }
 
 static PyObject *
 exchange(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
-    char reply[CHUNK], *data;
-    Py_ssize_t size;
-    ssize_t received;
-    double seconds;
-    int fd;
+    char reply[CHUNK];
+    ssize_t received = asked(args, nargs, reply);
 
-    if (arguments(args, nargs, &fd, &data, &size, &seconds) < 0)
-        return NULL;
-    received = transfer(fd, data, size, reply, seconds);
     return received < 0 ? NULL : PyBytes_FromStringAndSize(reply, received);
 }
 
@@ -403,45 +405,19 @@ packed(PyObject *Py_UNUSED(module), PyObject *parts)
     return whole;
 }
 
-/* As `exchange`, for a socket's method `fileno`. Looking it up costs more than all else here. */
 static PyObject *
 ask(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
-    char reply[CHUNK], *data;
-    Py_ssize_t size;
-    ssize_t received;
-    double seconds;
-    PyObject *number, *given[3];
-    int fd, good;
+    char reply[CHUNK];
+    ssize_t received = asked(args, nargs, reply);
 
-    if (nargs != 3) {
-        PyErr_SetString(PyExc_TypeError, "(fileno, bytes, seconds)");
-        return NULL;
-    }
-    number = PyObject_CallNoArgs(args[0]);
-    if (number == NULL)
-        return NULL;
-    given[0] = number;
-    given[1] = args[1];
-    given[2] = args[2];
-    good = arguments(given, 3, &fd, &data, &size, &seconds);
-    Py_DECREF(number);
-    if (good < 0)
-        return NULL;
-    received = transfer(fd, data, size, reply, seconds);
     return received < 0 ? NULL : parsed(reply, received);
 }
 
 static PyObject *
 send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
-    char *data;
-    Py_ssize_t size;
-    double seconds;
-    int fd;
-
-    if (arguments(args, nargs, &fd, &data, &size, &seconds) < 0
-        || transfer(fd, data, size, NULL, seconds) < 0)
+    if (asked(args, nargs, NULL) < 0)
         return NULL;
     /* Not Py_RETURN_NONE: with the headers of 3.12 it adds no reference. Python 3.11 may load the
        same file, and would lose one each time. */
@@ -474,17 +450,6 @@ heard(int fd, int bell, char *messages, double seconds)
         }
     }
     return received;
-}
-
-/* Return what *method* returns, a small number, or -1, perhaps with an exception set. */
-static int
-number_from(PyObject *method)
-{
-    PyObject *answer = PyObject_CallNoArgs(method);
-    long number = answer == NULL ? -1 : PyLong_AsLong(answer);
-
-    Py_XDECREF(answer);
-    return (int)number;
 }
 
 /* Return whether *method* returns something true, or -1 with an exception set. */

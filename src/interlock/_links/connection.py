@@ -162,7 +162,7 @@ class Connection:
             refused = any(isinstance(reply, ReplyError) for reply in self.owed.come())
             if refused or not self.owed.add(1):
                 return False
-            self._send_all(self._socket, pack_known(call, self.known), self._timeout)
+            self._send_all(self._handle, pack_known(call, self.known), self._timeout)
         except (OSError, ParserError):
             return False
         return True
@@ -335,7 +335,7 @@ class Connection:
     def _write(self, commands: list[bytes]) -> None:
         self._pending = len(commands)
         try:
-            self._send_all(self._socket, b"".join(commands), self._timeout)
+            self._send_all(self._handle, b"".join(commands), self._timeout)
         except OSError as error:
             raise self._broken(error) from error
 
@@ -371,7 +371,7 @@ class Connection:
             ServerUnavailableError: the connection failed.
         """
         try:
-            self._send_all(self._socket, pack(parts), self._timeout)
+            self._send_all(self._handle, pack(parts), self._timeout)
         except OSError as error:
             raise self._broken(error) from error
 
@@ -414,7 +414,7 @@ class Connection:
         reply = self._received.gets()
         deadline = 0.0
         while reply is False:
-            data = self._exchange(self._socket, b"", self._timeout)
+            data = self._exchange(self._handle, b"", self._timeout)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
             self._received.feed(data)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Ask = Callable[[Any, bytes, float], "int | list[int] | bytes | None"]
-    Exchange = Callable[[socket.socket, bytes, float], bytes]
+    Exchange = Callable[[Any, bytes, float], bytes]
     Receive = Callable[
         [
             threading.Lock,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         ],
         bool,
     ]
-    Send = Callable[[socket.socket, bytes, float], None]
+    Send = Callable[[Any, bytes, float], None]
 
 _in_c: tuple[Ask, Exchange, Send] | None
 _receive_in_c: Receive | None = None
@@ -90,7 +90,7 @@ class Methods(NamedTuple):
     """The fastest functions that work with one socket.
 
     Attributes:
-        handle: stands for the socket in calls of `ask`.
+        handle: stands for the socket in calls of `ask`, `exchange` and `send_all`.
         ask: sends, and returns the reply if it can parse it, else the first bytes of the reply.
         exchange: sends, and returns the first bytes of the reply.
         send_all: sends.
