@@ -128,7 +128,6 @@ TESTED_BY = {
     "_links/sentinel_endpoint.py": "sentinel/test_sentinel_access.py",
     "_links/sentinel_origin.py": "sentinel/test_sentinel_failover.py",
     "_links/shared_connection.py": "drivers/test_taking_turns.py",
-    "_links/tls.py": "links/test_link_login.py",
     "_links/topology.py": "cluster/test_cluster_connect.py",
     "_links/wait_command.py": "replicas/test_replicas.py",
     "_links/wait_connection.py": "replicas/test_replicas.py",

@@ -135,7 +135,8 @@ asked(PyObject *const *args, Py_ssize_t nargs, char *reply)
         return -1;
     }
     seconds = PyFloat_AsDouble(args[2]);
-    if (PyErr_Occurred() || PyBytes_AsStringAndSize(args[1], &data, &size) < 0)
+    if ((seconds == -1.0 && PyErr_Occurred())
+        || PyBytes_AsStringAndSize(args[1], &data, &size) < 0)
         return -1;
     fd = number_from(args[0]);
     if (fd < 0 && !PyErr_Occurred()) {

@@ -240,11 +240,10 @@ class Endpoint:
         options = {
             key: self._kwargs[key] for key in self._kwargs if key not in ("host", "port", "db")
         }
-        limit, ours = min(timeout, self.connect_timeout or timeout), redis_py()
-        connection_class = ours.SettledTLS if self.tls else self._class(ours.sync)
+        limit = min(timeout, self.connect_timeout or timeout)
         return {
             **options,
-            "connection_class": connection_class,
+            "connection_class": self._class(redis_py().sync),
             "protocol": 2,
             "socket_timeout": timeout,
             "socket_connect_timeout": limit,
@@ -300,6 +299,8 @@ class Endpoint:
             raise ConfigError(f"bad options for {self.where}: {error}") from error
 
     def _class(self, module: Any) -> Any:
+        if self.tls and module is redis_py().sync:
+            return redis_py().SettledTLS
         return {
             "unix": module.UnixDomainSocketConnection,
             "tls": module.SSLConnection,
@@ -356,11 +357,6 @@ class Endpoint:
         self.opening(connection, None)
         try:
             connection.connect()
-            if self.tls:
-                # With TLS 1.3 the server refuses our certificate only after the handshake.
-                connection.send_command("PING")
-                with suppress(redis_py().ResponseError):  # any answer will do
-                    connection.read_response()
         except BaseException as error:
             connection.disconnect()
             if not isinstance(error, Exception) or isinstance(error, InterlockError):
@@ -410,7 +406,7 @@ class Endpoint:
         self.opening(connection, asyncio.get_running_loop())
         try:
             await connection.connect()
-            if self.tls:
+            if self.tls:  # as in `SettledTLS`
                 await connection.send_command("PING")
                 with suppress(redis_py().ResponseError):
                     await connection.read_response()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Any, cast
+
 import redis.asyncio.connection as aio
 import redis.connection as sync
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
-
-from interlock._links.tls import SettledTLS
 
 __all__ = ["RedisError", "ResponseError", "SettledTLS", "aio", "once", "once_async", "sync"]
 
@@ -22,3 +23,21 @@ def once() -> Retry:
 def once_async() -> AsyncRetry:
     """Return the same for a connection of asyncio's."""
     return AsyncRetry(NoBackoff(), 0)
+
+
+class SettledTLS(sync.SSLConnection):
+    """A TLS connection that the server has accepted, without unread bytes after the handshake.
+
+    With TLS 1.3 the server refuses our certificate only after the handshake. There it also sends
+    its session tickets. The pools of redis-py (8.1) take unread bytes for a reply to somebody else,
+    and fail with "Connection not ready".
+    """
+
+    def connect(self) -> None:
+        """Connect unless connected."""
+        fresh, plain = self._sock is None, cast("Any", super())
+        plain.connect()
+        if fresh:
+            plain.send_command("PING")
+            with suppress(ResponseError):  # any answer will do
+                plain.read_response()
