@@ -11,6 +11,8 @@ from tests.core.bench import Bench
 from interlock._core.insight.card import LOOK
 from interlock._drivers.background.renewer import PAUSE_AFTER_ERROR, Renewer
 from interlock._drivers.process import clock
+from interlock._drivers.process.unclaimed import Unclaimed
+from interlock._drivers.threads import current_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +34,8 @@ class Nodes:
 def renewer() -> Renewer:
     """Give a renewer whose thread is this one."""
     nodes: Any = Nodes()
-    renewer = Renewer(Bench().session, nodes, 1.0)
+    unclaimed = Unclaimed(current_owner)
+    renewer = Renewer(Bench().session, nodes, 1.0, unclaimed, lambda *_: None)
     renewer._thread = threading.current_thread()
     return renewer
 

@@ -83,11 +83,12 @@ class ConnectedDriver:
             caller=caller,
         )
         self.observers = Observers(self.session)
-        self._renewer = Renewer(self.session, topology, self._timeout)
-        self._renewer.listen = self._subscriber.listen
+        self.unclaimed = Unclaimed(caller)
+        self._renewer = Renewer(
+            self.session, topology, self._timeout, self.unclaimed, self._subscriber.listen
+        )
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self.named = NamedOwners(caller)
-        self.unclaimed = self._renewer.unclaimed = Unclaimed(caller)
         self.closed = False
         self.ending = lifecycle.Ending()
 

@@ -77,23 +77,30 @@ class Renewer:
         session: the client's state.
         topology: the servers that keep the holds.
         timeout: seconds for one reply.
+        unclaimed: the entries that the user has dropped.
+        listen: listens to a channel, on connections that listen to other channels anyway.
 
     Attributes:
         card: composes the client's card.
         started: whether the thread runs.
         beside: objects that stay alive as long as the thread.
-        unclaimed: the entries that the user has dropped.
-        listen: listens to a channel, on connections that listen to other channels anyway.
     """
 
-    def __init__(self, session: Session, topology: Topology, timeout: float) -> None:
+    def __init__(
+        self,
+        session: Session,
+        topology: Topology,
+        timeout: float,
+        unclaimed: Unclaimed,
+        listen: Callable[[str, Callable[[bytes], None]], None],
+    ) -> None:
         self._session = session
         self._topology = topology
         self._connection = BatchConnection(topology, self._name())
         self._lanes: dict[Endpoint | None, _Lane] = {}
         self.beside: object = None
-        self.unclaimed: Unclaimed | None = None
-        self.listen: Callable[[str, Callable[[bytes], None]], None] = _hear_nothing
+        self._unclaimed = unclaimed
+        self._listen = listen
         # A server that hangs must leave time for another try within the validity.
         self._timeout = min(timeout, session.watchdog.period / 2)
         self._reset()
@@ -344,8 +351,7 @@ class Renewer:
     def _sweep(self) -> None:
         """Forget what was dropped and is over; another thread frees its variables."""
         try:
-            frames = [] if self.unclaimed is None else self.unclaimed.sweep()
-            if frames:
+            if frames := self._unclaimed.sweep():
                 callbacks.call_user(Renewer, "variables of a call that has returned", frames.clear)
         except Exception as error:  # noqa: BLE001 - renewals matter more
             callbacks.report_aside("the renewal thread, at holds that were not kept", error)
@@ -367,7 +373,7 @@ class Renewer:
             self.card.answered(card)
             self.card.named = connection.named
             if self.card.answers:
-                self.listen(ASK.format(self._session.client_id), self._asked)
+                self._listen(ASK.format(self._session.client_id), self._asked)
         elif getattr(reply, "code", None) == "NOPERM":
             self.card.refused = True
             if self._session.options.log:
@@ -568,10 +574,6 @@ def _moving(reply: object) -> bool:
 def _cut_off(reply: object) -> bool:
     """Return whether *reply* says that the connection was lost before the reply came."""
     return isinstance(reply, ServerUnavailableError) and reply.sent and reply.transient
-
-
-def _hear_nothing(channel: str, answer: Callable[[bytes], None]) -> None:
-    """Do nothing: the client has no subscriber."""
 
 
 def _log_refusal(reply: Exception) -> None:
