@@ -35,6 +35,7 @@ from interlock._core.scripts.condition import Condition
 from interlock._core.scripts.fair_lock import Queue
 from interlock._drivers.wrong_type import types_of
 from interlock._links.connection import Connection
+from interlock._links.endpoint import Endpoint
 from interlock._links.pipeline import Pipeline
 from interlock._links.replies import refusal
 from interlock.errors import InterlockError, WrongTypeError
@@ -238,8 +239,9 @@ class _Transport:
 
 async def fuzz_pipeline(chance: random.Random, inputs: int) -> None:
     """Give an asyncio connection any bytes to read, in pieces."""
+    endpoint = Endpoint.from_url("redis://localhost:1")
     for _ in range(inputs):
-        pipeline = Pipeline("fuzz", 60.0)
+        pipeline = Pipeline(endpoint, 60.0)
         pipeline._transport = _Transport()  # type: ignore[assignment]
         slots = [pipeline.send(b"x") for _ in range(chance.randrange(3))]
         data = stream(chance)

@@ -37,7 +37,7 @@ def recorder() -> Recorder:
 @pytest.fixture
 async def pipeline(recorder: Recorder) -> Pipeline:
     """Return a connection, as `Pipeline.open` leaves it."""
-    pipeline = Pipeline("nowhere", 60.0)
+    pipeline = Pipeline(Endpoint.from_url("redis://localhost:1"), 60.0)
     pipeline._transport = recorder
     return pipeline
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Endpoint
-    from interlock._links.login import Login
 
 FEW = 4
 """Fewer commands than this are not worth a write while the server has something to do."""
@@ -52,9 +51,8 @@ class Pipeline(asyncio.Protocol):
     """An auto-pipelined connection; make it by `open`.
 
     Args:
-        where: the server's address, for messages.
+        endpoint: the server.
         timeout: seconds without an answer after which it is dead.
-        moves: as in `Endpoint`.
 
     Attributes:
         replicas, served: as in `Link`.
@@ -62,12 +60,14 @@ class Pipeline(asyncio.Protocol):
         dead: True when nothing can be sent any more.
     """
 
-    def __init__(self, where: str, timeout: float, *, moves: bool = False) -> None:
-        self.where = where
-        self.moves = moves
+    def __init__(self, endpoint: Endpoint, timeout: float) -> None:
+        self._endpoint = endpoint
+        self.where = endpoint.where
+        self.moves = endpoint.moves
         self.replicas = 0
         self.known: set[str] = set()
-        self.dead = self._ended = self.served = False
+        self.dead = self._ended = False
+        self.served = endpoint.served
         self._why = ""
         self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
@@ -81,9 +81,8 @@ class Pipeline(asyncio.Protocol):
         self._answers = 0
         self._check: asyncio.TimerHandle | None = None
         self._writer: Any = None
-        self._login: Login | None = None
+        self._login = endpoint.login
         self._version = self._logging_in = 0
-        self._endpoint: Endpoint | None = None
         self._transport: asyncio.Transport
 
     @classmethod
@@ -93,10 +92,7 @@ class Pipeline(asyncio.Protocol):
         Raises:
             ServerUnavailableError: no connection within about *timeout* seconds.
         """
-        self = cls(endpoint.where, timeout, moves=endpoint.moves)
-        self._endpoint = endpoint
-        self.served = endpoint.served
-        self._login = endpoint.login
+        self = cls(endpoint, timeout)
         inner = await endpoint.connect_async(timeout)
         self._version = getattr(inner, "login_version", 0)
         # redis-py connects, we drive. From here on it must not close the transport, or complain.
@@ -216,7 +212,7 @@ class Pipeline(asyncio.Protocol):
             raise
 
     async def _tell_elsewhere(self, messages: list[bytes]) -> None:
-        if not messages or self._endpoint is None:
+        if not messages:
             return
         # If this fails too, waiters look by themselves.
         with suppress(ServerUnavailableError):
@@ -380,9 +376,7 @@ class Pipeline(asyncio.Protocol):
             if self._replies.wrong:
                 self._die(f"it answered nonsense: {self._replies.wrong}")
             if not self.served and replies and not isinstance(replies[-1], ReplyError):
-                self.served = True
-                if self._endpoint is not None:
-                    self._endpoint.served = True
+                self.served = self._endpoint.served = True
         except IndexError as error:
             self._die(f"it answered nonsense: {error}")
         except BaseException:
