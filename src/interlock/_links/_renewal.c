@@ -109,7 +109,6 @@ struct line {
     int head_count, login_replies, closing, running;
     char *host, *port; /* no port: the host is the path of a socket */
     double lease, valid_for, timeout;
-    unsigned long long renewed;
     pid_t process;
     struct openssl tls;
     void *context; /* none: no TLS */
@@ -426,7 +425,6 @@ note(struct line *line, struct entry *entry, enum outcome outcome, double sent_a
         if (entry->until < sent_at + line->valid_for)
             entry->until = sent_at + line->valid_for;
         entry->retry_at = 0;
-        line->renewed++;
     }
 }
 
@@ -986,19 +984,6 @@ look(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyObject *
-renewed(PyObject *Py_UNUSED(module), PyObject *capsule)
-{
-    unsigned long long count = 0;
-    struct line *line = locked(capsule);
-
-    if (line != NULL) {
-        count = line->renewed;
-        pthread_mutex_unlock(&line->mutex);
-    }
-    return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong(count);
-}
-
-static PyObject *
 clock_now(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     return PyFloat_FromDouble(now());
@@ -1008,11 +993,10 @@ static PyMethodDef methods[] = {
     {"line", line, METH_VARARGS, "Return a line to a server; its thread starts with `keep`."},
     {"use_tls", use_tls, METH_VARARGS, "Encrypt; before the first `keep`."},
     {"log_in_by", log_in_by, METH_VARARGS, "Set the commands that log in, and their number."},
-    {"keep", keep, METH_VARARGS, "Renew a hold from now on; return its id."},
+    {"keep", keep, METH_VARARGS, "Renew a hold from now on."},
     {"extend", extend, METH_VARARGS, "Note a later end; return whether the hold is kept."},
     {"forget", forget, METH_VARARGS, "Stop renewing; return whether a command is under way."},
     {"look", look, METH_VARARGS, "Return when the last renewal of a hold was sent; 0: none was."},
-    {"renewed", renewed, METH_O, "Return how many renewals the thread has made."},
     {"now", clock_now, METH_NOARGS, "Return the time by which validity is measured here."},
     {NULL, NULL, 0, NULL},
 };

@@ -109,10 +109,6 @@ class NativeRenewal:
         """Forget everything: the threads are the parent's."""
         self.close()
 
-    def renewals(self) -> int:
-        """Return how many renewals the threads in C have made."""
-        return sum(native.renewed(line) for line in list(self._lines.values()))
-
     def _keep(self, hold: Hold, until: float) -> None:
         self.forget(hold)
         line, renewal = self._line(hold), hold.renewal
