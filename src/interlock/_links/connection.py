@@ -37,7 +37,7 @@ from interlock._links.resp import (
     pack_known,
     with_known_keys,
 )
-from interlock._links.wait_command import wait_command_for
+from interlock._links.wait_command import WaitCommand
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Origin
-    from interlock._links.wait_command import WaitCommand
 
 TICK = 0.05
 REFUSED_WAIT = 0.01
@@ -312,8 +311,11 @@ class Connection:
 
     def _inquire(self, calls: Sequence[Eval[object]]) -> list[bytes]:
         """Return the commands that ask the replicas about *calls*, if that is wanted."""
-        wait_command = self._wait_command = wait_command_for(calls, self)
-        return [] if wait_command is None else wait_command.commands()
+        self._wait_command = None
+        if all(call.replication is None for call in calls):
+            return []
+        self._wait_command = WaitCommand(calls, self)
+        return self._wait_command.commands()
 
     def _answers(self, timeout: float) -> list[object]:
         """Return the answers to the present wait command."""

@@ -353,7 +353,12 @@ class Endpoint:
     def _connect(self, timeout: float) -> Any:
         if self._prepare is not None:
             _ = self._prepare()
-        connection = self._new_connection(timeout)
+        if self._plain:
+            limit = min(timeout, self.connect_timeout or timeout)
+            connection: Any = PlainConnection(self._kwargs, timeout, limit)
+        else:
+            answered = None if self.login is None else self.login.now()
+            connection = self._new(redis_py().sync, redis_py().once(), timeout, answered)
         self.opening(connection, None)
         try:
             connection.connect()
@@ -365,14 +370,6 @@ class Endpoint:
             raise self.unconnected(error) from error
         self.seen = True
         return connection
-
-    def _new_connection(self, timeout: float) -> Any:
-        """Return a connection that was not connected yet."""
-        if self._plain:
-            limit = min(timeout, self.connect_timeout or timeout)
-            return PlainConnection(self._kwargs, timeout, limit)
-        answered = None if self.login is None else self.login.now()
-        return self._new(redis_py().sync, redis_py().once(), timeout, answered)
 
     def ask(self, connection: Any, *command: str) -> Any:
         """Return the reply to *command*; on an error, close the *connection* (of `connect`).

@@ -282,7 +282,9 @@ class Pipeline(asyncio.Protocol):
             ServerUnavailableError: the connection is dead; nothing was sent.
         """
         if self.dead:
-            raise self._lost_before()
+            why = f": {self._why}" if self._why else ""
+            message = f"lost the connection to {self.where}{why}"
+            raise ServerUnavailableError(message, transient=True)
         slot: asyncio.Future[object] = self._loop.create_future()
         slots, out = self._slots, self._out
         try:
@@ -410,10 +412,6 @@ class Pipeline(asyncio.Protocol):
             _fail(slot, self._lost(why))
         self._slots.clear()
         self._then.clear()
-
-    def _lost_before(self) -> ServerUnavailableError:
-        why = f": {self._why}" if self._why else ""
-        return ServerUnavailableError(f"lost the connection to {self.where}{why}", transient=True)
 
     def _lost(self, why: str) -> ServerUnavailableError:
         return ServerUnavailableError(

@@ -67,11 +67,6 @@ def from_sentinel_url(url: str) -> SentinelEndpoint:
     return SentinelEndpoint(Sentinels(unquote(service), nodes), connection_class, kwargs)
 
 
-def is_sentinel_pool(pool: object) -> bool:
-    """Return whether a connection pool of redis-py's or valkey-py's asks Sentinels."""
-    return hasattr(pool, "sentinel_manager")
-
-
 def from_sentinel_pool(pool: Any) -> SentinelEndpoint:
     """Take the service, Sentinels and credentials from a redis-py pool that asks Sentinels.
 

@@ -11,7 +11,7 @@ from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
 from interlock._links.login import Login
 from interlock._links.options import redact
-from interlock._links.sentinel_origin import from_sentinel_pool, from_sentinel_url, is_sentinel_pool
+from interlock._links.sentinel_origin import from_sentinel_pool, from_sentinel_url
 from interlock._misuse import warn
 from interlock.errors import ConfigError
 
@@ -135,4 +135,5 @@ def servers_of(client: Any) -> Endpoint | Cluster:
         )
     if pool is None:
         raise ConfigError(f"from_redis takes a client of redis-py's, not {type(client).__name__}")
-    return from_sentinel_pool(pool) if is_sentinel_pool(pool) else Endpoint.from_pool(pool)
+    asks_sentinels = hasattr(pool, "sentinel_manager")
+    return from_sentinel_pool(pool) if asks_sentinels else Endpoint.from_pool(pool)

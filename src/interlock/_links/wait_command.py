@@ -159,14 +159,6 @@ class WaitCommand:
             self._problem = f"its server did not have it on disk in {self.timeout:g} s"
 
 
-def wait_command_for(calls: Sequence[Eval[object]], link: Link) -> WaitCommand | None:
-    """Return the question about *calls*; None if replicas need not confirm any of them."""
-    for call in calls:
-        if call.replication is not None:
-            return WaitCommand(calls, link)
-    return None
-
-
 def _connected(info: object) -> int:
     match = _CONNECTED.search(cast("bytes", info))
     return int(match[1]) if match else 0
