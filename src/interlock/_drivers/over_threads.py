@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from interlock._core.model.holds import AnyHold
     from interlock._core.queue.waiter import Waiter
-    from interlock._drivers.process.unclaimed import Unclaimed
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
@@ -160,6 +159,9 @@ class OverThreads(Generic[E]):
         self._threads.face = self.face
         self.session = self._threads.session
         self.observers = self._threads.observers
+        self.ending = self._threads.ending
+        self.unclaimed = self._threads.unclaimed
+        self.named_owner = self._threads.named_owner
         self._begun = False
         _drivers[id(self.session)] = self
 
@@ -220,20 +222,6 @@ class OverThreads(Generic[E]):
     def closed(self) -> bool:
         """Return whether `close` was called."""
         return self._threads.closed
-
-    @property
-    def ending(self) -> lifecycle.Ending:
-        """Return the end of the client."""
-        return self._threads.ending
-
-    @property
-    def unclaimed(self) -> Unclaimed:
-        """Return the entries of holds whose object the user did not keep."""
-        return self._threads.unclaimed
-
-    def named_owner(self, name: str) -> Owner:
-        """Return the owner that the word *name* stands for."""
-        return self._threads.named_owner(name)
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result, as `run` does."""
