@@ -73,14 +73,8 @@ class NodeBatchConnection:
             return error
 
     def _connected(self, patience: float) -> Connection:
-        if self._connection is not None and self._connection.outdated:
-            try:
-                self._connection.log_in_anew()
-            except ServerUnavailableError as error:
-                if error.sent:
-                    self.drop()
-                elif self._endpoint.login is not None:
-                    self._endpoint.login.refused(error)
+        if self._connection is not None and not self._connection.log_in_anew():
+            self.drop()
         if self._connection is None:
             self._connection = Connection(self._endpoint, patience)
             if self.name:

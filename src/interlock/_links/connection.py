@@ -189,20 +189,24 @@ class Connection:
         """Return whether there are newer credentials than this connection logged in with."""
         return self._login is not None and self._version != self._login.version
 
-    def log_in_anew(self) -> None:
+    def log_in_anew(self) -> bool:
         """Log in with the newest credentials, unless this connection did.
 
-        Raises:
-            ServerUnavailableError: the server refused them, or the connection failed.
+        If the server refuses them, the connection keeps the former ones. Return False if it failed.
         """
         login = self._login
         if login is None or self._version == login.version:
-            return
+            return True
         version = login.version
-        [reply] = self.exchange([login.command()], self._timeout)
+        try:
+            [reply] = self.exchange([login.command()], self._timeout)
+        except ServerUnavailableError:
+            return False
         if isinstance(reply, ReplyError):
-            raise refusal(str(reply), None, self.where)
-        self._version = version
+            login.refused(refusal(str(reply), None, self.where))
+        else:
+            self._version = version
+        return True
 
     @property
     def served(self) -> bool:

@@ -174,15 +174,10 @@ class NodePool:
                 connection = self._idle.popleft()
             except IndexError:
                 return
-            try:
-                connection.log_in_anew()
-            except ServerUnavailableError as error:
-                if error.sent:
-                    self.discard(connection)
-                    continue
-                if self._endpoint.login is not None:
-                    self._endpoint.login.refused(error)
-            self.take_back(connection)
+            if connection.log_in_anew():
+                self.take_back(connection)
+            else:
+                self.discard(connection)
 
     def close(self, timeout: float) -> None:
         """Close the idle connections now, and each busy one when it comes back.
