@@ -84,7 +84,7 @@ class AsyncDriver(ConnectedDriver):
         even if the task is cancelled again.
         """
         failure: BaseException | None = None
-        call = sent = reply = None
+        call = reply = None
         try:
             if self._loop is not asyncio.get_running_loop() or not self._renewer.started:
                 await self._prepare()
@@ -93,10 +93,14 @@ class AsyncDriver(ConnectedDriver):
                 # `eval` inlined: another coroutine takes 1.5 % of the instructions of a pair.
                 seconds = self._timeout if call.deadline == NEVER else self._seconds(call)
                 # Bound first: Python 3.11 is slow to call attributes that are not methods.
-                begin, decode = self._multiplexer.begin, call.script.decode
-                pipeline, sent = begin(call, seconds)
+                ready, decode = self._multiplexer.ready, call.script.decode
+                pipeline = ready(call)
                 try:
-                    reply = await sent
+                    reply = await (
+                        self._multiplexer.eval(call, seconds)
+                        if pipeline is None
+                        else pipeline.begin(call, seconds)
+                    )
                 except InterlockError as error:
                     reply = error
                 if isinstance(reply, Exception):
@@ -112,7 +116,7 @@ class AsyncDriver(ConnectedDriver):
                 else self.run(step.rest(failure))
             )
             del failure  # a frame and its error would keep each other alive
-            del call, sent, reply  # many tasks may wait here: save memory
+            del call, reply  # many tasks may wait here: save memory
             return await rest
         except asyncio.CancelledError as error:
             return await self.undo(step, error)
@@ -180,9 +184,13 @@ class AsyncDriver(ConnectedDriver):
 
         A WrongTypeError costs another round trip, to tell what was found.
         """
-        pipeline, sent = self._multiplexer.begin(call, self._seconds(call))
+        pipeline, seconds = self._multiplexer.ready(call), self._seconds(call)
         try:
-            reply = await sent
+            reply = await (
+                self._multiplexer.eval(call, seconds)
+                if pipeline is None
+                else pipeline.begin(call, seconds)
+            )
         except InterlockError as error:
             reply = error
         return await self._judged(call, pipeline, reply) if isinstance(reply, Exception) else reply
@@ -266,7 +274,7 @@ class AsyncDriver(ConnectedDriver):
         Return None if `prepared` must send *call*. That includes a script that the connection has
         not run before: the server may not know it, and then asks for its text.
         """
-        if call.replication is not None or self._loop is not asyncio.get_running_loop():
+        if self._loop is not asyncio.get_running_loop():
             return None
         pipeline = self._multiplexer.ready(call)
         if pipeline is None or call.script.sha not in pipeline.known or not self._renewer.started:

@@ -48,8 +48,8 @@ class NodeMultiplexer:
 
     def eval(self, call: Eval[object], seconds: float) -> Awaitable[object]:
         """Run *call*; arguments and errors as `Pipeline.eval`, and ReplicationError."""
-        pipeline = self._pipeline
-        if pipeline is None or pipeline.dead or call.replication is not None:
+        pipeline = self.ready(call)
+        if pipeline is None:
             return self._eval_connected(call, seconds)
         return pipeline.eval(call, seconds)
 
@@ -63,23 +63,11 @@ class NodeMultiplexer:
         return await (pipeline.ask(call, seconds) if asking else pipeline.eval(call, seconds))
 
     def ready(self, call: Eval[object]) -> Pipeline | None:
-        """Return the connection for *call* if it is open already, else None."""
-        del call
-        pipeline = self._pipeline
-        return None if pipeline is None or pipeline.dead else pipeline
-
-    def begin(
-        self, call: Eval[object], seconds: float
-    ) -> tuple[Pipeline | None, Awaitable[object]]:
-        """Send *call* at once if that can be; return the connection, and what to await.
-
-        If that gives an error or raises one, pass it to `Multiplexer.judged`. Without a connection
-        it has the outcome. Arguments as `Pipeline.eval`.
-        """
+        """Return the connection that *call* can be sent on at once; None if it must wait."""
         pipeline = self._pipeline
         if pipeline is None or pipeline.dead or call.replication is not None:
-            return None, self.eval(call, seconds)
-        return pipeline, pipeline.begin(call, seconds)
+            return None
+        return pipeline
 
     def ask(self, call: Eval[object], seconds: float) -> Awaitable[object]:
         """Run *call* on a node that is just taking over its slot.
@@ -185,13 +173,12 @@ class Multiplexer:
     Attributes:
         eval: runs a call on the node that serves its keys; arguments and errors as
             `Pipeline.eval`. A redirection is followed.
-        ready: returns the connection for a call if it is open already, else None.
-        begin: sends a call at once if that can be, as `NodeMultiplexer.begin`.
+        ready: returns the connection that a call can be sent on at once. If the reply there is an
+            error, or an error comes in its place, pass it to `judged`.
     """
 
     eval: Callable[[Eval[object], float], Awaitable[object]]
     ready: Callable[[Eval[object]], Pipeline | None]
-    begin: Callable[[Eval[object], float], tuple[Pipeline | None, Awaitable[object]]]
 
     def __init__(self, topology: Topology, timeout: float) -> None:
         self._topology = topology
@@ -199,11 +186,11 @@ class Multiplexer:
         self._lanes: dict[Endpoint, NodeMultiplexer] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._closed = False
-        self.eval, self.ready, self.begin = self._eval, self._ready, self._begin
+        self.eval, self.ready = self._eval, self._ready
         if topology.only is not None:
             # A single server redirects nobody: its calls need not pass through here.
             lane = self._lanes[topology.only] = NodeMultiplexer(topology.only, timeout)
-            self.eval, self.ready, self.begin = lane.eval, lane.ready, lane.begin
+            self.eval, self.ready = lane.eval, lane.ready
 
     async def open(self, pubsub: PubSub, timeout: float) -> None:
         """Learn which node serves which slot, and whether there are sharded channels.
@@ -236,14 +223,6 @@ class Multiplexer:
         owner = self._topology.owner(call.keys[0])
         lane = None if owner is None else self._lanes.get(owner)
         return None if lane is None else lane.ready(call)
-
-    def _begin(
-        self, call: Eval[object], seconds: float
-    ) -> tuple[Pipeline | None, Awaitable[object]]:
-        pipeline = self._ready(call) if call.replication is None else None
-        if pipeline is None:
-            return None, self._eval(call, seconds)
-        return pipeline, pipeline.begin(call, seconds)
 
     async def judged(
         self, pipeline: Pipeline, call: Eval[object], reply: object, seconds: float
