@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import renewed, until
+from tests.lock.lock_like import renewed
 from tests.support.proxy import command, drop_reply, drop_request, duplicate
 
-import interlock
-import interlock.asyncio
 from interlock import HoldLostError
 from interlock._core.locks.fenced_lock import REMEMBERED, Tokens
 
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Owner, Stage
     from tests.support.proxy import Action, FaultProxy
-    from tests.support.servers import RedisServer
 
 COUNTER = "redisson_lock_token:{name}"
 
@@ -40,20 +36,6 @@ async def test_it_grows_over_holds_owners_and_clients(stage: Stage) -> None:
     owners = [stage.owner() for _ in range(2)]
     tokens = [await token_of(owner, lock) for _ in range(3) for lock in locks for owner in owners]
     assert tokens == list(range(1, 19))
-
-
-@pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")  # both faces on purpose
-async def test_the_with_statement_gives_it(redis_url: str, redis_client: redis.Redis) -> None:
-    """`with` and `async with` give holds whose tokens come from one counter."""
-    async with interlock.asyncio.connect(redis_url) as there:
-        with interlock.connect(redis_url) as here:
-            with here.fenced_lock("name") as first:
-                pass
-            async with there.fenced_lock("name") as second:
-                assert second.token == 2
-            with here.fenced_lock("name") as third:
-                pass
-    assert (first.token, second.token, third.token) == (1, 2, 3)
 
 
 CROWD = """
@@ -161,19 +143,6 @@ async def test_a_lost_hold_keeps_its_number(stage: Stage) -> None:
     assert lost.token == 1
 
 
-async def test_a_force_released_hold_keeps_its_number(stage: Stage) -> None:
-    """A hold that was ended from outside keeps its token while others draw theirs."""
-    lock, owner = stage.lock(stage.client(renewed="soon")), stage.owner()
-    theirs, other = stage.lock(stage.client()), stage.owner()
-    await owner.do(lock.acquire)
-    hold = await owner.do(lambda: lock.hold)
-    await other.do(theirs.force_release)
-    await other.do(theirs.acquire)
-    await until(hold.lost.is_set, 20, "the loss was told")
-    assert (hold.token, (await other.do(lambda: theirs.hold)).token) == (1, 2)
-    await other.do(theirs.release)
-
-
 async def test_an_acquire_in_vain_draws_nothing(stage: Stage) -> None:
     """Who is refused or gives up waiting leaves the counter alone."""
     lock, owner = stage.lock(stage.client()), stage.owner()
@@ -212,25 +181,6 @@ async def test_a_try_gets_the_lock_of_a_server_that_forgot(stage: Stage) -> None
     assert (await owner.do(lambda: lock.hold)).token == 5
     await owner.do(lock.release)
     assert await token_of(owner, lock) == 6
-
-
-def test_a_restarted_server_does_not_set_it_back(fresh_server: RedisServer) -> None:
-    """A client whose server came back empty goes on counting, over all its threads."""
-    with interlock.connect(fresh_server.url()) as client:
-        for _ in range(5):
-            with client.fenced_lock("name") as hold:
-                assert hold.token is not None
-        fresh_server.restart(empty=True)
-        later: list[int | None] = []
-
-        def work() -> None:
-            with client.fenced_lock("name") as hold:
-                later.append(hold.token)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-        assert later == [6]
 
 
 def test_clients_that_take_many_names_do_not_remember_them_all() -> None:

@@ -12,65 +12,8 @@ from interlock import WrongTypeError
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
-    from tests.support.servers import RedisServer
 
 JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
-
-
-async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) -> None:
-    """A first hold and a hand-over read in MONITOR like the plain lock's.
-
-    The only addition is one step of the counter for each hold, and the token in the message.
-    """
-    one, two = stage.client(card=False), stage.client(card=False)
-    a, b = stage.owner(), stage.owner()
-    mine, theirs = stage.lock(one, "orders"), stage.lock(two, "orders")
-    channel = "redisson_lock__channel:{orders}"
-    # Between two even seconds no release leaves the lock to those who only look.
-    await until(lambda: stage.redis.time()[0] % 2 == 0, 5, "there is time")
-    with server.client() as watcher, watcher.monitor() as monitor:
-        await a.do(mine.acquire)
-        first = (await a.do(lambda: mine.hold)).holder
-        waiting = asyncio.create_task(b.do(theirs.acquire))
-        await until(lambda: stage.redis.exists("interlock_queue:{orders}"), 5, "b waits")
-        await a.do(mine.release)
-        assert await asyncio.wait_for(waiting, 20)
-        second = (await b.do(lambda: theirs.hold)).holder
-        await until(lambda: stage.redis.pubsub_channels() == [], 5, "b's client unsubscribed")
-        await b.do(theirs.release)
-        stage.redis.echo("the end")
-        heard: list[str] = []
-        while not (command := monitor.next_command()["command"]).endswith("the end"):
-            heard.append(command.replace('"', ""))
-    verbs = ("set", "incrby", "hset", "pexpire", "publish", "del", "subscribe", "unsubscribe")
-    written = [line for line in heard if line.split()[0].lower() in verbs]
-    # The renewal thread may ask once more for the lease of the second hold.
-    kept = "pexpire orders 30000"
-    written = [
-        line
-        for number, line in enumerate(written)
-        if line != kept or kept not in written[number - 1 : number]
-    ]
-    number = second.rpartition(":")[2]
-    told = next(line.split()[-1] for line in written if f" ={number}:" in line)
-    assert told.endswith(":2:counter")
-    wake = f"interlock_wake:{{orders}}:{two.client_id}"
-    channels = f"{channel} interlock_waiting:{{orders}} {wake}"
-    assert [line.lower() if "SUBSCRIBE" in line else line for line in written] == [
-        "incrby redisson_lock_token:{orders} 1",
-        f"hset orders {first} 1",
-        "pexpire orders 30000",
-        f"subscribe {channels}",
-        "pexpire interlock_queue:{orders} 10000",
-        "incrby redisson_lock_token:{orders} 1",
-        f"hset orders {second} 1",
-        "pexpire orders 250",
-        f"PUBLISH {wake} {told}",
-        "pexpire orders 30000",
-        f"unsubscribe {channels}",
-        "del orders",
-        f"PUBLISH {channel} 0",
-    ]
 
 
 async def test_java_and_we_draw_from_one_counter(stage: Stage) -> None:

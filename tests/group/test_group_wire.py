@@ -6,14 +6,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.lock.lock_like import until
 from tests.support.cards import is_card
 
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
-    from tests.support.servers import RedisServer
 
 # What Redisson calls the values "a", "order:1" and "42" (tests/interop/fixtures/highwayhash.json).
 A, ORDER, ANSWER = "qwvAS12pR0CgRitaypEjUw", "VohkkMHNiudvq57uOYf+SQ", "RE0IojEvPTY8Dofe3IkBNA"
@@ -39,44 +37,6 @@ def _java_takes(server: redis.Redis, field: str, seconds: float) -> None:
     names = {f"{field}:{JAVA}:expire_time": expires, f"{field}:{JAVA}:lock_count": 1}
     server.hset("stock", mapping={field: JAVA, **names})
     server.pexpire("stock", 60_000)
-
-
-async def test_each_step_leaves_redissons_bytes(stage: Stage) -> None:
-    """Each value has a field for its holder, its time and its depth; the TTL is the lease.
-
-    After the last release nothing is left, and a message says so.
-    """
-    client, owner, server = stage.client(), stage.owner(), stage.redis
-    lock = client.group_lock("stock", ["order:1", "a"])
-    with server.pubsub(ignore_subscribe_messages=True) as ears:
-        ears.subscribe(CHANNEL)
-        ears.get_message(timeout=5)
-        await owner.do(lock.acquire)
-        holder = (await owner.do(lambda: lock.hold)).holder
-        assert [key for key in server.scan_iter() if not is_card(key)] == [b"stock"]
-        _taken(server, holder, 1, 30_000, A, ORDER)
-        assert 30_000 - JUST < server.pttl("stock") <= 30_000
-
-        await owner.do(lock.acquire, lease=60)
-        _taken(server, holder, 2, 60_000, A, ORDER)
-        assert 60_000 - JUST < server.pttl("stock") <= 60_000
-
-        await owner.do(lock.acquire, lease=1)
-        _taken(server, holder, 3, 60_000, A, ORDER)
-        for depth in (2, 1):
-            await owner.do(lock.release)
-            _taken(server, holder, depth, 60_000, A, ORDER)
-        assert ears.get_message(timeout=0.1) is None
-        await owner.do(lock.release)
-        assert [key for key in server.scan_iter() if not is_card(key)] == []
-        assert ears.get_message(timeout=5)["data"] == b"0"
-
-        await owner.do(lock.acquire)
-        assert await owner.do(lock.force_release)
-        assert [key for key in server.scan_iter() if not is_card(key)] == []
-        assert ears.get_message(timeout=5)["data"] == b"0"
-        assert not await owner.do(lock.force_release)
-        assert ears.get_message(timeout=0.1) is None
 
 
 async def test_other_values_are_left_alone(stage: Stage) -> None:
@@ -124,43 +84,3 @@ async def test_what_a_dead_holder_left_goes_when_it_is_taken(stage: Stage) -> No
     assert not await owner.do(lock.acquire, timeout=0)
     assert await owner.do(lock.acquire, timeout=20)
     _taken(server, (await owner.do(lambda: lock.hold)).holder, 1, 30_000, A)
-
-
-async def test_the_conversation(stage: Stage, server: RedisServer) -> None:
-    """Acquire and release are one EVALSHA each, and write what they must and nothing else."""
-    lock, owner = stage.client().group_lock("stock", ["a"]), stage.owner()
-    await owner.do(lock.acquire)
-    await owner.do(lock.release)
-    with server.client() as watcher, watcher.monitor() as monitor:
-        await owner.do(lock.acquire)
-        holder = (await owner.do(lambda: lock.hold)).holder
-        await owner.do(lock.release)
-        stage.redis.echo("the end")
-        heard: list[str] = []
-        while not (line := monitor.next_command()["command"]).endswith("the end"):
-            heard.append(line)
-    assert sum(line.startswith("EVALSHA") for line in heard) == 2
-    writing = ("hset", "hdel", "pexpire", "publish", "del")
-    written = [line for line in heard if line.split()[0].lower() in writing]
-    taken = f"hset stock {A} {holder} {A}:{holder}:expire_time "
-    assert written[0].startswith(taken)
-    assert written[0].endswith(f" {A}:{holder}:lock_count 1")
-    assert written[1:] == [
-        "pexpire stock 30000",
-        "hdel stock ",
-        f"hdel stock {A} {A}:{holder}:expire_time {A}:{holder}:lock_count",
-        f"PUBLISH {CHANNEL} 0",
-    ]
-
-
-@pytest.mark.parametrize("group", ["a{b}c", "prefix:{x}"])
-async def test_a_group_with_braces(stage: Stage, group: str) -> None:
-    """A group whose name has braces gets no more of them in its channel, as in Redisson."""
-    lock, owner = stage.client().group_lock(group, ["a"]), stage.owner()
-    with stage.redis.pubsub(ignore_subscribe_messages=True) as ears:
-        ears.subscribe(f"redisson_lock__channel:{group}")
-        ears.get_message(timeout=5)
-        await owner.do(lock.acquire)
-        assert [key for key in stage.redis.scan_iter() if not is_card(key)] == [group.encode()]
-        await owner.do(lock.release)
-        assert ears.get_message(timeout=5)["data"] == b"0"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.interop.agent import REFUSALS, AgentError
 from tests.interop.conftest import connect
 from tests.interop.pair import PROMPT, Pair, Party
 from tests.support.servers import RedisServer
@@ -59,32 +58,6 @@ def test_a_multi_lock_waits_for_each_member_of_the_other_language(pair: Pair) ->
     assert all(holder.ask("acquire", timeout=0) for holder in holders)
     for holder in holders:
         holder.ask("release")
-
-
-def test_two_multi_locks_exclude_each_other(pair: Pair) -> None:
-    """Multi-locks of the same members are one lock for both languages."""
-    one, other = pair.at("multi", **_members(pair, "main", "main"))
-    assert one.ask("acquire", timeout=PROMPT)
-    assert not other.ask("acquire", timeout=0)
-    with pytest.raises(AgentError) as refusal:
-        other.ask("release")
-    assert refusal.value.kind in REFUSALS
-    one.ask("release")
-    assert other.ask("acquire", timeout=PROMPT)
-    other.ask("release")
-
-
-def test_a_red_lock_excludes_the_other_language(red_pair: Pair) -> None:
-    """Red locks on the same three servers exclude each other across languages.
-
-    The release of one lets the other in.
-    """
-    one, other = red_pair.at("red", **_members(red_pair, "main", "server0", "server1"))
-    assert one.ask("acquire", timeout=PROMPT, lease=60)
-    assert not other.ask("acquire", timeout=0.5, lease=60)
-    one.ask("release")
-    assert other.ask("acquire", timeout=PROMPT, lease=60)
-    other.ask("release")
 
 
 def test_a_red_lock_needs_a_majority_that_the_other_language_leaves(red_pair: Pair) -> None:

@@ -109,24 +109,6 @@ def test_fencing_tokens_grow_across_languages(pair: Pair) -> None:
     assert tokens[0] > 0
 
 
-def test_a_re_entry_into_what_is_not_reentrant_is_refused_in_both_languages(pair: Pair) -> None:
-    """Who holds a non-reentrant lock and wants it again gets an error, and still holds it once."""
-    holder, other = pair.at("non_reentrant")
-    assert holder.ask("acquire", lease=60)
-    with pytest.raises(AgentError) as refusal:
-        holder.ask("acquire", timeout=0)
-    assert refusal.value.kind in ("IllegalMonitorStateException", "ReentryError")
-    assert other.ask("query") | {"remaining": 0} == {
-        "locked": True,
-        "owned": False,
-        "depth": 0,
-        "remaining": 0,
-    }
-    holder.ask("release")
-    assert other.ask("acquire", timeout=0)
-    other.ask("release")
-
-
 @pytest.mark.parametrize("kind", ["lock", "fenced"])
 def test_a_spin_lock_and_a_lock_of_one_name_exclude_each_other(pair: Pair, kind: str) -> None:
     """Neither gets the name while the other has it; the spin lock finds a release by itself."""

@@ -32,16 +32,6 @@ def test_readers_of_both_languages_share_and_a_writer_waits_for_the_last(pair: P
     pair.of_second("write", "writer").ask("release")
 
 
-def test_a_writer_waits_for_a_reader_of_the_other_language(pair: Pair) -> None:
-    """A read release that frees the lock wakes the other language's writer."""
-    reader, writer = pair.of_first("read"), pair.of_second("write")
-    assert reader.ask("acquire", lease=60)
-    waiting = writer.wait(timeout=30)
-    reader.ask("release")
-    assert waiting.result(PROMPT).value is True
-    writer.ask("release")
-
-
 def test_a_writer_is_followed_by_all_readers_at_once(pair: Pair) -> None:
     """A write release wakes every waiting reader of both languages."""
     writer = pair.of_first("write")

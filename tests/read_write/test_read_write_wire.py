@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.read_write.wire import Wire
     from tests.support.proxy import FaultProxy
-    from tests.support.server import RedisServer
 
 JUST = 2000
 """Milliseconds: less than this is gone of a lease that was taken just now."""
@@ -30,78 +29,6 @@ JUST = 2000
 
 def _fresh(left: int, lease: int = 30_000) -> bool:
     return lease - JUST < left <= lease
-
-
-async def test_a_readers_state(rw: Stage, wire: Wire) -> None:
-    """A reader has a field with its depth, and for each entry a key with the lease as TTL.
-
-    After the last release nothing is left.
-    """
-    owner, read = rw.owner(), rw.lock(rw.client()).read
-    await owner.do(read.acquire)
-    holder = (await owner.do(lambda: read.hold)).holder
-    assert wire.hash() == {"mode": "read", holder: "1"}
-    assert [*wire.entries(holder)] == [1]
-    assert _fresh(wire.entries(holder)[1])
-    assert _fresh(wire.left())
-    await owner.do(read.acquire)
-    assert wire.hash() == {"mode": "read", holder: "2"}
-    assert [*wire.entries(holder)] == [1, 2]
-    assert len(own_keys(rw.redis)) == 3
-    await owner.do(read.release)
-    assert wire.hash() == {"mode": "read", holder: "1"}
-    assert [*wire.entries(holder)] == [1]
-    assert wire.heard() == []
-    await owner.do(read.release)
-    assert not own_keys(rw.redis)
-    assert wire.heard() == ["0"]
-
-
-async def test_a_writers_state(rw: Stage, wire: Wire) -> None:
-    """A writer has a field with its depth; its lease is the hash's TTL; leases do not add up."""
-    owner, write = rw.owner(), rw.lock(rw.client()).write
-    await owner.do(write.acquire)
-    hold = await owner.do(lambda: write.hold)
-    assert hold.holder.endswith(":write")
-    assert wire.hash() == {"mode": "write", hold.holder: "1"}
-    assert _fresh(wire.left())
-    await owner.do(write.acquire)
-    assert wire.hash() == {"mode": "write", hold.holder: "2"}
-    assert _fresh(wire.left())
-    await owner.do(write.acquire, lease=1)
-    assert _fresh(wire.left()), "a shorter lease takes nothing away"
-    for _ in range(2):
-        await owner.do(write.release)
-    assert wire.hash() == {"mode": "write", hold.holder: "1"}
-    assert len(own_keys(rw.redis)) == 1
-    assert wire.heard() == []
-    await owner.do(write.release)
-    assert not own_keys(rw.redis)
-    assert wire.heard() == ["1"]
-
-
-async def test_the_state_of_a_downgrade(rw: Stage, wire: Wire) -> None:
-    """A writer that reads too has both fields.
-
-    When it stops writing, its write field goes, the mode changes, the TTL becomes its read entry's,
-    and 1 is published.
-    """
-    owner, lock = rw.owner(), rw.lock(rw.client())
-    await owner.do(lock.write.acquire, lease=60)
-    await owner.do(lock.read.acquire, lease=20)
-    writer = (await owner.do(lambda: lock.write.hold)).holder
-    reader = (await owner.do(lambda: lock.read.hold)).holder
-    assert writer == f"{reader}:write"
-    assert wire.hash() == {"mode": "write", writer: "1", reader: "1"}
-    assert _fresh(wire.left(), 60_000), "a reader's lease does not shorten the writer's"
-    assert _fresh(wire.entries(reader)[1], 20_000)
-    await owner.do(lock.write.release)
-    assert wire.hash() == {"mode": "read", reader: "1"}
-    assert _fresh(wire.left(), 20_000)
-    assert wire.heard() == ["1"]
-    await owner.do(lock.read.release)
-    assert not own_keys(rw.redis)
-    assert wire.heard() == ["0"]
 
 
 async def test_a_writer_that_stops_reading(rw: Stage, wire: Wire) -> None:
@@ -117,56 +44,6 @@ async def test_a_writer_that_stops_reading(rw: Stage, wire: Wire) -> None:
     assert wire.heard() == []
     await owner.do(lock.write.release)
     assert wire.heard() == ["1"]
-
-
-async def test_a_name_with_braces(rw: Stage) -> None:
-    """A name that has braces already gets no more of them, in keys and channel, as in Redisson."""
-    client, owner = rw.client(), rw.owner()
-    read = rw.lock(client, "a{b}c").read
-    await owner.do(read.acquire)
-    holder = (await owner.do(lambda: read.hold)).holder
-    entry = f"a{{b}}c:{holder}:rwlock_timeout:1"
-    assert {key.decode() for key in rw.redis.scan_iter()} == {"a{b}c", entry}
-    await owner.do(read.extend, 60)
-    assert _fresh(rw.redis.pttl(entry), 60_000)
-    with rw.redis.pubsub(ignore_subscribe_messages=True) as heard:
-        heard.subscribe("redisson_rwlock:a{b}c")
-        heard.get_message(timeout=5)
-        await owner.do(read.release)
-        message = heard.get_message(timeout=5)
-    assert message is not None
-    assert message["data"] == b"0"
-    assert not own_keys(rw.redis)
-
-
-async def test_the_conversation(rw: Stage, server: RedisServer) -> None:
-    """In MONITOR, an uncontended acquire and release of each side write only what they must."""
-    owner, lock = rw.owner(), rw.lock(rw.client())
-    await owner.do(lock.write.acquire)
-    await owner.do(lock.write.release)
-    with server.client() as watcher, watcher.monitor() as monitor:
-        await owner.do(lock.read.acquire)
-        reader = (await owner.do(lambda: lock.read.hold)).holder
-        await owner.do(lock.read.release)
-        await owner.do(lock.write.acquire)
-        await owner.do(lock.write.release)
-        rw.redis.echo("the end")
-        heard: list[str] = []
-        while not (line := monitor.next_command()["command"]).endswith("the end"):
-            heard.append(line)
-    writing = ("hset", "hdel", "set", "pexpire", "publish", "del")
-    entry = f"{{name}}:{reader}:rwlock_timeout:1"
-    assert [line.lower() for line in heard if line.split()[0].lower() in writing] == [
-        f"hset name mode read {reader} 1",
-        f"set {entry} 1 px 30000",
-        "pexpire name 30000",
-        f"publish {CHANNEL} 0",
-        f"del name {entry}",
-        f"hset name mode write {reader}:write 1",
-        "pexpire name 30000",
-        f"publish {CHANNEL} 1",
-        "del name",
-    ]
 
 
 async def test_uncontended_is_one_round_trip_each(proxy: FaultProxy, rw: Stage) -> None:

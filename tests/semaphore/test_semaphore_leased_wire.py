@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
-from tests.semaphore.conversation import CHANNEL, commands
 
 from interlock import NotHeldError
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.proxy import FaultProxy
-    from tests.support.servers import RedisServer
 
+CHANNEL = "redisson_sc:{name}"
 PERMANENT = 922337203685477
-REMEMBERED = 42_000
-"""The milliseconds for which the answer to a call is remembered, by default."""
 JAVAS = bytes(range(240, 256))
 """The id of a permit that a Java process has."""
 
@@ -33,76 +29,6 @@ async def test_leased_is_two_round_trips(proxy: FaultProxy, leased: Stage) -> No
         permit = await owner.do(semaphore.acquire, number)
         await owner.do(semaphore.release, permit)
     assert [request.args[0] for request in proxy.record] == [b"EVALSHA"] * 4
-
-
-async def test_the_leased_ones_keys_are_redissons(leased: Stage) -> None:
-    """The number is a string without TTL; a zset has each id's 16 bytes and its end.
-
-    The end is in milliseconds by the server's clock.
-    """
-    owner, semaphore = leased.owner(), leased.lock(leased.client())
-    await owner.do(semaphore.try_set_permits, 5)
-    seconds, micros = leased.redis.time()
-    now = seconds * 1000 + micros // 1000
-    one = await owner.do(semaphore.acquire)
-    two = await owner.do(semaphore.acquire, 2, lease=60)
-    assert leased.redis.get("name") == b"2"
-    scores = dict(leased.redis.zrange("{name}:timeout", 0, -1, withscores=True))
-    assert scores.keys() == {bytes.fromhex(each) for each in (*one.ids, *two.ids)}
-    assert 0 <= scores[bytes.fromhex(one.ids[0])] - now - 30_000 < 5000
-    assert all(0 <= scores[bytes.fromhex(each)] - now - 60_000 < 5000 for each in two.ids)
-    assert leased.redis.pttl("{name}:timeout") == -1
-    await owner.do(semaphore.update_lease, one, 90)
-    assert 0 <= leased.redis.zscore("{name}:timeout", bytes.fromhex(one.ids[0])) - now - 90e3 < 5e3
-    await owner.do(one.release)
-    await owner.do(two.release)
-    assert {key.decode().rpartition(":")[0] for key in leased.redis.scan_iter()} == {
-        "",
-        "interlock_request:{name}",
-        "redisson_unlock_latch:{name}",
-    }
-    (request,) = leased.redis.scan_iter("interlock_request:*")
-    assert 0 < leased.redis.pttl(request) <= REMEMBERED
-
-
-async def test_what_is_announced_of_leased_permits(leased: Stage, server: RedisServer) -> None:
-    """A release of one permit announces the new value; a release of several, their number.
-
-    Setting and adding announce the number that was given.
-    """
-    owner, semaphore = leased.owner(), leased.lock(leased.client())
-    await owner.do(semaphore.permits)
-    permits: list[Any] = []
-
-    async def conversation() -> None:
-        await owner.do(semaphore.try_set_permits, 4)
-        permits.append(await owner.do(semaphore.acquire))
-        permits.append(await owner.do(semaphore.acquire, 2))
-        await owner.do(permits[0].release)
-        await owner.do(permits[1].release)
-        await owner.do(semaphore.add_permits, 2)
-        await owner.do(semaphore.add_permits, -1)
-        await owner.do(semaphore.set_permits, 9)
-        await owner.do(semaphore.set_permits, 9)
-
-    heard = await commands(server, leased.redis, conversation)
-    assert [line for line in heard if line.startswith("publish")] == [
-        f"publish {CHANNEL} {number}" for number in (4, 2, 2, 2, 9)
-    ]
-    changes = [line for line in heard if line.startswith(("set", "incrby", "decrby"))]
-    remembered = f"set interlock_request:{{name}}:<id> 1 px {REMEMBERED}"
-    assert [re.sub("[0-9a-f]{32}", "<id>", line) for line in changes] == [
-        "set name 4 nx",
-        "decrby name 1",
-        "decrby name 2",
-        "incrby name 1",
-        "incrby name 2",
-        "incrby name 2",
-        "incrby name -1",
-        "incrby name 4",
-        remembered,
-        remembered,
-    ]
 
 
 async def test_expired_permits_of_java_come_back(leased: Stage) -> None:

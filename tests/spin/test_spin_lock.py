@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from tests.lock.lock_like import Stage
     from tests.support.proxy import FaultProxy
-    from tests.support.servers import RedisServer
 
 
 class Noted:
@@ -32,46 +31,6 @@ class Noted:
         for pause in self._pauses:
             self.given += 1
             yield pause
-
-
-async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) -> None:
-    """A hand-over reads in MONITOR as the plain lock's without SUBSCRIBE and PUBLISH."""
-    one, two = stage.client(), stage.client()
-    a, b = stage.owner(), stage.owner()
-    backoff = Noted(0.02)
-    mine, theirs = stage.lock(one), stage.lock(two, backoff=backoff)
-    with server.client() as watcher, watcher.monitor() as monitor:
-        await a.do(mine.acquire)
-        first = (await a.do(lambda: mine.hold)).holder
-        waiting = asyncio.create_task(b.do(theirs.acquire))
-        await until(lambda: backoff.given, 10, "it has asked")
-        await a.do(mine.release)
-        assert await asyncio.wait_for(waiting, 20)
-        second = (await b.do(lambda: theirs.hold)).holder
-        await b.do(theirs.release)
-        stage.redis.echo("the end")
-        heard: list[str] = []
-        while not (command := monitor.next_command()["command"]).endswith("the end"):
-            heard.append(command.replace('"', ""))
-    reading = (
-        "evalsha",
-        "hexists",
-        "exists",
-        "pttl",
-        "hello",
-        "client",
-        "select",
-        "script",
-        "ping",
-    )
-    assert [line for line in heard if line.split()[0].lower() not in reading] == [
-        f"hset name {first} 1",
-        "pexpire name 30000",
-        "del name",
-        f"hset name {second} 1",
-        "pexpire name 30000",
-        "del name",
-    ]
 
 
 async def test_a_waiter_asks_once_a_pause_and_never_subscribes(
@@ -123,23 +82,6 @@ async def test_the_deadline_is_kept_whatever_the_pause(stage: Stage) -> None:
     await a.do(mine.release)
     assert await asyncio.wait_for(waiting, 10), "it was free at the deadline"
     await b.do(theirs.release)
-
-
-async def test_uncontended_and_a_single_try_are_one_round_trip_each(
-    proxy: FaultProxy, stage: Stage
-) -> None:
-    """Acquire, release and a refused try without waiting cost one EVALSHA each and no pause."""
-    a, b = stage.owner(), stage.owner()
-    backoff = Noted(60)
-    lock = stage.lock(stage.client(proxy.url()), backoff=backoff)
-    await a.do(lock.locked)
-    proxy.clear_record()
-    await a.do(lock.acquire)
-    assert not await b.do(lock.acquire, timeout=0)
-    assert not await b.do(lock.acquire, blocking=False)
-    await a.do(lock.release)
-    assert proxy.commands == {"EVALSHA": 4}
-    assert backoff.given == 0
 
 
 async def test_pauses_of_ones_own(stage: Stage) -> None:
