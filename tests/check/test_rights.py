@@ -149,11 +149,6 @@ def test_replicas_that_must_acknowledge_need_rights_too(
     assert f"lacks {commands} for" in str(report)
 
 
-def test_every_object_is_tried() -> None:
-    """What follows leaves no object out."""
-    assert DOINGS.keys() == objects().keys()
-
-
 def test_the_printed_line_permits_all_that_its_object_does(
     any_server: RedisServer, check: Callable[..., Report]
 ) -> None:

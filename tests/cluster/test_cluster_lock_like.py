@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cluster.seen import eyes
+from tests.faces.waited import WAITED
 from tests.lock.lock_like import KINDS, Stage, renewed, until
 
 from interlock import AcquireTimeoutError, ReentryError
 
 if TYPE_CHECKING:
+    from tests.faces.waited import Waited
     from tests.lock.lock_like import Face
     from tests.support.servers import ClusterServers
 
@@ -92,56 +94,20 @@ async def test_readers_together(plain: Stage) -> None:
     assert plain.left_behind("a") == set()
 
 
-async def test_semaphore(plain: Stage) -> None:
-    """Permits are taken, waited for, and handed over by message."""
-    semaphore = plain.client(poll_cap=30).semaphore("a")
-    one, two = plain.owner(), plain.owner()
-    assert await one.do(semaphore.try_set_permits, 2)
-    assert await one.do(semaphore.acquire, 2)
-    waiting = asyncio.create_task(two.do(semaphore.acquire, timeout=20))
-    await plain.waits()
+@pytest.mark.parametrize("kind", WAITED, indirect=True, ids=lambda kind: kind.name)
+async def test_objects_are_handed_over_by_message(stage: Stage, kind: Waited) -> None:
+    """Who waits for an event, a latch or permits is told by a message, long before it would look.
+
+    All else that they can do is the same in another database (`test_cluster_databases.py`).
+    """
+    it, other = (stage.lock(stage.client(poll_cap=30), "a") for _ in range(2))
+    one, two = stage.owner(), stage.owner()
+    await one.do(kind.begin(it))
+    waiting = asyncio.create_task(two.do(kind.wait(other), timeout=20))
+    await stage.waits()
     assert not waiting.done()
-    await one.do(semaphore.release, 2)
+    await one.do(kind.go_on(it))
     assert await asyncio.wait_for(waiting, 10)
-    assert await one.do(semaphore.available_permits) == 1
-
-
-async def test_leased_semaphore(plain: Stage) -> None:
-    """Leased permits are taken, renewed past their lease, and handed over by message."""
-    semaphore = plain.client(lease=4, poll_cap=30).leased_semaphore("a")
-    one, two = plain.owner(), plain.owner()
-    assert await one.do(semaphore.try_set_permits, 1)
-    permit = await one.do(semaphore.acquire)
-    waiting = asyncio.create_task(two.do(semaphore.acquire, timeout=20))
-    await renewed(permit)
-    assert not waiting.done()
-    await one.do(semaphore.release, permit)
-    await two.do(semaphore.release, await asyncio.wait_for(waiting, 10))
-    assert await one.do(semaphore.available_permits) == 1
-
-
-async def test_count_down_latch(plain: Stage) -> None:
-    """A waiter for a latch is told when the count reaches 0."""
-    latch = plain.client(poll_cap=30).count_down_latch("a")
-    one, two = plain.owner(), plain.owner()
-    assert await one.do(latch.try_set_count, 2)
-    waiting = asyncio.create_task(two.do(latch.wait, 20))
-    await plain.waits()
-    await one.do(latch.count_down)
-    assert not waiting.done()
-    await one.do(latch.count_down)
-    assert await asyncio.wait_for(waiting, 10)
-
-
-async def test_event(plain: Stage) -> None:
-    """A message wakes who waits for an event that is set."""
-    event, one, two = plain.client(poll_cap=30).event("a"), plain.owner(), plain.owner()
-    waiting = asyncio.create_task(two.do(event.wait, 20))
-    await plain.waits()
-    await one.do(event.set)
-    assert await asyncio.wait_for(waiting, 10)
-    await one.do(event.clear)
-    assert not await two.do(event.is_set)
 
 
 async def test_condition(plain: Stage) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cluster.seen import eyes
 from tests.lock.lock_like import KINDS, Face, Stage, until
+from tests.support.doings import DOINGS, two_clients
 
 from interlock import ConfigError
 from interlock._links.slots import slot_of
@@ -71,55 +73,18 @@ async def test_off(plain: Stage, cluster: ClusterServers) -> None:
     assert sharded == others == []
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if kind.servers == 1], indirect=True, ids=lambda kind: kind.name
-)
-async def test_off_for_every_kind(stage: Stage, cluster: ClusterServers) -> None:
+def test_off_for_every_object(cluster: ClusterServers) -> None:
     """With pubsub off no object needs the right to send a message, nor to hear one."""
     for node in cluster.nodes:
         node.execute("ACL", "SETUSER", "quiet", "reset", "on", ">secret", "~*", "+@all", "-@pubsub")
-    client = stage.client(cluster.url("quiet", "secret"), pubsub="off")
-    lock, holder, waiter = stage.lock(client), stage.owner(), stage.owner()
-    assert await holder.do(lock.acquire)
-    waiting = asyncio.create_task(waiter.do(lock.acquire, timeout=20))
-    await stage.waits()
-    await holder.do(lock.release)
-    assert await waiting
-    await waiter.do(lock.force_release)
 
+    def do(kind: str) -> None:
+        with two_clients(cluster.url("quiet", "secret"), pubsub="off") as (client, other):
+            DOINGS[kind](client, other)
 
-async def test_off_for_the_rest(plain: Stage, cluster: ClusterServers) -> None:
-    """So it is with readers, semaphores, latches and events."""
-    for node in cluster.nodes:
-        node.execute("ACL", "SETUSER", "quiet", "reset", "on", ">secret", "~*", "+@all", "-@pubsub")
-    client, owner = plain.client(cluster.url("quiet", "secret"), pubsub="off"), plain.owner()
-    read = client.read_write_lock("rw").read
-    assert await owner.do(read.acquire)
-    await owner.do(read.release)
-    semaphore, leased, latch = (
-        client.semaphore("s"),
-        client.leased_semaphore("ls"),
-        client.count_down_latch("l"),
-    )
-    assert await owner.do(semaphore.try_set_permits, 1)
-    assert await owner.do(semaphore.acquire)
-    await owner.do(semaphore.release)
-    assert await owner.do(leased.try_set_permits, 1)
-    await owner.do(leased.release, await owner.do(leased.acquire))
-    await owner.do(leased.set_permits, 2)
-    assert await owner.do(latch.try_set_count, 1)
-    await owner.do(latch.count_down)
-    assert await owner.do(latch.wait, 5)
-    assert await owner.do(latch.try_set_count, 1)
-    assert await owner.do(latch.delete)
-    event = client.event("e")
-    await owner.do(event.set)
-    assert await owner.do(event.wait, 5)
-    await owner.do(event.clear)
-    election = client.election("el")
-    assert await owner.do(election.acquire)
-    assert await owner.do(election.leader)
-    await owner.do(election.release)
+    with ThreadPoolExecutor(len(DOINGS)) as threads:
+        for done in [threads.submit(do, kind) for kind in DOINGS]:
+            done.result()
 
 
 async def test_sharded_where_there_is_none(face: Face, other_cluster: ClusterServers) -> None:

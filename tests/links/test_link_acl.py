@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.links.smoke import smoke
 from tests.lock.lock_like import until
 from tests.support.binary import main_version
 
@@ -42,13 +41,6 @@ def app(any_server: RedisServer) -> RedisServer:
     any_server.execute("ACL", "SETUSER", "app", "reset", *RIGHTS)
     any_server.execute("SCRIPT", "FLUSH")
     return any_server
-
-
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_the_documented_user_can_do_everything(stage: Stage, app: RedisServer) -> None:
-    """The documented rights alone are enough for all that a plain lock does, on every version."""
-    with app.client() as server:
-        await smoke(stage, app.url(0, "app", "secret"), server, NAME)
 
 
 async def _do_everything(stage: Stage, url: str, server: redis.Redis) -> bytes:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
 from tests.support.cards import own_keys
-from tests.support.patience import wait_until
-from tests.support.renewal import grown, renews_soon
 
 import interlock
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError, UpgradeError
@@ -234,29 +232,6 @@ async def test_one_word_is_one_owner_of_both_sides(rw: Stage) -> None:
     await b.do(same.write.release)
     with pytest.raises(UpgradeError):
         await a.do(mine.write.acquire)
-
-
-@pytest.mark.parametrize("version", ["redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1"])
-def test_on_every_server(server_of_version: Any, version: str) -> None:
-    """Reading, writing, coming down, extending and forcing work on every supported version."""
-    server = server_of_version(version)
-    server.execute("FLUSHALL")
-    with renews_soon(interlock.connect(server.url(), lease=6)) as client:
-        lock = client.read_write_lock("name")
-        other = client.read_write_lock("name", owner="other")
-        with lock.write, lock.read:
-            assert not other.read.acquire(timeout=0)
-        with lock.read, other.read:
-            lock.read.extend(6)
-            for hold in (lock.read.hold, other.read.hold):
-                wait_until(grown(hold), 10, "it is renewed")
-            assert not client.read_write_lock("name", owner="third").write.acquire(timeout=0.1)
-            assert lock.read.hold_count() == other.read.hold_count() == 1
-        assert lock.write.acquire()
-        assert other.write.force_release()
-    (request,) = server.execute("KEYS", "*")
-    assert request.startswith(b"interlock_request:{name}:")
-    assert 0 < server.execute("PTTL", request) <= 42_000
 
 
 def test_two_threads_release_one_reader(redis_url: str, redis_client: redis.Redis) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import resting
-from tests.lock.queued import entering, first_process
+from tests.lock.queued import entering
 from tests.semaphore.waiting import Waiting
 from tests.support.servers import wait_until
 
@@ -28,14 +27,6 @@ QUEUE = "interlock_semaphore_queue:{name}"
 CHANNEL = "redisson_sc:{name}"
 PROMPT = 10
 """Seconds: far below the poll cap of these clients."""
-WAIT = """
-client = interlock.connect(url, poll_cap=30)
-semaphore = client.semaphore("name")
-say("waits")
-semaphore.acquire()
-say("took")
-sys.stdin.readline()
-"""
 TURNS = """
 with interlock.connect(url, poll_cap=30) as client:
     say("ready")
@@ -65,40 +56,6 @@ def enter(redis_url: str, redis_client: redis.Redis) -> Iterator[Callable[..., W
     begin = partial(Waiting, lambda client: client.semaphore("name"), redis_url)
     with entering(redis_client, QUEUE, begin) as enter:
         yield enter
-
-
-@pytest.fixture
-def child(redis_url: str, redis_client: redis.Redis, giver: object) -> Iterator[Child]:
-    """Give a process that waits: it is the first in the queue."""
-    with first_process(redis_client, QUEUE, WAIT, redis_url) as waiter:
-        yield waiter
-
-
-def test_a_frozen_head_swallows_no_permit(
-    giver: interlock.Semaphore, child: Child, enter: Callable[..., Waiting]
-) -> None:
-    """The next release wakes others for the permit that a stopped process did not take."""
-    second, third = enter(), enter()
-    child.signal(signal.SIGSTOP)
-    giver.release()
-    giver.release()
-    assert second.got.result(PROMPT)
-    assert third.got.result(PROMPT)
-    child.signal(signal.SIGCONT)
-    giver.release()
-    assert child.hear() == "took"
-
-
-def test_who_gives_up_leaves_the_queue(
-    redis_client: redis.Redis, giver: interlock.Semaphore, enter: Callable[..., Waiting]
-) -> None:
-    """A wait that ends in vain leaves no place behind, and the next one is served at once."""
-    assert not enter(permits=3, timeout=0.5).got.result(PROMPT)
-    assert not enter(timeout=0.5).got.result(PROMPT)
-    wait_until(lambda: redis_client.zcard(QUEUE) == 0, PROMPT, "nobody stands in the queue")
-    second = enter()
-    giver.release()
-    assert second.got.result(PROMPT)
 
 
 def test_a_fleet_is_cheap_and_nobody_starves(redis_url: str, redis_client: redis.Redis) -> None:
@@ -234,6 +191,39 @@ def test_who_lacks_a_part_of_the_rights_tells_all(fresh_server: RedisServer, lac
         part.semaphore("name").release()
         assert waiting.result(30)  # half a poll cap
         assert server.get("name") == b"0"
+
+
+@pytest.mark.parametrize("lacking", ["exists", "zadd", "zrem", "pubsub|numsub"])
+def test_who_lacks_a_part_of_the_rights_releases_permits_with_leases(
+    fresh_server: RedisServer, lacking: str
+) -> None:
+    """A release of permits with leases wakes all who wait, if its user may not use the queue."""
+    with fresh_server.client() as server:
+        rights = ["~*", "&*", "+@all", f"-{lacking}"]
+        if lacking in {"zadd", "zrem"}:  # these it needs for the leases
+            rights = [
+                "resetkeys",
+                "~name",
+                "~{name}*",
+                "~redisson*",
+                "~interlock_r*",
+                "&*",
+                "+@all",
+            ]
+        server.execute_command("ACL", "SETUSER", "part", "on", ">x", *rights)
+    with (
+        interlock.connect(fresh_server.url(0, "part", "x"), card=False) as part,
+        interlock.connect(fresh_server.url(), poll_cap=60) as one,
+        ThreadPoolExecutor(1) as pool,
+        fresh_server.client() as server,
+    ):
+        semaphore = part.leased_semaphore("name")
+        assert semaphore.try_set_permits(1)
+        held = semaphore.acquire()
+        waiting = pool.submit(one.leased_semaphore("name").acquire)
+        wait_until(lambda: server.zcard(QUEUE) == 1, 10, "it stands in the queue")
+        held.release()
+        assert waiting.result(20)
 
 
 def test_a_leased_semaphore_shares_the_number(

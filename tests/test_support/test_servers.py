@@ -13,16 +13,13 @@ from pathlib import Path
 import pytest
 import redis
 from redis.backoff import NoBackoff
-from redis.crc import key_slot
 from redis.retry import Retry
 from tests.support import server as server_module
 from tests.support.binary import has_tls
 from tests.support.certificates import Certificates
 from tests.support.servers import (
-    ClusterServers,
     RedisServer,
     ReplicatedServers,
-    SentinelServers,
     ServerStartError,
     binaries,
     wait_until,
@@ -39,17 +36,6 @@ def _gone(pid: int) -> bool:
     # An orphan stays a zombie until init takes notice.
     state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return state == "Z"
-
-
-def test_every_supported_version_answers_by_tcp_and_unix_socket(any_server: RedisServer) -> None:
-    """Each binary starts, and one data set is behind its port and its Unix socket."""
-    with redis.Redis.from_url(any_server.url(db=3)) as by_tcp:
-        by_tcp.set("key", "value")
-        version = by_tcp.info("server")["redis_version"]
-    with redis.Redis.from_url(any_server.unix_url(db=3)) as by_unix:
-        assert by_unix.get("key") == b"value"
-    # Valkey states the Redis version that it is compatible with.
-    assert "valkey" in any_server.binary.name or version == ".".join(map(str, any_server.version))
 
 
 def test_wheels_are_found_without_being_imported() -> None:
@@ -133,42 +119,6 @@ def test_forked_child_neither_stops_nor_keeps_a_server(fresh_server: RedisServer
     assert fresh_server.execute("PING") is True
 
 
-def test_killed_server_comes_back_empty_on_its_port(fresh_server: RedisServer) -> None:
-    """After `kill` connections are refused; after `restart` the same URL serves no data."""
-    url = fresh_server.url()
-    fresh_server.execute("SET", "key", "value")
-    fresh_server.kill()
-    assert not fresh_server.alive
-    with redis.Redis.from_url(url) as client, pytest.raises(redis.ConnectionError):
-        client.ping()
-    fresh_server.restart()
-    with redis.Redis.from_url(url) as client:
-        assert client.get("key") is None
-
-
-def test_append_only_server_keeps_its_data_over_a_kill() -> None:
-    """With `appendonly` a restart that is not empty restores every acknowledged write."""
-    with RedisServer(appendonly=True) as server:
-        server.execute("SET", "key", "value")
-        server.restart(empty=False)
-        assert server.execute("GET", "key") == b"value"
-        server.restart()
-        assert server.execute("GET", "key") is None
-
-
-def test_paused_server_is_silent_and_then_serves_what_piled_up(fresh_server: RedisServer) -> None:
-    """A paused server executes nothing; after `resume` it executes what had been sent."""
-    with socket.create_connection(("127.0.0.1", fresh_server.port)) as connection:
-        fresh_server.pause()
-        connection.settimeout(0.2)
-        connection.sendall(b"SET key value\r\n")
-        with pytest.raises(TimeoutError):
-            connection.recv(64)
-        fresh_server.resume()
-        connection.settimeout(10)
-        assert connection.recv(64) == b"+OK\r\n"
-
-
 def test_paused_server_can_be_stopped(fresh_server: RedisServer) -> None:
     """Stopping a server that is paused ends it all the same."""
     pid = fresh_server.pid
@@ -193,22 +143,6 @@ def test_bad_directive_is_reported_with_the_log() -> None:
     """A server that cannot start raises an error that quotes what it said."""
     with pytest.raises(ServerStartError, match="no-such-directive"):
         RedisServer(config={"no-such-directive": 1}).start()
-
-
-def test_password_and_users_are_asked_for() -> None:
-    """URLs carry the default user's password or a named user's, and ACL rules apply."""
-    users = ["alice on >wonder/land ~locks:* +@all"]
-    with RedisServer(password='p@ss "word"', users=users) as server:
-        assert server.execute("PING") is True
-        with redis.Redis.from_url(server.url()) as client:
-            assert client.ping()
-        with redis.Redis.from_url(server.unix_url(0, "alice", "wonder/land")) as alice:
-            alice.set("locks:a", 1)
-            with pytest.raises(redis.exceptions.NoPermissionError):
-                alice.set("other", 1)
-        bare = f"redis://127.0.0.1:{server.port}"
-        with redis.Redis.from_url(bare) as nobody, pytest.raises(redis.AuthenticationError):
-            nobody.ping()
 
 
 @pytest.mark.parametrize("binary", binaries().values(), ids=binaries().keys())
@@ -246,16 +180,6 @@ def test_a_front_ends_with_its_server() -> None:
             assert client.get("key") is None
 
 
-def test_replicas_receive_what_the_primary_writes() -> None:
-    """All replicas acknowledge a write, at once after the start."""
-    with ReplicatedServers(2, password="secret") as servers:
-        assert len(servers.replicas) == 2
-        with servers.primary.client() as client:
-            client.set("key", "value")
-            assert client.wait(2, 5000) == 2
-        assert [replica.execute("GET", "key") for replica in servers.replicas] == [b"value"] * 2
-
-
 def test_roles_can_be_exchanged() -> None:
     """A former primary may follow its former replica, also where a password is asked for."""
     with ReplicatedServers(password="secret") as servers:
@@ -264,47 +188,3 @@ def test_roles_can_be_exchanged() -> None:
         new.execute("SET", "key", "of the new one")
         old.execute("REPLICAOF", "127.0.0.1", new.port)
         wait_until(lambda: old.execute("GET", "key") == b"of the new one", 15, "it follows")
-
-
-@pytest.mark.parametrize("version", ["redis-6.2", "valkey-8.1"])
-def test_sentinels_promote_a_replica(version: str) -> None:
-    """When the primary dies, a quorum names a replica and it takes writes."""
-    with SentinelServers(binary=binaries()[version], password="secret") as servers:
-        with servers.primary.client() as client:
-            client.set("key", "value")
-            assert client.wait(2, 5000) == 2
-        servers.primary.kill()
-        promoted = servers.wait_for_promotion(servers.primary)
-        assert promoted in servers.replicas
-        assert promoted.execute("GET", "key") == b"value"
-        promoted.execute("SET", "key", "new")
-        hosts = [("127.0.0.1", sentinel.port) for sentinel in servers.sentinels]
-        assert servers.url().endswith("/mymaster/0")
-        assert all(f"{host}:{port}" in servers.url() for host, port in hosts)
-
-
-@pytest.mark.parametrize("version", ["redis-6.2", "redis-8.2"])
-def test_cluster_serves_migrates_and_fails_over(version: str) -> None:
-    """All slots are served, one moves while in use, and a dead primary is replaced."""
-    slot = key_slot(b"{tag}")
-    with ClusterServers(binary=binaries()[version]) as cluster:
-        source = cluster.owner(slot)
-        target = next(node for node in cluster.nodes[:3] if node is not source)
-        for number in range(3):
-            source.execute("SET", f"{{tag}}{number}", number)
-
-        with cluster.migrate_slot(slot, source, target) as move_keys:
-            assert move_keys(2) == 2
-            assert source.execute("CLUSTER", "COUNTKEYSINSLOT", slot) == 1
-            assert cluster.owner(slot) is source
-        assert cluster.owner(slot) is target
-        assert target.execute("CLUSTER", "COUNTKEYSINSLOT", slot) == 3
-        with pytest.raises(redis.exceptions.MovedError):
-            source.execute("GET", "{tag}0")
-
-        with target.client() as client:
-            client.set("{tag}0", "last")
-            assert client.wait(1, 5000) == 1
-        target.kill()
-        promoted = cluster.wait_for_promotion(target, slot)
-        assert promoted.execute("GET", "{tag}0") == b"last"

@@ -23,8 +23,6 @@ from interlock.testing.fake import FakeServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-LOCKS = ("lock", "fair_lock", "fenced_lock", "spin_lock")
 SOON = 10.0
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/testing.md"
@@ -36,25 +34,6 @@ def fake() -> Iterator[FakeServer]:
     """Give an empty imitated server."""
     with FakeServer() as server:
         yield server
-
-
-@pytest.mark.parametrize("kind", LOCKS)
-def test_exclusion(fake: FakeServer, kind: str) -> None:
-    """Two clients exclude each other, and a waiter gets the lock when it is released."""
-    got = threading.Event()
-    with interlock.connect(fake.url) as ours, interlock.connect(fake.url) as theirs:
-
-        def wait() -> None:
-            with getattr(theirs, kind)("it"):
-                got.set()
-
-        waiter = threading.Thread(target=wait)
-        with getattr(ours, kind)("it"):
-            assert not getattr(theirs, kind)("it").acquire(blocking=False)
-            waiter.start()
-        assert got.wait(SOON)
-        waiter.join()
-    assert "it" not in fake.stored()
 
 
 async def test_tasks(fake: FakeServer) -> None:
@@ -76,37 +55,6 @@ async def test_tasks(fake: FakeServer) -> None:
     ):
         await asyncio.gather(*(take_turn(client) for client in (one, two) for _ in range(20)))
     assert turns == 40
-
-
-def test_other_objects(fake: FakeServer) -> None:
-    """Read/write locks, group locks, semaphores, latches, events and elections work on it."""
-    with interlock.connect(fake.url) as client:
-        with client.read_write_lock("rw").read, client.group_lock("g", ["a", "b"]) as hold:
-            assert hold.valid
-        semaphore = client.semaphore("s")
-        assert semaphore.try_set_permits(1)
-        with semaphore:
-            assert not semaphore.acquire(blocking=False)
-        leased = client.leased_semaphore("l")
-        leased.set_permits(2)
-        with leased.acquire(timeout=1):
-            assert leased.available_permits() == 1
-        latch = client.count_down_latch("c")
-        assert latch.try_set_count(1)
-        latch.count_down()
-        assert latch.wait(SOON)
-        event = client.event("e")
-        event.set()
-        assert event.wait(SOON)
-        event.clear()
-        assert not event.is_set()
-        assert client.barrier("b", 1).wait() == 0
-        with client.condition("cond") as hold:
-            assert hold
-            assert not client.condition("cond").wait(0.05)
-            client.condition("cond").notify_all()
-        with client.election("el") as term:
-            assert term.token == 1
 
 
 def test_a_loss_can_be_made(fake: FakeServer) -> None:

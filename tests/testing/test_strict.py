@@ -77,9 +77,12 @@ def test_readers_share_and_tell_the_writer(mode: str) -> None:
             assert waiting.result(SOON)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_every_object_does_everything(mode: str) -> None:
-    """On each service, each object does everything that it can, while two clients contend."""
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_every_object_does_everything(mode: str | None) -> None:
+    """On each service, each object does everything that it can, while two clients contend.
+
+    So it does on the imitated server as users start it, without a mode.
+    """
 
     def do(kind: str) -> None:
         with two_clients(fake.url) as (client, other):
