@@ -46,7 +46,6 @@ SLOW = (
     "tests/fair/test_fair_exits.py",
     "tests/fair/test_fair_order.py",
     "tests/fair/test_fair_wire.py",
-    "tests/composite/test_red_replies.py",
     "tests/links/test_link_signals.py",
     "tests/lock/test_lock_processes.py",
     "tests/test_support/test_wheel.py",

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import until
-from tests.support.faults import FAULTS
 from tests.support.proxy import (
     command,
     swallow_reply,
@@ -27,7 +26,7 @@ from interlock._core.scripts import barrier as scripts
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
-    from tests.support.proxy import Action, FaultProxy
+    from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
 
     from interlock._core.model.effects import Eval
@@ -209,51 +208,6 @@ def test_an_arrival_ends_in_time(fresh_server: RedisServer) -> None:
             fresh_server.resume()
 
 
-async def test_generations_never_mix(stage: Stage) -> None:
-    """Fifty resets race with arrivals: parties that pass together are always complete."""
-    barrier = stage.lock(stage.client(), parties=2)
-    passed: list[int] = []
-
-    async def party() -> None:
-        owner = stage.owner()
-        for _ in range(50):
-            try:
-                passed.append(await owner.do(barrier.wait, timeout=10))
-            except BrokenBarrierError:
-                continue
-
-    async def resetter() -> None:
-        owner = stage.owner()
-        for _ in range(50):
-            await owner.do(barrier.reset)
-
-    running = [asyncio.create_task(party()) for _ in range(2)]
-    await resetter()
-    while not all(task.done() for task in running):
-        await stage.owner().do(barrier.reset)
-        await asyncio.sleep(0.05)  # parties meet in between
-    await asyncio.gather(*running)
-    assert passed.count(0) == passed.count(1)
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-async def test_an_arrival_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
-    """An arrival that is sent twice is one, be it the last of its generation or not."""
-    barrier = stage.lock(stage.client(proxy.url(), command_timeout=0.8), parties=2)
-    direct = stage.lock(stage.client(), parties=2)
-    for place in (0, 1):
-        if place:
-            other = await _arrive(stage, direct, 1)
-        proxy.clear_rules()
-        proxy.on_request(command("EVALSHA", nth=1), fault)
-        mine = asyncio.create_task(stage.owner().do(barrier.wait))
-        if not place:
-            await until(lambda: proxy.fired, 10, "it has asked")
-            other = asyncio.create_task(stage.owner().do(direct.wait, timeout=20))
-        assert sorted(await asyncio.wait_for(asyncio.gather(mine, other), 20)) == [0, 1]
-        assert await _ask(direct, "n_waiting") == 0
-
-
 @pytest.mark.parametrize("refusal", ["broken", "other parties"])
 async def test_a_late_copy_of_a_refused_arrival(
     stage: Stage, proxy: FaultProxy, refusal: str
@@ -308,17 +262,6 @@ async def test_every_key_expires(stage: Stage) -> None:
     with pytest.raises(BrokenBarrierError):
         await owner.do(barrier.wait)
     _check_keys(stage)
-
-
-async def test_lost_data_passes_nobody(stage: Stage) -> None:
-    """A party whose server loses its data gets BrokenBarrierError, though others pass later."""
-    barrier = stage.lock(stage.client(poll_cap=0.5), parties=2)
-    waiting = await _arrive(stage, barrier, 1)
-    stage.redis.flushall()
-    pair = [stage.owner().do(barrier.wait, timeout=20) for _ in range(2)]
-    assert sorted(await asyncio.gather(*pair)) == [0, 1]
-    with pytest.raises(BrokenBarrierError):
-        await asyncio.wait_for(waiting, 20)
 
 
 @pytest.mark.parametrize("parties", [0, -1, 1_000_001, 1.0, True, "2", None])

@@ -227,21 +227,6 @@ async def test_several_members_on_one_server(table: Table) -> None:
         table.face.module.RedLock(*[other.lock("name") for other in table.clients()])
 
 
-@pytest.mark.parametrize("made", MADE)
-async def test_bad_times(table: Table, made: str) -> None:
-    """A lease or timeout that cannot be is refused, and nothing is left of the attempt."""
-    locks = [client.lock("name") for client in table.clients()]
-    make, owner = getattr(table.face.module, made), table.owner()
-    for bad in ({"timeout": -2}, {"lease": 0}, {"lease": -1}):
-        with pytest.raises(ValueError, match="must be"):
-            make(*locks, **bad)
-        with pytest.raises(ValueError, match="must be"):
-            await owner.do(make(*locks).acquire, **bad)
-    with pytest.raises(OverflowError):
-        await owner.do(make(*locks).acquire, timeout=threading.TIMEOUT_MAX * 2)
-    assert table.stored() == [[], [], []]
-
-
 async def test_names(table: Table) -> None:
     """It is called what its members are called, each name once, and shows what is known of it."""
     client = table.client()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
-from tests.support.proxy import FaultProxy, command, drop_reply
 
 from interlock.errors import NotHeldError, ServerUnavailableError
 
@@ -76,21 +75,6 @@ async def test_a_release_goes_everywhere(own: Table) -> None:
     await owner.do(lock.release)
     with pytest.raises(NotHeldError):
         await owner.do(lock.release)
-
-
-async def test_a_lost_reply_loses_nothing(table: Table) -> None:
-    """A member whose reply is lost is asked again; nobody notices."""
-    with FaultProxy(("127.0.0.1", table.servers[1].port)) as proxy:
-        clients = table.clients([table.servers[0].url(), proxy.url()])
-        lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
-        owner = table.owner()
-        proxy.on_request(command("EVALSHA", nth=1), drop_reply)
-        proxy.on_request(command("EVALSHA", nth=3), drop_reply)
-        await owner.do(lock.acquire, timeout=5)
-        await owner.do(lock.release)
-        assert len(proxy.fired) == 2
-        assert table.stored() == [[], [], []]
-        await table.end()
 
 
 async def test_who_gives_up_does_not_wait_for_a_server_that_hangs(own: Table) -> None:

@@ -13,12 +13,7 @@ from tests.lock.lock_like import queued, until
 import interlock
 from interlock._core.locks import multi_lock
 from interlock._links.pool import NodePool
-from interlock.errors import (
-    AcquireTimeoutError,
-    HoldLostError,
-    NotHeldError,
-    WrongTypeError,
-)
+from interlock.errors import HoldLostError, NotHeldError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,19 +58,6 @@ async def test_one_that_is_taken_bars_all(table: Table, taken: int) -> None:
     await other.do(locks[taken].release)
     assert await owner.do(lock.acquire, timeout=0) is True
     await owner.do(lock.release)
-
-
-async def test_time_out(table: Table) -> None:
-    """A wait that times out leaves nothing; a with statement names the locks in its error."""
-    client = table.client()
-    lock, owner, other = table.multi(client, "a", "b", timeout=0.3), table.owner(), table.owner()
-    await other.do(client.lock("b").acquire)
-    assert await owner.do(lock.acquire, timeout=0.3) is False
-    with pytest.raises(AcquireTimeoutError) as caught:
-        await owner.do(table.face.enter, lock)
-    assert (caught.value.name, caught.value.timeout) == ("a + b", 0.3)
-    assert table.stored()[0] == ["b"]
-    await other.do(client.lock("b").release)
 
 
 async def test_waits_for_the_last(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

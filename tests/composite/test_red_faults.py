@@ -315,3 +315,35 @@ async def test_a_member_that_is_used_alone_keeps_its_patience(own: Table) -> Non
     await owner.do(red.release)
     assert locks[0]._core._kept is kept
     assert kept.release.deadline == NEVER
+
+
+async def test_a_minority_that_cannot_be_used(table: Table) -> None:
+    """A server whose key holds something else counts as down; two of three raise at once."""
+    clients = table.clients()
+    lock, owner = table.red(clients), table.owner()
+    table.servers[0].execute("SET", "name", "text")
+    assert await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    table.servers[1].execute("SET", "name", "text")
+    with pytest.raises(QuorumError) as caught:
+        await asyncio.wait_for(owner.do(lock.acquire), 10)
+    assert len(caught.value.causes) == 2
+    assert table.stored() == [["name"], ["name"], []]
+
+
+def _forget(table: Table) -> None:
+    for server in table.servers:
+        with server.client() as client:
+            client.script_flush()
+
+
+async def test_servers_that_forget_the_scripts(table: Table) -> None:
+    """Every server that does not know a script's digest any more is sent the text."""
+    lock, owner = table.red(table.clients()), table.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    _forget(table)
+    assert await owner.do(lock.acquire, timeout=0)
+    _forget(table)
+    await owner.do(lock.release)
+    assert table.stored() == [[], [], []]

@@ -7,12 +7,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lock.lock_like import queued, renewed, sent_in, until
+from tests.lock.lock_like import queued, sent_in, until
 from tests.support.patience import forever
 from tests.support.proxy import FaultProxy
 
-from interlock._core.locks import red_lock
-from interlock.errors import HoldLostError, NotHeldError, ReentryError
+from interlock.errors import HoldLostError, ReentryError
 
 if TYPE_CHECKING:
     from tests.composite.table import Table
@@ -68,41 +67,6 @@ async def test_validity(table: Table) -> None:
     for server in table.servers:
         assert 160_000 < int(str(server.execute("PTTL", "name"))) <= 200_000
     await owner.do(lock.release)
-
-
-async def test_renewal(table: Table) -> None:
-    """Without a lease it is renewed on every server for as long as it is held."""
-    lock, owner = table.red(table.clients(renewed="soon")), table.owner()
-    hold = await owner.do(table.face.enter, lock)
-    for _ in range(3):
-        await renewed(hold)
-        assert table.stored() == [["name"]] * 3
-        assert hold.valid
-    await owner.do(table.face.leave, lock)
-    assert table.stored() == [[], [], []]
-
-
-async def test_reentry(table: Table) -> None:
-    """The owner may enter again; others may not.
-
-    Each level is released on its own, and only the last release frees the lock.
-    """
-    clients = table.clients()
-    lock, owner, other = table.red(clients), table.owner(), table.owner()
-    for depth in (1, 2, 3):
-        assert await owner.do(lock.acquire, timeout=0)
-        assert await owner.do(lock.hold_count) == depth
-    for server in table.servers:
-        assert list(server.execute("HVALS", "name")) == [b"3"]  # type: ignore[call-overload]
-    assert await other.do(lock.acquire, timeout=0) is False
-    with pytest.raises(NotHeldError):
-        await other.do(lock.release)
-    for depth in (2, 1, 0):
-        await owner.do(lock.release)
-        assert await owner.do(lock.hold_count) == depth
-    assert table.stored() == [[], [], []]
-    with pytest.raises(NotHeldError):
-        await owner.do(lock.release)
 
 
 async def test_reentry_finds_the_loss(table: Table) -> None:
@@ -169,25 +133,6 @@ async def test_who_waits_for_one_server_holds_nobody_up(table: Table) -> None:
     await holder.do(clients[0].lock("name").release)
     assert await asyncio.wait_for(waiting, 20)
     await waiter.do(clients[0].lock("name").release)
-
-
-@pytest.mark.parametrize("same_clients", [True, False])
-async def test_who_waits_has_it_soon(
-    table: Table, monkeypatch: pytest.MonkeyPatch, same_clients: bool
-) -> None:
-    """Who waits is told of the release and has it long before it would look again."""
-    monkeypatch.setattr(red_lock, "POLL", 60)
-    mine = table.clients(poll_cap=60)
-    lock, theirs = table.red(mine), table.red(mine if same_clients else table.clients())
-    owner, other = table.owner(), table.owner()
-    for _ in range(5):
-        await other.do(theirs.acquire)
-        waiting = asyncio.create_task(owner.do(lock.acquire))
-        await queued(*mine)
-        assert not waiting.done()
-        await other.do(theirs.release)
-        assert await asyncio.wait_for(waiting, 20)
-        await owner.do(lock.release)
 
 
 async def test_waiting_costs_little(table: Table) -> None:

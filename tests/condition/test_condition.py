@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import KINDS, resting, sent_in, until
-from tests.support.faults import FAULTS
 from tests.support.patience import forever, wait_until
-from tests.support.proxy import (
-    command,
-)
 from tests.support.renewal import renews_soon
 
 import interlock
@@ -25,7 +21,7 @@ from interlock import ClosedError, HoldLostError, NotHeldError
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Kind, Owner, Stage
-    from tests.support.proxy import Action, FaultProxy
+    from tests.support.proxy import FaultProxy
 
 WAITING = "interlock_condition:{name}"
 LEASES = "interlock_condition_leases:{name}"
@@ -214,40 +210,6 @@ async def test_a_dead_waiter_swallows_nothing(stage: Stage, proxy: FaultProxy, h
         elif how == "cut":
             proxy.start_accepting()
             assert child.hear() == "False", "its notification was given away"
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-@pytest.mark.parametrize("place", [1, 2, 3, 4, 5])
-async def test_lost_replies(stage: Stage, proxy: FaultProxy, place: int, fault: Action) -> None:
-    """Whichever command of a wait is lost or doubled, its notification is taken once."""
-    mine = stage.lock(stage.client(proxy.url(), command_timeout=0.8, poll_cap=1))
-    direct, owner, speaker = stage.lock(stage.client()), stage.owner(), stage.owner()
-    await owner.do(mine.acquire)
-    proxy.on_request(command("EVALSHA", nth=place), fault)
-    waiting = asyncio.create_task(owner.do(mine.wait))
-    await until(lambda: stage.redis.zcard(LEASES) == 1, 20, "it waits")
-    await _notify(speaker, direct, 1)
-    await _woken(owner, mine, waiting)
-    assert await owner.do(direct.acquire)
-    assert await owner.do(direct.wait, 0) is False
-    await owner.do(direct.release)
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-async def test_a_notification_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
-    """A notification that arrives twice wakes one waiter."""
-    direct = stage.lock(stage.client(poll_cap=60))
-    far = stage.lock(stage.client(proxy.url(), command_timeout=0.8))
-    waits = [await _wait(stage, direct) for _ in range(2)]
-    speaker = stage.owner()
-    await speaker.do(far.acquire)
-    proxy.on_request(command("EVALSHA", nth=1), fault)
-    await speaker.do(far.notify)
-    await speaker.do(far.release)
-    await _woken(waits[0][0], direct, waits[0][1])
-    assert stage.redis.zcard(WAITING) == 1
-    await _notify(speaker, direct, 1)
-    await _woken(waits[1][0], direct, waits[1][1])
 
 
 async def test_messages_are_not_needed(stage: Stage, proxy: FaultProxy) -> None:

@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import sent_in, until
-from tests.support.faults import FAULTS
-from tests.support.proxy import (
-    command,
-)
+from tests.lock.lock_like import until
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
-    from tests.support.proxy import Action, FaultProxy
+    from tests.support.proxy import FaultProxy
 
 CHANNEL = "interlock_event__channel:{name}"
 SLACK = 5.0
@@ -80,22 +76,6 @@ async def test_a_setting_is_not_missed(stage: Stage, proxy: FaultProxy) -> None:
     assert await again is False, "an earlier setting does not let it go on"
 
 
-async def test_a_look_serves_all_waiters(stage: Stage, proxy: FaultProxy) -> None:
-    """Thirty waiters of a client cost one command per poll cap, and one at the end."""
-    event = stage.lock(stage.client())
-    client = stage.client(proxy.url(), poll_cap=0.5)
-    waiting = [asyncio.create_task(stage.owner().do(stage.lock(client).wait)) for _ in range(30)]
-    await until(lambda: proxy.commands["EVALSHA"] >= 31, 20, "all have looked")
-    looks = await sent_in(proxy, 1) / (0.75 * 0.5)
-    assert proxy.commands["EVALSHA"] <= looks + 1, "the front looks for all"
-    proxy.clear_record()
-    began = time.monotonic()
-    await stage.owner().do(event.set)
-    assert await asyncio.wait_for(asyncio.gather(*waiting), 20) == [True] * 30
-    looks = (time.monotonic() - began) / (0.75 * 0.5)
-    assert proxy.commands["EVALSHA"] <= looks + 2
-
-
 async def test_it_outlives_who_set_it(stage: Stage, redis_url: str) -> None:
     """An event stays set when the process that set it is killed."""
     code = """
@@ -121,32 +101,6 @@ async def test_what_is_left(stage: Stage, name: str) -> None:
     keys = [key.decode() for key in stage.redis.scan_iter()]
     assert all(key.startswith(("interlock_event:", "interlock_request:")) for key in keys)
     assert all(0 < stage.redis.ttl(key) <= 64 for key in keys)
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-async def test_a_call_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
-    """A call that arrives again does nothing, though somebody did the opposite in between."""
-    owner, other = stage.owner(), stage.lock(stage.client())
-    event = stage.lock(stage.client(proxy.url(), command_timeout=0.8))
-    assert not await owner.do(event.is_set)
-    for call, expected in ((event.set, True), (event.clear, False)):
-        proxy.clear_rules()
-        proxy.on_request(command("EVALSHA", nth=1), fault)
-        await owner.do(call)
-        assert await owner.do(other.is_set) is expected
-
-
-async def test_a_late_copy_does_nothing(stage: Stage) -> None:
-    """A copy of a call that arrives after another call changes nothing."""
-    owner, event = stage.owner(), stage.lock(stage.client())
-    core = event._core
-    late = core._set_script(core._calls.begin())
-    arguments = (late.script.text, len(late.keys), *late.keys, *late.args)
-    stage.redis.eval(*arguments)
-    assert await owner.do(event.is_set)
-    await owner.do(event.clear)
-    stage.redis.eval(*arguments)
-    assert not await owner.do(event.is_set)
 
 
 async def test_one_round_trip_each(stage: Stage, proxy: FaultProxy) -> None:

@@ -22,7 +22,6 @@ import interlock.asyncio
 
 if TYPE_CHECKING:
     import redis
-    from tests.lock.lock_like import Stage
 
 WAIT_IN_THREAD = """
 client = interlock.connect(url)
@@ -54,30 +53,6 @@ time.time, time.time_ns = lambda: true_time() + SKEW, lambda: true_ns() + int(SK
 def places(redis_client: redis.Redis) -> Places:
     """Give the queue as it is on the wire, where waiters may be silent for a second."""
     return Places(redis_client, wait=1)
-
-
-async def test_waiters_of_one_client_are_served_in_order(fair: Stage) -> None:
-    """Eight threads or tasks of two clients get the lock in the order in which they asked."""
-    clients, order = [fair.client(), fair.client()], []
-    first, wire = fair.owner(), Places(fair.redis)
-    await first.do(clients[0].fair_lock(LOCK).acquire)
-
-    async def visit(number: int) -> None:
-        owner, lock = fair.owner(), clients[number // 3 % 2].fair_lock(LOCK)
-        await owner.do(lock.acquire)
-        order.append(number)
-        await owner.do(lock.release)
-
-    visits = []
-    for number in range(8):
-        visits.append(asyncio.create_task(visit(number)))
-        await until(lambda n=number: len(wire.waiting) == n + 1, 5, f"{number} waits")
-    queue = wire.waiting
-    await first.do(clients[0].fair_lock(LOCK).release)
-    await asyncio.wait_for(asyncio.gather(*visits), 20)
-    assert order == list(range(8))
-    assert len(set(queue)) == 8
-    assert not own_keys(fair.redis)
 
 
 @pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")  # both faces on purpose
@@ -131,27 +106,6 @@ async def test_threads_tasks_and_processes_are_served_in_order(
     assert not own_keys(redis_client)
 
 
-def test_a_newcomer_does_not_overtake(redis_url: str, places: Places) -> None:
-    """Who just released the lock and wants it again stands behind those who waited."""
-    with interlock.connect(redis_url) as client:
-        lock, order = client.fair_lock(LOCK), []
-        lock.acquire()
-
-        def visit() -> None:
-            with client.fair_lock(LOCK):
-                order.append("waiter")
-
-        waiter = threading.Thread(target=visit)
-        waiter.start()
-        wait_until(lambda: len(places.waiting) == 1, 5, "the other waits")
-        lock.release()
-        assert lock.acquire(timeout=10)
-        order.append("newcomer")
-        lock.release()
-        waiter.join(10)
-        assert order == ["waiter", "newcomer"]
-
-
 def test_a_live_waiter_keeps_its_place(redis_url: str, places: Places) -> None:
     """Waiters that wait for longer than all their waits together are never skipped."""
     wait = 1.6
@@ -197,32 +151,6 @@ def test_killed_waiters_delay_for_one_wait(redis_url: str, places: Places) -> No
         assert client.fair_lock(LOCK).acquire(timeout=2 + 2)
         assert places.waiting == []
         client.fair_lock(LOCK).release()
-    assert not own_keys(places.redis)
-
-
-def test_a_killed_waiter_in_between_is_skipped(redis_url: str, places: Places) -> None:
-    """If the second of three waiters is killed, the third follows the first within one wait."""
-    with interlock.connect(redis_url, fair_wait=2) as client:
-        client.fair_lock(LOCK, owner="first").acquire()
-        got: list[float] = []
-
-        def visit() -> None:
-            with client.fair_lock(LOCK):
-                got.append(time.monotonic())
-
-        before, behind = threading.Thread(target=visit), threading.Thread(target=visit)
-        before.start()
-        wait_until(lambda: len(places.waiting) == 1, 5, "one waits")
-        code = WAIT_IN_THREAD.replace("connect(url)", "connect(url, fair_wait=2)")
-        with Child(code, redis_url) as child:
-            wait_until(lambda: len(places.waiting) == 2, 10, "the child waits")
-            behind.start()
-            wait_until(lambda: len(places.waiting) == 3, 5, "the last one waits")
-            child.kill()
-        client.fair_lock(LOCK, owner="first").release()
-        before.join(10)
-        behind.join(10)
-        assert got[1] - got[0] < 2 + 2
     assert not own_keys(places.redis)
 
 

@@ -12,6 +12,7 @@ from tests.lock.conftest import (
     other_servers,
     plain,
     stage,
+    urls,
 )
 from tests.lock.lock_like import Kind, kind_of
 from tests.lock.test_lock_crowds import (
@@ -44,7 +45,6 @@ from tests.lock.test_lock_holds import (
 )
 from tests.lock.test_lock_input import (
     test_a_closed_client,
-    test_an_unreachable_host,
 )
 from tests.lock.test_lock_owners import (
     test_a_hold_without_lease_is_renewed,
@@ -82,7 +82,6 @@ __all__ = [
     "test_a_timeout_is_kept",
     "test_a_waiter_gets_it_on_release",
     "test_an_empty_hold_names_the_holder",
-    "test_an_unreachable_host",
     "test_close_releases_and_ends_all",
     "test_entering_a_lost_hold_raises",
     "test_extend_lengthens_and_never_shortens",
@@ -107,6 +106,7 @@ __all__ = [
     "test_with_holds_and_releases",
     "test_with_never_masks_the_body",
     "test_with_raises_when_the_hold_was_lost",
+    "urls",
 ]
 
 

@@ -7,7 +7,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.cards import own_keys
 from tests.support.patience import let_others_run
 
 import interlock
@@ -49,31 +48,6 @@ def _check_that_one_has_it(results: list[Any]) -> None:
     others = [result for result in results if result is not True]
     assert all(r is False or isinstance(r, interlock.ServerUnavailableError) for r in others)
     assert others.count(False) > len(others) / 2
-
-
-def test_ten_thousand_names_one_after_the_other(redis_url: str, redis_client: redis.Redis) -> None:
-    """10,000 times a fresh name is acquired and released, and nothing is left."""
-    with interlock.connect(redis_url) as client:
-        for number in range(10_000):
-            lock = client.lock(f"name {number}")
-            assert lock.acquire()
-            lock.release()
-        assert not own_keys(redis_client)
-
-
-async def test_ten_thousand_names_from_a_hundred_tasks(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
-    """A hundred tasks at once acquire and release 10,000 fresh names, and nothing is left."""
-    async with interlock.asyncio.connect(redis_url) as client:
-
-        async def hundred(part: int) -> None:
-            for number in range(100):
-                async with client.lock(f"name {part} {number}") as hold:
-                    assert hold.valid
-
-        await asyncio.gather(*map(hundred, range(100)))
-        assert not own_keys(redis_client)
 
 
 async def test_three_owners_in_turn(stage: Stage) -> None:
@@ -152,22 +126,3 @@ async def test_a_hundred_all_get_it(plain: Stage) -> None:
     visits = await _at_once(plain.face, 100, visit_in_task if plain.face.is_async else visit)
     assert visits == [True] * 100
     assert plain.left_behind() == set()
-
-
-def test_waiters_of_many_clients_all_get_it(redis_url: str, redis_client: redis.Redis) -> None:
-    """Twenty clients wait for one lock, and each gets it although no message is repeated.
-
-    They stand for twenty processes.
-    """
-    clients = [interlock.connect(redis_url, poll_cap=30) for _ in range(20)]
-
-    def visit(number: int) -> bool:
-        with clients[number].lock("name", timeout=20) as hold:
-            return hold.valid
-
-    try:
-        assert _in_threads(20, visit) == [True] * 20
-        assert not own_keys(redis_client)
-    finally:
-        for client in clients:
-            client.close()

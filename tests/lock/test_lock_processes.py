@@ -337,19 +337,6 @@ def test_exit_while_acquiring(redis_url: str) -> None:
         assert child.end() == (0, "")
 
 
-def test_ctrl_c_ends_a_waiting_program(redis_client: redis.Redis, redis_url: str) -> None:
-    """Ctrl-C in a program that waits for a lock raises KeyboardInterrupt and ends the program."""
-    code = "client = interlock.connect(url)\nsay('waiting')\nclient.lock('name').acquire()"
-    with interlock.connect(redis_url) as client, Child(code, redis_url) as child:
-        client.lock("name").acquire()
-        assert child.hear() == "waiting"
-        wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 1, 10, "it waits")
-        child.signal(signal.SIGINT)
-        status, errors = child.end()
-        assert status == -signal.SIGINT
-        assert errors.rstrip().endswith("KeyboardInterrupt")
-
-
 def test_exit_does_not_wait_for_a_dead_server(fresh_server: RedisServer) -> None:
     """An interpreter that exits while it holds ends within seconds, even if the server hangs."""
     code = HOLD

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import functools
 import gc
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.interrupting import Blow, interrupt_after
+from tests.lock.lock_like import kind_of
 from tests.support.cards import own_keys
 from tests.support.patience import GIVE_UP
 from tests.support.servers import wait_until
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import redis
+    from tests.lock.lock_like import Kind
 
     from interlock import Client, Hold
     from interlock._core.queue.waiter import Waiter
@@ -140,6 +143,23 @@ def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client
     behind.join()
 
 
+def struck_kinds(*names: str) -> pytest.MarkDecorator:
+    """Return a mark: the test runs with each of these kinds."""
+    kinds = [kind_of(name) for name in names]
+    return pytest.mark.parametrize("kind", kinds, indirect=True, ids=lambda kind: kind.name)
+
+
+@pytest.fixture
+def locks(kind: Kind, urls: list[str]) -> Iterator[list[Any]]:
+    """Give one lock of each of two programs; a place in its queue ends after a second."""
+    with contextlib.ExitStack() as stack:
+        connect = functools.partial(interlock.connect, poll_cap=30, fair_wait=1)
+        programs = [[stack.enter_context(connect(url)) for url in urls] for _ in range(2)]
+        yield [
+            kind.make(clients if kind.servers > 1 else clients[0], "name") for clients in programs
+        ]
+
+
 @pytest.mark.filterwarnings("ignore:a block of:interlock.MisuseWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of finalizers
 @pytest.mark.filterwarnings("ignore:hold of:interlock.MisuseWarning")
@@ -150,24 +170,31 @@ def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client
 @pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <bound method Block:pytest.PytestUnraisableExceptionWarning"
 )
-def test_ctrl_c_anywhere_in_a_with_statement(client: Client, redis_client: redis.Redis) -> None:
+@struck_kinds("lock", "multi", "red")
+def test_ctrl_c_anywhere_in_a_with_statement(
+    locks: list[Any], left: Callable[[], set[str]]
+) -> None:
     """Wherever Ctrl-C strikes in a with statement, the lock is free soon, and never barred."""
-    lock, blow = client.lock("name"), Blow(1)
+    lock, blow = locks[0], Blow(1)
     while blow.struck:
         with contextlib.suppress(KeyboardInterrupt), blow, lock:
             pass
-        wait_until(lambda: lock.hold is None, GIVE_UP, f"{blow} leaves no hold")
-        with client.lock("name", timeout=5) as again:
-            assert again.depth == 1, f"{blow} barred it"
-        wait_until(lambda: not own_keys(redis_client), GIVE_UP, f"{blow} leaves nothing")
+        wait_until(lambda: lock.hold is None and not left(), GIVE_UP, f"{blow} leaves nothing")
+        assert lock.acquire(timeout=5), f"{blow} barred it"
+        assert lock.hold_count() == 1
+        lock.release()
         blow = blow.next()
     assert blow.at > 50
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_ctrl_c_anywhere_in_a_wait(client: Client, other: Client) -> None:
-    """Wherever Ctrl-C strikes in a waiting acquire, it leaves nothing in the way of the next."""
-    lock, theirs, blow = client.lock("name"), other.lock("name"), Blow(1)
+@struck_kinds("lock", "fair", "write")
+def test_ctrl_c_anywhere_in_a_wait(locks: list[Any]) -> None:
+    """Wherever Ctrl-C strikes in a waiting acquire, it leaves nothing in the way of the next.
+
+    If it strikes between two steps of the driver, a place in the queue goes at its deadline.
+    """
+    (lock, theirs), blow = locks, Blow(1)
     theirs.acquire()
     while blow.struck:
         with contextlib.suppress(KeyboardInterrupt), blow:

@@ -38,65 +38,6 @@ async def test_readers_that_leave_together_do_not_all_look(
     assert redis_client.keys("*name*") == []
 
 
-def test_all_threads_read_at_once(redis_url: str, redis_client: redis.Redis) -> None:
-    """In each round, 32 threads of four clients are inside at once, and no writer is."""
-    clients = [interlock.connect(redis_url, card=False) for _ in range(4)]
-    meeting, failures = threading.Barrier(CROWD + 1), list[BaseException]()
-
-    def read(number: int) -> None:
-        lock = clients[number % 4].read_write_lock("name")
-        try:
-            for _ in range(3):
-                with lock.read as hold:
-                    meeting.wait(20)
-                    meeting.wait(20)
-                    assert hold.valid
-                meeting.wait(20)
-        except BaseException as error:
-            failures.append(error)
-            meeting.abort()
-
-    def watch() -> None:
-        write = clients[0].read_write_lock("name").write
-        for _ in range(3):
-            meeting.wait(20)
-            assert redis_client.hlen("name") == CROWD + 1
-            assert not write.acquire(timeout=0.5)
-            meeting.wait(20)
-            meeting.wait(20)
-
-    threads = [threading.Thread(target=read, args=(number,)) for number in range(CROWD)]
-    for thread in threads:
-        thread.start()
-    try:
-        watch()
-    except BaseException as error:
-        failures.append(error)
-        meeting.abort()
-    for thread in threads:
-        thread.join()
-    left = redis_client.keys()
-    for client in clients:
-        client.close()
-    # What somebody raised comes first: it tells why something may be left.
-    assert failures == []
-    assert left == []
-
-
-async def test_all_tasks_read_at_once(redis_url: str, redis_client: redis.Redis) -> None:
-    """200 tasks are all inside at the same moment, and nothing is left afterwards."""
-    async with interlock.asyncio.connect(redis_url, card=False) as client:
-        lock, inside = client.read_write_lock("name"), asyncio.Barrier(200)
-
-        async def read() -> None:
-            async with lock.read:
-                await inside.wait()
-
-        async with asyncio.timeout(30):
-            await asyncio.gather(*(read() for _ in range(200)))
-        assert not own_keys(redis_client)
-
-
 @pytest.mark.parametrize("clients", [1, 4], ids=["one-client", "four-clients"])
 def test_readers_see_no_half_written_thing(
     redis_url: str, redis_client: redis.Redis, clients: int

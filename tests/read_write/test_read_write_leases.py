@@ -5,16 +5,14 @@ The dead block nobody beyond their leases.
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import renewed, take_turn, until
 from tests.read_write.wire import Wire
-from tests.support.renewal import renews_soon
 from tests.support.servers import wait_until
 
 import interlock
@@ -162,19 +160,6 @@ async def test_only_what_is_held_here_is_renewed(rw: Stage, wire: Wire) -> None:
     assert await rw.owner().do(rw.lock(rw.client()).write.acquire, timeout=0)
 
 
-async def test_nothing_is_renewed_after_the_last_release(rw: Stage) -> None:
-    """After as many releases as entries, no hold is left to be renewed, on either side."""
-    client, owner = rw.client(), rw.owner()
-    lock = rw.lock(client)
-    for side in (lock.read, lock.write):
-        for _ in range(3):
-            await owner.do(side.acquire)
-        for _ in range(3):
-            await owner.do(side.release)
-        assert len(client._driver.session.holds) == 0
-    assert rw.left_behind() == set()
-
-
 async def test_who_came_down_is_renewed_on(rw: Stage) -> None:
     """A read hold taken while writing is still renewed after the write lock is released."""
     lock, owner, other = rw.lock(rw.client(renewed="soon")), rw.owner(), rw.owner()
@@ -276,28 +261,3 @@ def test_a_killed_reader_blocks_for_its_lease(
         assert writing.acquire(timeout=SLACK), "the dead one's lease is over"
         writing.release()
         assert alone.result(SLACK)
-
-
-def test_a_dead_thread_is_not_renewed(redis_url: str, redis_client: redis.Redis) -> None:
-    """The read hold of a thread that ended is renewed no more.
-
-    Its client lives on, and another of its threads reads on.
-    """
-    with renews_soon(interlock.connect(redis_url, lease=5)) as client:
-        lock = client.read_write_lock("name")
-        lock.read.acquire()
-        with pytest.warns(interlock.MisuseWarning, match="'name'"):
-            _read_and_die(lock, redis_client)
-        assert lock.read.hold_count() == 1
-        lock.read.release()
-        assert client.read_write_lock("name").write.acquire(timeout=0)
-
-
-def _read_and_die(lock: Any, redis_client: redis.Redis) -> None:
-    thread = threading.Thread(target=lock.read.acquire)
-    thread.start()
-    thread.join()
-    assert redis_client.hlen("name") == 3
-    wait_until(lambda: len([*redis_client.scan_iter("{name}:*")]) == 1, 10, "its entry ended")
-    del thread
-    time.sleep(0.3)  # until its client has let go of what the dead thread held

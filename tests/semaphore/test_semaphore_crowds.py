@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
 import threading
 import time
@@ -55,21 +54,6 @@ async def test_who_wants_less_goes_ahead(plain: Stage, first: int) -> None:
         assert await asyncio.wait_for(waiting[number], 20)
         assert not any(task.done() for other, task in waiting.items() if other > number)
     assert plain.redis.get("name") == b"0"
-
-
-async def test_a_waiter_that_goes_passes_its_wake_up_on(plain: Stage) -> None:
-    """If the front waiter gives up just as a permit comes, the waiter behind it gets the permit."""
-    client = plain.client(poll_cap=60)
-    for _ in range(5):
-        plain.redis.set("name", 0)
-        front = asyncio.create_task(plain.owner().do(plain.lock(client).acquire, timeout=0.3))
-        await plain.waits()
-        behind = asyncio.create_task(plain.owner().do(plain.lock(client).acquire))
-        await asyncio.sleep(random.uniform(0.24, 0.26))  # about when its time is up
-        await plain.owner().do(plain.lock(plain.client()).release)
-        if await front:
-            await plain.owner().do(plain.lock(plain.client()).release)
-        assert await asyncio.wait_for(behind, 20)
 
 
 async def test_never_more_than_there_are(leased: Stage) -> None:
@@ -156,30 +140,6 @@ def test_what_a_killed_process_had_comes_back(redis_url: str, redis_client: redi
             with semaphore.acquire(2, timeout=20):
                 assert time.monotonic() - killed < 5 + 2
         assert (semaphore.available_permits(), semaphore.permits()) == (3, 3)
-
-
-def test_killing_at_random_moments(redis_url: str, redis_client: redis.Redis) -> None:
-    """All permits come back, however many processes are killed in acquire, hold and release."""
-    child = """
-        with interlock.connect(url, lease=1) as client:
-            semaphore = client.leased_semaphore("name")
-            say("runs")
-            while True:
-                with semaphore.acquire(2):
-                    pass
-    """
-    with interlock.connect(redis_url, lease=1) as client, ExitStack() as stack:
-        semaphore = client.leased_semaphore("name")
-        semaphore.try_set_permits(5)
-        children = [stack.enter_context(Child(child, redis_url)) for _ in range(4)]
-        for each in children:
-            assert each.hear() == "runs"
-        for each in children:
-            time.sleep(random.uniform(0.05, 0.15))  # the moment of a real signal
-            os.kill(each.pid, signal.SIGKILL)
-        wait_until(lambda: semaphore.available_permits() == 5, 5, "all permits are back")
-        assert semaphore.permits() == 5
-    assert redis_client.get("name") == b"5"
 
 
 def test_the_objects_say_what_they_are(redis_url: str) -> None:

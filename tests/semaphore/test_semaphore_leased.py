@@ -313,29 +313,6 @@ async def test_trying(leased: Stage) -> None:
     assert await _counts(owner, semaphore) == (2, 0, 2)
 
 
-def test_a_block_that_does_not_begin_gives_its_permits_back(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If a Ctrl-C strikes after the permits were taken, and before the block, they come back."""
-    kept: list[object] = []  # as by a debugger
-    with interlock.connect(redis_url) as client:
-        semaphore = client.leased_semaphore("name", permits=2)
-        real = semaphore._driver.perform
-
-        def perform(step: Any) -> Any:
-            found = real(step)
-            if kept:
-                return found
-            kept.append(found)
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(semaphore._driver, "perform", perform)
-        with pytest.raises(KeyboardInterrupt), semaphore.trying(2):
-            pass
-        assert kept
-        assert semaphore.available_permits() == 2
-
-
 async def test_a_task_block_that_does_not_begin_gives_its_permits_back(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

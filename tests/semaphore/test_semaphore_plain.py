@@ -107,16 +107,6 @@ async def test_trouble_at_the_end_does_not_mask_the_bodys(plain: Stage) -> None:
         await owner.do(plain.face.leave, semaphore)
 
 
-async def test_a_semaphore_may_begin_with_none(plain: Stage) -> None:
-    """With no permits to begin with, everyone waits until some are released."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client())
-    assert await owner.do(semaphore.try_set_permits, 0)
-    assert not await owner.do(semaphore.try_set_permits, 1)
-    assert not await owner.do(semaphore.acquire, timeout=0)
-    await owner.do(semaphore.release)
-    assert await owner.do(semaphore.acquire, timeout=0)
-
-
 @pytest.mark.parametrize(("number", "error"), BAD_NUMBERS, ids=lambda value: repr(value)[:12])
 @pytest.mark.parametrize(
     "call", ["acquire", "release", "release_if_exists", "try_set_permits", "add_permits"]
