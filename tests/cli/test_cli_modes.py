@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -194,19 +193,6 @@ def test_a_limit_under_a_locks_name_is_64(runs: Runs, redis_client: redis.Redis)
     assert runs.run("--limit", "2", "NAME", "--", "true")[0] == 0
     for options in EACH:
         assert runs.run(*options, "NAME", "--", "echo", "ran")[:2] == (64, "")
-
-
-@pytest.mark.parametrize("options", [["-s"], ["-x"], ["--fair"], ["--limit", "2"]], ids="".join)
-def test_an_unreachable_server_is_69_at_once(options: list[str]) -> None:
-    """Without a server no kind of lock is waited for."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    runs = Runs(f"redis://127.0.0.1:{port}")
-    began = time.monotonic()
-    status, out, err = runs.run(*options, "NAME", "--", "echo", "ran")
-    runs.close()
-    assert time.monotonic() - began < 10
-    assert (status, out, err.count("\n")) == (69, "", 1)
 
 
 @pytest.mark.parametrize("options", [["-s"], ["-x"], ["--fair"]], ids="".join)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,21 +79,6 @@ def test_verbose_tells_how_long_and_for_whom(runs: Runs) -> None:
         status, _, err = ended(process)
     assert status == 0
     assert re.fullmatch(r"interlock: got lock 'NAME' after \d+\.\d s\n", err)
-
-
-def test_a_signal_while_waiting_leaves_nothing_behind(
-    runs: Runs, redis_client: redis.Redis
-) -> None:
-    """A signal while waiting gives 128 + signal; the lock and the next waiter are unharmed."""
-    with interlock.connect(runs.url) as client, client.lock("NAME") as hold:
-        process = runs.start("--verbose", "NAME", "--", "echo", "ran")
-        assert process.stderr is not None
-        assert "waiting" in process.stderr.readline()
-        process.send_signal(signal.SIGTERM)
-        assert ended(process) == (128 + signal.SIGTERM, "", "")
-        assert redis_client.hkeys("NAME") == [hold.holder.encode()]
-    assert redis_client.keys("*") == []
-    assert runs.run("-n", "NAME", "--", "true") == (0, "", "")
 
 
 def test_a_renewed_lease_outlasts_itself(

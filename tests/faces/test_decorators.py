@@ -193,21 +193,6 @@ async def test_try_lock_that_is_not_awaited(redis_url: str, redis_client: redis.
         assert keys(redis_client) == set()
 
 
-TEMPLATES = ("{missing}", "{0}", "{}", "{order.__class__}", "{order._secret}", "{order", "")
-TEMPLATES += ("{order:{width}}", "{args}", "{order()}")
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_templates_that_cannot_be(side: Side, template: str) -> None:
-    """A name that no call can make is refused when the function is decorated."""
-
-    def pay(order: Order, *args: int) -> None: ...
-
-    for decorator in (side.client.locked, side.client.once):
-        with pytest.raises(ConfigError):
-            decorator(template)(side.function(pay))
-
-
 def test_functions_that_cannot_be(side: Side) -> None:
     """Generators, classes, and functions of the other face are refused when they are decorated."""
 

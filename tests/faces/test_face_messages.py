@@ -12,7 +12,7 @@ from tests.faces.face_calls import call, told
 
 import interlock
 import interlock.asyncio
-from interlock import ConfigError, MisuseWarning, NotHeldError, Options, WrongTypeError
+from interlock import MisuseWarning, NotHeldError, Options, WrongTypeError
 from interlock.errors import AcquireTimeoutError
 
 if TYPE_CHECKING:
@@ -90,21 +90,6 @@ async def test_a_timeout_says_nothing_that_it_does_not_know(face: Face, client: 
     error = await call(face, lambda: client._driver.run(client.lock("name")._core.refusal(1.0)))
     assert isinstance(error, AcquireTimeoutError)
     assert str(error) == "lock 'name' not acquired in 1 s"
-
-
-def test_from_redis_wants_a_client(face: Face, redis_url: str) -> None:
-    """A URL, or whatever else is no client of redis-py's, is refused with the way to do it."""
-    with pytest.raises(ConfigError, match=r"connect\(url\)"):
-        face.module.Client.from_redis(redis_url)
-    with pytest.raises(ConfigError, match="not int"):
-        face.module.Client.from_redis(7)
-
-
-@pytest.mark.parametrize("kind", ["multi_lock", "red_lock"])
-async def test_a_list_of_locks(client: Any, kind: str) -> None:
-    """Members are arguments of their own, and a list of them says so."""
-    with pytest.raises(ConfigError, match=r"\*locks"):
-        getattr(client, kind)([client.lock("a"), client.lock("b")])
 
 
 JAVA = {
@@ -243,16 +228,3 @@ def test_threads_beside_an_event_loop(redis_url: str) -> None:
         return await asyncio.to_thread(work)
 
     assert asyncio.run(main())
-
-
-def test_names_in_place_of_locks_and_methods(redis_url: str) -> None:
-    """A name as a member, and another library's way to prolong, are told what to write."""
-    with interlock.connect(redis_url) as client:
-        mistaken: Any = client
-        with pytest.raises(interlock.ConfigError, match=r"not a name: give client\.lock\('a'\)"):
-            mistaken.multi_lock("a", "b")
-        with mistaken.lock("name") as hold:
-            with pytest.raises(AttributeError, match=r"use set_lease\(seconds\)"):
-                hold.extend(5)
-            with pytest.raises(AttributeError, match=r"use extend\(lease\)"):
-                mistaken.lock("name").expire(5)

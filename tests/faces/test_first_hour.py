@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from tests.support.servers import RedisServer
 
 import interlock
 import interlock.asyncio
-from interlock import ConfigError, MisuseWarning
+from interlock import MisuseWarning
 
 
 def test_the_sync_face_in_a_loop_warns_after_a_first_use_elsewhere(redis_url: str) -> None:
@@ -26,48 +25,11 @@ def test_the_sync_face_in_a_loop_warns_after_a_first_use_elsewhere(redis_url: st
             asyncio.run(use())
 
 
-def test_the_event_of_a_loss_is_no_truth_value(redis_url: str) -> None:
-    """``if hold.lost`` is an error that names what to ask."""
-    with interlock.connect(redis_url) as client, client.lock("name") as hold:
-        with pytest.raises(TypeError, match="is_set"):
-            bool(hold.lost)
-        assert not hold.lost.is_set()
-
-
 async def test_the_event_of_a_loss_is_no_truth_value_in_a_task(redis_url: str) -> None:
     """``if hold.lost`` is an error in a task, too."""
     async with interlock.asyncio.connect(redis_url) as client, client.lock("name") as hold:
         with pytest.raises(TypeError, match="is_set"):
             bool(hold.lost)
-
-
-@pytest.mark.parametrize("wrong", [5, 0.2, "no"])
-def test_seconds_in_the_place_of_blocking(redis_url: str, wrong: Any) -> None:
-    """A first argument that is no bool is refused: seconds to wait are ``timeout=``."""
-    with interlock.connect(redis_url) as client:
-        with pytest.raises(TypeError, match="timeout=seconds"):
-            client.lock("name").acquire(wrong)
-        assert not client.lock("name").locked()
-
-
-@pytest.mark.parametrize("fragment", ["redis://:1234#x@127.0.0.1:6379/0", "redis://h:6379/0#x"])
-def test_a_part_after_a_hash_is_refused(fragment: str) -> None:
-    """A # in a URL is refused: half a password would be taken for a host."""
-    with pytest.raises(ConfigError, match="percent-encode"):
-        interlock.connect(fragment)
-
-
-def test_a_decorator_without_parentheses(redis_url: str) -> None:
-    """A decorator that is given the function itself says how it is written."""
-
-    def function() -> None: ...
-
-    with interlock.connect(redis_url) as client:
-        for decorator in (client.locked, client.once):
-            with pytest.raises(TypeError, match="parentheses"):
-                decorator(function)  # type: ignore[call-overload,arg-type]
-        with pytest.raises(TypeError, match="@staticmethod"):
-            client.locked("name")(staticmethod(function))
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), SystemExit(3)])

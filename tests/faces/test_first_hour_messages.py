@@ -32,7 +32,7 @@ async def client(face: Face, redis_url: str) -> AsyncIterator[Any]:
 
 
 KINDS = ("Lock", "Semaphore", "LeasedSemaphore", "CountDownLatch", "ReadWriteLock", "Client")
-KINDS += ("Event", "Election")
+KINDS += ("Event", "Election", "Barrier", "Condition")
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "Hold", "Permit"])

@@ -126,14 +126,6 @@ CONNECTING: list[Mistake] = [
         "is not a Redis server",
     ),
     program(
-        "an option that is not there",
-        """
-        import interlock
-        interlock.connect("redis://localhost", leese=10)
-        """,
-        "did you mean 'lease'?",
-    ),
-    program(
         "an option of redis-py",
         """
         import interlock
@@ -232,16 +224,6 @@ CONNECTING: list[Mistake] = [
         """,
         "fakeredis",
         "interlock_fake",
-    ),
-    program(
-        "the lease of a client in milliseconds",
-        """
-        import interlock
-        interlock.connect("redis://localhost", lease=30000)
-        """,
-        "MisuseWarning",
-        "milliseconds",
-        code=0,
     ),
     program(
         "a name of redis",

@@ -15,15 +15,6 @@ LOCKS: list[Mistake] = [
         "client.lock(name)",
     ),
     program(
-        "the class with a name alone",
-        """
-        import interlock
-        interlock.Lock("x")
-        """,
-        "TypeError",
-        "client.lock(name)",
-    ),
-    program(
         "a decorator of the package",
         """
         import interlock
@@ -34,15 +25,6 @@ LOCKS: list[Mistake] = [
         "use interlock.connect(url).locked(...)",
     ),
     program(
-        "the class with keywords of redis-py",
-        """
-        import interlock, redis
-        interlock.Lock(redis.Redis(), "x", timeout=10, blocking_timeout=5)
-        """,
-        "TypeError",
-        "client.lock(name)",
-    ),
-    program(
         "the class of the client",
         """
         import interlock
@@ -50,60 +32,6 @@ LOCKS: list[Mistake] = [
         """,
         "TypeError",
         "interlock.connect(url)",
-    ),
-    program(
-        "a semaphore by its class",
-        """
-        import interlock
-        interlock.Semaphore(5)
-        """,
-        "TypeError",
-        "client.semaphore(name)",
-    ),
-    program(
-        "a condition by its class",
-        """
-        import interlock
-        interlock.Condition()
-        """,
-        "TypeError",
-        "client.condition(lock)",
-    ),
-    program(
-        "an event by its class",
-        """
-        import interlock
-        interlock.Event()
-        """,
-        "TypeError",
-        "client.event(name)",
-    ),
-    program(
-        "a barrier by its class",
-        """
-        import interlock
-        interlock.Barrier(3)
-        """,
-        "TypeError",
-        "client.barrier(name, parties)",
-    ),
-    program(
-        "a barrier by its class, with an action",
-        """
-        import interlock
-        interlock.Barrier("gate", 3)
-        """,
-        "TypeError",
-        "client.barrier(name, parties)",
-    ),
-    program(
-        "an election by its class",
-        """
-        import interlock
-        interlock.Election("leader")
-        """,
-        "TypeError",
-        "client.election(name)",
     ),
     sync(
         "extend of a hold",
@@ -265,31 +193,10 @@ LOCKS: list[Mistake] = [
         "lease",
     ),
     sync(
-        "a lease in milliseconds",
-        """
-        with client.lock("x", lease=3000):
-            pass
-        """,
-        "MisuseWarning",
-        "milliseconds",
-        code=0,
-    ),
-    sync(
         "a timeout in milliseconds",
         """
         with client.lock("x", timeout=100000):
             pass
-        """,
-        "MisuseWarning",
-        "milliseconds",
-        code=0,
-    ),
-    sync(
-        "a timeout in milliseconds of acquire",
-        """
-        lock = client.lock("x")
-        lock.acquire(timeout=5000)
-        lock.release()
         """,
         "MisuseWarning",
         "milliseconds",
@@ -432,27 +339,6 @@ LOCKS: list[Mistake] = [
         code=0,
     ),
     sync(
-        "a lock that is not reentrant",
-        """
-        with client.lock("x", reentrant=False):
-            with client.lock("x", reentrant=False):
-                pass
-        """,
-        "ReentryError",
-        "not reentrant",
-    ),
-    sync(
-        "a reader that wants to write",
-        """
-        lock = client.read_write_lock("r")
-        with lock.read:
-            with lock.write:
-                pass
-        """,
-        "UpgradeError",
-        "read",
-    ),
-    sync(
         "the truth of a lock",
         """
         lock = client.lock("x")
@@ -476,96 +362,8 @@ LOCKS: list[Mistake] = [
     ),
     sync("a list of locks", 'client.multi_lock([client.lock("a"), client.lock("b")])', "*locks"),
     sync("a red lock of names", 'client.red_lock("a", "b", "c")', "client.lock('a')"),
-    sync(
-        "a lock of the other face",
-        """
-        import interlock.asyncio
-        other = interlock.asyncio.connect()
-        client.multi_lock(client.lock("a"), other.lock("b"))
-        """,
-        "sync and of asyncio",
-    ),
-    sync(
-        "async with of a client for threads",
-        """
-        import asyncio
-        async def main():
-            async with client.lock("x"):
-                pass
-        asyncio.run(main())
-        """,
-        "TypeError",
-        "interlock.asyncio.connect()",
-    ),
-    sync(
-        "pickle",
-        """
-        import pickle
-        pickle.dumps(client.lock("x"))
-        """,
-        "TypeError",
-        "connect(url) in each process",
-    ),
-    sync(
-        "a closed client",
-        """
-        client.close()
-        client.lock("x").acquire()
-        """,
-        "ClosedError",
-        "closed",
-    ),
-    sync(
-        "a decorator without parentheses",
-        """
-        @client.locked
-        def work(): ...
-        """,
-        "TypeError",
-        "parentheses",
-    ),
-    sync(
-        "a template of a parameter that is not there",
-        """
-        @client.locked("pay:{order}")
-        def pay(order_id): ...
-        """,
-        "ConfigError",
-        "'order'",
-        "order_id",
-    ),
-    sync(
-        "a template in a block",
-        """
-        with client.locked("pay:{order_id}"):
-            pass
-        """,
-        "ConfigError",
-        "order_id",
-    ),
     sync("an f-string that is not one", 'client.lock("pay:{order_id}").acquire()', code=0),
     sync("values of a group as one text", 'client.group_lock("rooms", "12")', "['12']"),
-    sync(
-        "another type's key",
-        """
-        import os, redis
-        redis.Redis.from_url(os.environ["INTERLOCK_URL"]).set("cfg", "1")
-        client.lock("cfg").acquire()
-        """,
-        "WrongTypeError",
-        "string",
-    ),
-    sync(
-        "a key that another library locked",
-        """
-        import os, redis
-        r = redis.Redis.from_url(os.environ["INTERLOCK_URL"])
-        r.lock("job", timeout=10).acquire()
-        client.lock("job").acquire()
-        """,
-        "WrongTypeError",
-        "Another library may hold a lock there",
-    ),
     sync(
         "the method of a lock on the client",
         "client.acquire('x')",

@@ -32,37 +32,6 @@ OBJECTS: list[Mistake] = [
     ),
     sync("permits of Redisson", 'client.semaphore("x", count=5)', "permits="),
     sync(
-        "a semaphore that nobody set up",
-        """
-        client.semaphore("downloads").acquire(timeout=1)
-        """,
-        "MisuseWarning",
-        "nobody has set it up",
-        "permits=n",
-        code=0,
-    ),
-    sync(
-        "a leased semaphore that nobody set up",
-        """
-        client.leased_semaphore("downloads").try_acquire(timeout=1)
-        """,
-        "MisuseWarning",
-        "nobody has set it up",
-        "permits=n",
-        code=0,
-    ),
-    sync(
-        "another number of permits",
-        """
-        client.semaphore("a", permits=5).acquire()
-        client.leased_semaphore("b", permits=5).acquire().release()
-        client.leased_semaphore("b", permits=3).acquire().release()
-        """,
-        "MisuseWarning",
-        "set_permits(3)",
-        code=0,
-    ),
-    sync(
         "more permits than there are",
         """
         client.semaphore("a", permits=2).acquire(5, timeout=0.5)
@@ -110,15 +79,6 @@ OBJECTS: list[Mistake] = [
         "MisuseWarning",
         code=0,
     ),
-    sync(
-        "a permit that is released twice",
-        """
-        permit = client.leased_semaphore("x", permits=1).acquire()
-        permit.release()
-        permit.release()
-        """,
-        "NotHeldError",
-    ),
     sync("a semaphore's value", 'client.semaphore("x").value', "available_permits()"),
     sync("setPermits of Java", 'client.semaphore("x").setPermits(5)', "set_permits"),
     sync(
@@ -136,37 +96,7 @@ OBJECTS: list[Mistake] = [
     ),
     sync("await of a latch", 'client.count_down_latch("x").await_()', "wait()"),
     sync("a barrier without parties", 'client.barrier("x")', "TypeError", "parties"),
-    sync(
-        "a barrier of another number",
-        """
-        import threading
-        def wait():
-            try:
-                client.barrier("x", 3).wait(timeout=2)
-            except interlock.BrokenBarrierError:
-                pass
-        thread = threading.Thread(target=wait)
-        thread.start()
-        while not client.barrier("x", 3).n_waiting:
-            pass
-        try:
-            client.barrier("x", 2).wait(timeout=1)
-        finally:
-            client.barrier("x", 3).abort()
-            thread.join()
-        """,
-        "ConfigError",
-        "3",
-    ),
     sync("a condition that is not held", 'client.condition("x").wait()', "NotHeldError"),
-    sync(
-        "a condition of a semaphore",
-        """
-        client.condition(client.semaphore("x", permits=1))
-        """,
-        "TypeError",
-        "a condition needs a lock",
-    ),
     sync(
         "the truth of an event",
         """

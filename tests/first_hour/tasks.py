@@ -6,15 +6,6 @@ from tests.first_hour.mistake import Mistake, program, task
 
 TASKS: list[Mistake] = [
     task(
-        "a forgotten await",
-        """
-        if client.lock("x").acquire():
-            print("enters")
-        """,
-        "TypeError",
-        "await acquire()",
-    ),
-    task(
         "a forgotten await of try_lock",
         """
         if client.try_lock("x"):
@@ -45,15 +36,6 @@ TASKS: list[Mistake] = [
         """,
         "RuntimeError",
         "with trio, use a client of interlock.trio.connect()",
-    ),
-    task(
-        "with in place of async with",
-        """
-        with client.lock("x"):
-            pass
-        """,
-        "TypeError",
-        "async with",
     ),
     task(
         "await of a lock",
@@ -99,17 +81,6 @@ TASKS: list[Mistake] = [
         """,
         "TypeError",
         "async with",
-    ),
-    task(
-        "a client of threads in a task",
-        """
-        sync = interlock.connect()
-        with sync.lock("x"):
-            pass
-        """,
-        "MisuseWarning",
-        "use interlock.asyncio",
-        code=0,
     ),
     task(
         "a release by another task",
@@ -202,20 +173,6 @@ TASKS: list[Mistake] = [
         "async with client.lock(name)",
     ),
     task(
-        "Redisson's lockAsync",
-        """
-        await client.lock("x").lockAsync()
-        """,
-        "use acquire()",
-    ),
-    task(
-        "blocking_timeout",
-        """
-        await client.lock("x").acquire(blocking_timeout=1)
-        """,
-        "timeout=",
-    ),
-    task(
         "a locked() that is not awaited",
         """
         if client.lock("x").locked():
@@ -241,13 +198,5 @@ TASKS: list[Mistake] = [
         """,
         "never awaited",
         code=0,
-    ),
-    task(
-        "a class as a factory",
-        """
-        interlock.asyncio.Lock("x")
-        """,
-        "TypeError",
-        "client.lock(name)",
     ),
 ]

@@ -79,15 +79,6 @@ def test_an_unknown_option_is_refused(face: Face) -> None:
         face.module.connect("redis://localhost", leese=1)
 
 
-async def test_no_password_in_a_representation(face: Face) -> None:
-    """The repr of a client and of a lock shows the address of the server, never the password."""
-    for url in (f"redis://user:{SECRET}@localhost:1234/5", f"redis://localhost?password={SECRET}"):
-        client = face.module.connect(url)
-        shown = repr(client) + repr(client.lock("name")) + str(client)
-        assert "localhost:" in shown
-        assert SECRET not in shown
-
-
 async def test_no_password_in_an_error(stage: Stage) -> None:
     """The error for an unreachable server or a bad login shows the address, never the password."""
     dead, owner = free_port(), stage.owner()

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import ON_ONE_SERVER
-from tests.support.address import free_port
-from tests.support.servers import RedisServer
 
 import interlock
-from interlock import (
-    ClosedError,
-    ConfigError,
-    Options,
-    ServerUnavailableError,
-    WrongTypeError,
-)
+from interlock import ClosedError, ConfigError, Options, WrongTypeError
 
 if TYPE_CHECKING:
-    from tests.lock.lock_like import Face, Stage
+    from tests.lock.lock_like import Stage
 
 NAN = math.nan
 
@@ -265,36 +256,6 @@ async def test_a_closed_client(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["http://localhost", "localhost:6379", "", "redis//x", "redis://localhost:port", "://"],
-)
-def test_urls_that_cannot_be(face: Face, url: str) -> None:
-    """A URL of no known scheme or form is a ValueError that shows it."""
-    with pytest.raises(ConfigError) as caught:
-        face.module.connect(url)
-    assert isinstance(caught.value, ValueError)
-    assert repr(url) in str(caught.value) or "port" in str(caught.value)
-
-
-def test_a_url_never_shows_its_password(face: Face) -> None:
-    """No message about a URL carries the password."""
-    for url in ("http://user:hunter2@host", "redis://user:hunter2@host:port", "redis:/u:hunter2@h"):
-        with pytest.raises(ConfigError) as caught:
-            face.module.connect(url)
-        assert "hunter2" not in f"{caught.value!r} {caught.value}"
-
-
-def test_unknown_options(face: Face, redis_url: str) -> None:
-    """An option that does not exist, in the call or in the URL, is named."""
-    with pytest.raises(ConfigError, match="leese"):
-        face.module.connect(redis_url, leese=5)
-    with pytest.raises(ConfigError, match="speed"):
-        face.module.connect(redis_url + "?speed=11")
-    with pytest.raises(TypeError):
-        face.module.connect(7)
-
-
-@pytest.mark.parametrize(
     "bad",
     [
         {"lease": 0.005},
@@ -316,29 +277,3 @@ def test_option_values(bad: dict[str, Any]) -> None:
     """An option's value that cannot work is refused when the options are made."""
     with pytest.raises(ConfigError, match=next(iter(bad))):
         Options(**bad)
-
-
-async def test_an_unreachable_host(plain: Stage) -> None:
-    """A server that was never there is an error at once, not after a time-out, for every call."""
-    client, owner = plain.client(f"redis://127.0.0.1:{free_port()}"), plain.owner()
-    lock = client.lock("name")
-    started = time.monotonic()
-    for call in (lock.acquire, lock.locked, lock.force_release):
-        with pytest.raises(ServerUnavailableError, match=r"cannot connect to 127\.0\.0\.1"):
-            await owner.do(call)
-    with pytest.raises(ConnectionError):
-        await owner.do(plain.face.enter, lock)
-    assert time.monotonic() - started < 2
-    assert await owner.do(lambda: lock.hold) is None
-
-
-async def test_a_bad_password(plain: Stage) -> None:
-    """A password that the server refuses is an error at once that says so and does not show it."""
-    with RedisServer(password="sesame") as guarded:
-        for url in (guarded.url(password="hunter2"), f"redis://127.0.0.1:{guarded.port}"):
-            client, owner = plain.client(url), plain.owner()
-            with pytest.raises(ServerUnavailableError, match="password") as caught:
-                await owner.do(client.lock("name").acquire)
-            assert "hunter2" not in str(caught.value)
-            assert caught.value.code in ("WRONGPASS", "NOAUTH")
-        assert guarded.execute("DBSIZE") == 0
