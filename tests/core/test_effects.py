@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +9,9 @@ import pytest
 
 from interlock._core.kinds import KINDS
 from interlock._core.model.effects import (
-    Batch,
     Carried,
-    Cleanup,
     Enqueue,
-    Eval,
     Op,
-    RunOn,
-    Script,
     Step,
     Undone,
     Wait,
@@ -25,64 +19,13 @@ from interlock._core.model.effects import (
     failing,
     undoing,
 )
-from interlock._core.queue.waiter import Waiter
 
 if TYPE_CHECKING:
-    from tests.core.bench import Bench, Play
-
-DOUBLE = Script("double", "return 2 * ARGV[1]", lambda reply: reply * 2)  # type: ignore[operator]
+    from tests.core.bench import Play
 
 
 def _run(effect: Any) -> Op[Any]:
     return (yield from effect)
-
-
-def test_script_is_named_by_the_digest_of_its_text() -> None:
-    """A script's sha is what EVALSHA takes for its text."""
-    assert DOUBLE.sha == hashlib.sha1(b"return 2 * ARGV[1]").hexdigest()
-    assert repr(DOUBLE) == "<Script double>"
-
-
-def test_eval_yields_itself_and_decodes_its_reply(play: type[Play]) -> None:
-    """A reply comes out as the script's decoder says."""
-    call = Eval(DOUBLE, ("k",), ())
-    played = play(_run(call))
-
-    assert played.effect is call
-    assert played.answer(21).result == 42
-
-
-def test_batch_decodes_every_reply_and_passes_errors_on(play: type[Play]) -> None:
-    """An error of one script stands in its place and stops none of the others."""
-    error = ConnectionError()
-    played = play(_run(Batch((Eval(DOUBLE, ("a",), ()), Eval(DOUBLE, ("b",), ())))))
-
-    assert played.answer([error, 4]).result == [error, 8]
-
-
-def test_away_returns_what_the_operation_returned(play: type[Play], bench: Bench) -> None:
-    """The result of an operation that another client's driver ran is that of the effect."""
-    away = RunOn(bench.session, _run(Wait(None, 1.0)))
-    played = play(_run(away))
-
-    assert played.effect is away
-    assert played.answer("done").result == "done"
-
-
-def test_join_returns_the_ticket(play: type[Play]) -> None:
-    """An operation that joins a queue is given its waiter."""
-    waiter = Waiter("channel", lambda: None)
-
-    assert play(_run(Enqueue("channel"))).answer(waiter).result is waiter
-
-
-@pytest.mark.parametrize("effect", [Wait(None, 1.0), Cleanup(Eval(DOUBLE, ("k",), ()), 1.0)])
-def test_wait_and_settle_have_no_result(play: type[Play], effect: Any) -> None:
-    """Nothing is to be learnt from having waited or from leaving something to the background."""
-    played = play(_run(effect))
-
-    assert played.effect is effect
-    assert played.answer(None).result is None
 
 
 def test_operation_is_ended_when_it_has_returned_or_raised(play: type[Play]) -> None:

@@ -20,7 +20,6 @@ from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
     AcquireTimeoutError,
     ClosedError,
-    ConfigError,
     HoldLostError,
     NotHeldError,
     ReentryError,
@@ -109,20 +108,6 @@ class TestAcquire:
         assert not played.over
         assert (hold.state, hold.late_grants()) == (State.PENDING, 1)
 
-    def test_lease_of_its_own_is_not_renewed(self, bench: Bench) -> None:
-        """A hold with a lease ends with it."""
-        hold = bench.held(lease=5.0)
-
-        assert hold.renewal is None
-        assert hold.lease == 5.0
-
-    def test_impossible_lease_is_refused(self, bench: Bench) -> None:
-        """A lease that cannot be is refused before anything is reserved."""
-        with pytest.raises(ConfigError):
-            bench.acquire(lease=0.0)
-
-        assert len(bench.session.holds) == 0
-
     def test_one_try_that_fails_leaves_no_reservation(self, bench: Bench) -> None:
         """A single try does not wait for a lock that is taken, and leaves nothing in the table."""
         played = bench.acquire(timeout=0).answer(5000)
@@ -149,12 +134,6 @@ class TestAcquire:
 
         assert hold.state is State.HELD
         assert waiter.successor_look == hold.lease
-
-    def test_newcomer_queues_behind_those_who_wait(self, bench: Bench) -> None:
-        """Where others wait here already, nothing is sent before it is one's turn."""
-        bench.waiters.join(bench.lock.channel, lambda: None)
-
-        assert bench.acquire().effect == Enqueue(bench.lock.channel)
 
     @pytest.mark.parametrize("silent", [True, False])
     def test_interrupted_waiter_waits_for_a_silent_server_once(
@@ -467,19 +446,6 @@ class TestReenter:
 
         assert hold.renewal is not None
 
-    def test_other_owner_does_not_enter(self, bench: Bench) -> None:
-        """A lock of another owner is waited for, even if that owner is of the same client."""
-        bench.held()
-
-        assert told(bench.acquire(owner=Owner("other")).effect)[1][2] == 1
-
-    def test_non_reentrant_lock_refuses_its_owner(self, bench: Bench, play: type[Play]) -> None:
-        """A lock that is not reentrant tells its owner so in place of waiting for it for ever."""
-        bench.held()
-        once = Lock(bench.session, "x", reentrant=False)
-        with pytest.raises(ReentryError, match="is not reentrant"):
-            play(once.acquire(bench.owner, NEVER, None))
-
     @pytest.mark.parametrize("reply", [-2, 5000])
     def test_hold_that_the_server_lost_is_not_taken_anew(self, bench: Bench, reply: int) -> None:
         """A re-entry of a hold that is gone raises HoldLostError, and makes no new hold."""
@@ -607,35 +573,6 @@ class TestRefusal:
 class TestOthers:
     """Releasing, extending, asking, forcing."""
 
-    @pytest.mark.parametrize("reserved", [False, True])
-    def test_only_the_owner_releases_and_extends(
-        self, bench: Bench, play: type[Play], reserved: bool
-    ) -> None:
-        """Another owner, or one that is just acquiring, is refused, and nothing is sent."""
-        bench.held()
-        other = Owner("thread 'other'")
-        pending = bench.acquire(owner=other) if reserved else None
-        for operation in (bench.lock.release(other), bench.lock.extend(other, 5.0)):
-            with pytest.raises(NotHeldError, match="not held by thread 'other'"):
-                play(operation)
-        assert pending is None or not pending.over
-
-    def test_owner_releases(self, bench: Bench, play: type[Play]) -> None:
-        """The owner gives back what it holds; through the hold anybody can."""
-        bench.held(depth=2)
-        play(bench.lock.release(bench.owner)).answer(1)
-        [hold] = bench.session.holds
-        play(bench.lock.release_hold(hold)).answer(1)
-
-        assert len(bench.session.holds) == 0
-
-    def test_owner_extends(self, bench: Bench, play: type[Play]) -> None:
-        """The owner has the lock for longer."""
-        hold = bench.held(lease=5.0)
-        play(bench.lock.extend(bench.owner, 60.0)).answer([1])
-
-        assert hold.valid_until == valid_until(bench.now, 60.0)
-
     @pytest.mark.parametrize(("reply", "released"), [(1, True), (0, False)])
     def test_force_release_frees_whoever_holds(
         self, bench: Bench, play: type[Play], reply: int, released: bool
@@ -684,23 +621,6 @@ class TestOthers:
         assert isinstance(seen[0], ForceReleased)
         assert seen[0].reason == "stuck"
 
-    def test_status_tells_who_holds(self, bench: Bench, play: type[Play]) -> None:
-        """The server knows the holders, their depths and the time that is left."""
-        status = play(bench.lock.status()).answer([4000, b"java:7", b"2"]).result
-
-        assert (status.remaining, status.holders) == (4.0, {"java:7": 2})
-
-    def test_depth_of_a_stranger_needs_no_round_trip(self, bench: Bench, play: type[Play]) -> None:
-        """Who does not hold the lock here does not hold it."""
-        assert play(bench.lock.depth_of(Owner("other"))).result == 0
-
-    def test_depth_is_what_the_server_says(self, bench: Bench, play: type[Play]) -> None:
-        """The owner is told the server's count."""
-        hold = bench.held(depth=2)
-        played = play(bench.lock.depth_of(bench.owner))
-
-        assert played.answer([4000, hold.holder.encode(), b"2"]).result == 2
-
     @pytest.mark.parametrize(
         ("state", "becomes"), [(State.HELD, State.LOST), (State.ENDING, State.ENDING)]
     )
@@ -725,10 +645,6 @@ class TestOthers:
         hold = bench.held(owner=other)
 
         assert bench.lock.hold_of(other) is hold
-
-    def test_place_tells_locks_apart(self, bench: Bench) -> None:
-        """A lock's place is its server, its key and its kind."""
-        assert bench.lock.sort_key == ("", "x", "lock")
 
 
 @pytest.mark.parametrize("answered", [True, False])

@@ -12,7 +12,6 @@ import pytest
 from tests.docs.faces_of_programs import assert_runs, hooks, programs
 
 from interlock.check import Requirements
-from interlock.cli.options import OPTIONS
 
 if TYPE_CHECKING:
     from tests.support.servers import RedisServer
@@ -162,14 +161,6 @@ def test_the_checks_run_the_command_of_the_readme() -> None:
     pattern = re.compile(r"^python3 -m venv .*pytest$", re.MULTILINE)
     assert len(pattern.findall((ROOT / "README.md").read_text())) == 1
     assert "grep -m1 '^python3 -m venv .*pytest$' README.md" in (ROOT / ".ci/run").read_text()
-
-
-def test_every_option_of_the_command_is_in_its_reference() -> None:
-    """The reference names every option of `interlock run`."""
-    reference = (ROOT / "docs/reference/cli.md").read_text()
-    for option in OPTIONS:
-        for flag in option.flags:
-            assert flag in reference, flag
 
 
 def test_the_release_notes_have_the_changelog() -> None:

@@ -42,10 +42,14 @@ TESTED_BY = {
     # Locks, where the behaviour is a folder and the core file is played by its simulated tests.
     "_core/locks/kept_commands.py": "core/test_repeating.py",
     "_core/locks/known_lock.py": "core/test_lock_base.py",
+    "_core/locks/lock.py": "core/test_lock_base.py",
+    "_core/queue/lines.py": "lock/test_lock_names_alike.py",
+    "_core/queue/waiter.py": "core/test_waiter_states.py",
     "_core/model/readers.py": "links/test_touched_keys.py",
     "_core/queue/places.py": "core/test_waiters.py",
     "_core/queue/starting.py": "semaphore/test_permits_started.py",
     "_core/model/messages.py": "testing/test_strict.py",
+    "_core/model/names.py": "check/test_rights.py",
     "_core/locks/doubt.py": "faults/test_fault_late_copies.py",
     "_core/locks/composite.py": "composite/test_composite_simulated.py",
     "_core/locks/multi_lock.py": "composite/test_multi_lock.py",
@@ -64,9 +68,9 @@ TESTED_BY = {
     "_core/objects/limited.py": "faces/test_limited.py",
     "_core/objects/lifetime.py": "semaphore/test_lifetimes.py",
     "_core/objects/limits.py": "semaphore/test_semaphore_set_up.py",
-    "_core/objects/leased_permits.py": "semaphore/test_leased_waiting_room.py",
+    "_core/objects/leased_permits.py": "semaphore/test_leased_queue.py",
     "_core/objects/permit.py": "semaphore/test_semaphore_core.py",
-    "_core/objects/permit_queue.py": "semaphore/test_leased_waiting_room.py",
+    "_core/objects/permit_queue.py": "semaphore/test_leased_queue.py",
     "_core/objects/semaphore.py": "semaphore/test_semaphore_core.py",
     "_core/locks/read_write_lock.py": "read_write/test_read_write_simulated.py",
     "_core/locks/spin_lock.py": "spin/test_spin_lock.py",
@@ -203,7 +207,6 @@ TESTED_BY = {
     "testing/_model_lists.py": "testing/test_redis_model.py",
     "testing/_model_strings.py": "testing/test_redis_model.py",
     "testing/_model_zsets.py": "testing/test_redis_model.py",
-    # The simulator's private parts.
 }
 """Source module -> the one test module that tests it, below `tests`."""
 
