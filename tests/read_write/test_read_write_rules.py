@@ -191,7 +191,8 @@ async def test_force_release_is_of_one_side(rw: Stage, wire: Wire) -> None:
     assert wire.heard() == ["0"]
     entries = {f"{{name}}:{hold.holder}:rwlock_timeout:1" for hold in holds}
     notes = {f"interlock_forced:{{name}}:{hold.holder}" for hold in holds}
-    assert rw.left_behind() == entries | notes, "entries end by themselves, as in Java"
+    left = rw.left_behind()
+    assert entries <= left <= entries | notes, "entries end by themselves; a note is read once"
     await until(lambda: all(hold.lost.is_set() for hold in holds), 5, "both were told")
     for owner in (a, b):
         with pytest.raises(HoldLostError):
