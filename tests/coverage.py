@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 
 FOLDERS = (
     "barrier", "composite", "condition", "core", "drivers", "election", "event", "faces", "fair",
-    "faults", "fenced", "group", "latch", "lock", "read_write", "semaphore", "spin",
+    "faults", "fenced", "group", "latch", "lock", "observe", "operations", "read_write",
+    "replicas", "semaphore", "spin",
 )  # fmt: skip
 """Tests of locks and other objects."""
 
