@@ -6,10 +6,14 @@ the two would not share a lock.
 
 A holder is the hash field ``<client id>:<number>`` (`Session.holder`).
 
+A key or channel that needs only the *name* of its object is a `partial`.
+
 Source: Redisson 4.7.0, as docs/reference/wire.md has it. Redisson has nothing with our names.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from interlock.errors import ConfigError
 
@@ -70,9 +74,8 @@ def shares_channels(name: str) -> bool:
     return name.startswith("{") and name.endswith("}") and "{" not in name[1:]
 
 
-def lock_channel(name: str) -> str:
-    """Return the channel on which a release of the lock *name* is announced."""
-    return prefix_name("redisson_lock__channel", name)
+lock_channel = partial(prefix_name, "redisson_lock__channel")
+"""The channel on which a release of the lock *name* is announced."""
 
 
 def beside(prefix: str, other: str) -> str:
@@ -111,14 +114,10 @@ def wake_channel(channel: str, client: str) -> str:
     return f"{_ours('wake', channel)}:{client}"
 
 
-def fair_queue(name: str) -> str:
-    """Return the key of the list of waiters of the fair lock *name*."""
-    return prefix_name("redisson_lock_queue", name)
-
-
-def fair_timeouts(name: str) -> str:
-    """Return the key with the deadlines of the waiters of the fair lock *name*."""
-    return prefix_name("redisson_lock_timeout", name)
+fair_queue = partial(prefix_name, "redisson_lock_queue")
+"""The key of the list of waiters of the fair lock *name*."""
+fair_timeouts = partial(prefix_name, "redisson_lock_timeout")
+"""The key with the deadlines of the waiters of the fair lock *name*."""
 
 
 def waiter_channel(channel: str, holder: str) -> str:
@@ -129,19 +128,12 @@ def waiter_channel(channel: str, holder: str) -> str:
     return f"{channel}:{holder}"
 
 
-def fence_token(name: str) -> str:
-    """Return the key of the counter for the tokens of the fenced lock *name*."""
-    return prefix_name("redisson_lock_token", name)
-
-
-def read_write_channel(name: str) -> str:
-    """Return the channel that announces releases of either side of the read/write lock *name*."""
-    return prefix_name("redisson_rwlock", name)
-
-
-def read_entries(name: str) -> str:
-    """Return the prefix of the keys of all entries into the read lock *name*."""
-    return suffix_name(name, "")
+fence_token = partial(prefix_name, "redisson_lock_token")
+"""The key of the counter for the tokens of the fenced lock *name*."""
+read_write_channel = partial(prefix_name, "redisson_rwlock")
+"""The channel that announces releases of either side of the read/write lock *name*."""
+read_entries = partial(suffix_name, suffix="")
+"""The prefix of the keys of all entries into the read lock *name*."""
 
 
 def read_entry(entries: str, holder: str, depth: int) -> str:
@@ -157,22 +149,15 @@ def writer(holder: str) -> str:
     return f"{holder}:write"
 
 
-def semaphore_channel(name: str) -> str:
-    """Return the channel that announces permits of the semaphore *name*, of either kind."""
-    return prefix_name(_SEMAPHORE, name)
+semaphore_channel = partial(prefix_name, _SEMAPHORE)
+"""The channel that announces permits of the semaphore *name*, of either kind."""
+semaphore_total = partial(prefix_name, "interlock_semaphore_total")
+"""The key that tells how many permits the semaphore *name* has, taken and free.
 
-
-def semaphore_total(name: str) -> str:
-    """Return the key that tells how many permits the semaphore *name* has, taken and free.
-
-    Java does not look at it.
-    """
-    return prefix_name("interlock_semaphore_total", name)
-
-
-def permit_leases(name: str) -> str:
-    """Return the key that tells when the permits of the leased semaphore *name* end."""
-    return suffix_name(name, "timeout")
+Java does not look at it.
+"""
+permit_leases = partial(suffix_name, suffix="timeout")
+"""The key that tells when the permits of the leased semaphore *name* end."""
 
 
 def latch_channel(name: str) -> str:
@@ -183,20 +168,16 @@ def latch_channel(name: str) -> str:
     return f"redisson_countdownlatch__channel__{{{name}}}"
 
 
-def latch_ending(name: str) -> str:
-    """Return the key that tells how the count-down latch *name* ended last.
+latch_ending = partial(prefix_name, "interlock_latch_ending")
+"""The key that tells how the count-down latch *name* ended last.
 
-    Java does not look at it.
-    """
-    return prefix_name("interlock_latch_ending", name)
+Java does not look at it.
+"""
+latch_total = partial(prefix_name, "interlock_latch_total")
+"""The key of the count that the count-down latch *name* was set up with.
 
-
-def latch_total(name: str) -> str:
-    """Return the key of the count that the count-down latch *name* was set up with.
-
-    Java does not look at it.
-    """
-    return prefix_name("interlock_latch_total", name)
+Java does not look at it.
+"""
 
 
 NOTE_KEPT = 600.0
@@ -208,79 +189,36 @@ def forced_note(name: str, holder: str) -> str:
     return f"{prefix_name('interlock_forced', name)}:{holder}"
 
 
-def event_key(name: str) -> str:
-    """Return the key of the event *name*."""
-    return prefix_name("interlock_event", name)
-
-
-def event_channel(name: str) -> str:
-    """Return the channel on which the event *name* is announced."""
-    return prefix_name("interlock_event__channel", name)
-
-
-def election_key(name: str) -> str:
-    """Return the key of the lock that the leader of the election *name* holds."""
-    return prefix_name("interlock_election", name)
-
-
-def election_token(name: str) -> str:
-    """Return the key of the counter for the tokens of the election *name*."""
-    return prefix_name("interlock_election_token", name)
-
-
-def election_leader(name: str) -> str:
-    """Return the key that tells who leads the election *name*."""
-    return prefix_name("interlock_election_leader", name)
-
-
-def election_candidates(name: str) -> str:
-    """Return the key that tells which clients want to lead the election *name*."""
-    return prefix_name("interlock_election_candidates", name)
-
-
-def election_channel(name: str) -> str:
-    """Return the channel on which the end of a term of the election *name* is announced."""
-    return prefix_name("interlock_election__channel", name)
-
-
-def election_news(name: str) -> str:
-    """Return the channel on which every change of the leader of *name* is announced."""
-    return prefix_name("interlock_election__news", name)
-
-
-def barrier_key(name: str) -> str:
-    """Return the key that tells the generation of the barrier *name*, and whether it is broken."""
-    return prefix_name("interlock_barrier", name)
-
-
-def barrier_parties(name: str) -> str:
-    """Return the key of the parties of the barrier *name*, with the ends of their leases."""
-    return prefix_name("interlock_barrier_parties", name)
-
-
-def barrier_passed(name: str) -> str:
-    """Return the key that tells which generations of the barrier *name* have passed."""
-    return prefix_name("interlock_barrier_passed", name)
-
-
-def barrier_channel(name: str) -> str:
-    """Return the channel on which the end of a generation of the barrier *name* is announced."""
-    return prefix_name("interlock_barrier__channel", name)
-
-
-def condition_waiting(name: str) -> str:
-    """Return the key of the waiters of the condition *name* that were not notified."""
-    return prefix_name("interlock_condition", name)
-
-
-def condition_leases(name: str) -> str:
-    """Return the key that tells when the leases of all waiters of the condition *name* end."""
-    return prefix_name("interlock_condition_leases", name)
-
-
-def condition_channel(name: str) -> str:
-    """Return the prefix of the channels of all waiters of the condition *name*."""
-    return prefix_name("interlock_condition__channel", name)
+event_key = partial(prefix_name, "interlock_event")
+"""The key of the event *name*."""
+event_channel = partial(prefix_name, "interlock_event__channel")
+"""The channel on which the event *name* is announced."""
+election_key = partial(prefix_name, "interlock_election")
+"""The key of the lock that the leader of the election *name* holds."""
+election_token = partial(prefix_name, "interlock_election_token")
+"""The key of the counter for the tokens of the election *name*."""
+election_leader = partial(prefix_name, "interlock_election_leader")
+"""The key that tells who leads the election *name*."""
+election_candidates = partial(prefix_name, "interlock_election_candidates")
+"""The key that tells which clients want to lead the election *name*."""
+election_channel = partial(prefix_name, "interlock_election__channel")
+"""The channel on which the end of a term of the election *name* is announced."""
+election_news = partial(prefix_name, "interlock_election__news")
+"""The channel on which every change of the leader of *name* is announced."""
+barrier_key = partial(prefix_name, "interlock_barrier")
+"""The key that tells the generation of the barrier *name*, and whether it is broken."""
+barrier_parties = partial(prefix_name, "interlock_barrier_parties")
+"""The key of the parties of the barrier *name*, with the ends of their leases."""
+barrier_passed = partial(prefix_name, "interlock_barrier_passed")
+"""The key that tells which generations of the barrier *name* have passed."""
+barrier_channel = partial(prefix_name, "interlock_barrier__channel")
+"""The channel on which the end of a generation of the barrier *name* is announced."""
+condition_waiting = partial(prefix_name, "interlock_condition")
+"""The key of the waiters of the condition *name* that were not notified."""
+condition_leases = partial(prefix_name, "interlock_condition_leases")
+"""The key that tells when the leases of all waiters of the condition *name* end."""
+condition_channel = partial(prefix_name, "interlock_condition__channel")
+"""The prefix of the channels of all waiters of the condition *name*."""
 
 
 def own_request(name: str, request: str) -> str:
