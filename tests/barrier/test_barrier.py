@@ -22,6 +22,7 @@ import interlock
 from interlock import BrokenBarrierError, ConfigError
 from interlock._core.objects import barrier
 from interlock._core.scripts import barrier as scripts
+from interlock._core.scripts.script import Request
 
 if TYPE_CHECKING:
     import redis
@@ -418,8 +419,8 @@ def test_a_late_end_of_who_has_left(redis_client: redis.Redis) -> None:
         return call.script.decode(reply)
 
     def arrive(party: str) -> scripts.Arrival:
-        request = (f"{{b}}:{party}", "{b}:none")
-        return run(scripts.barrier_arrive(place, *request, party, 2, 60, 60, 60, acts=True))
+        request = Request(f"{{b}}:{party}", "{b}:none", 60)
+        return run(scripts.barrier_arrive(place, request, party, 2, 60, 60, acts=True))
 
     generation, _ = arrive("first")
     assert arrive("gave up").place == 1

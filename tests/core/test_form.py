@@ -8,6 +8,7 @@ import pytest
 
 from interlock._core.model.form import MAX_FORMS, Form, note_form
 from interlock._core.scripts.leased_semaphore import leased_semaphore_acquire
+from interlock._core.scripts.script import Request
 from interlock._core.scripts.semaphore import semaphore_acquire, semaphore_release
 from interlock._links.resp import pack_evalsha
 
@@ -27,12 +28,12 @@ def ids(digit: str) -> tuple[str, str]:
 
 def acquire(digit: str) -> Eval[int]:
     """Return an acquire with these ids."""
-    return semaphore_acquire(NAME, *ids(digit), 1, 30, "PUBLISH", "c:x")
+    return semaphore_acquire(NAME, Request(*ids(digit), 30), 1, "PUBLISH", "c:x")
 
 
 def release(digit: str) -> Eval[bool]:
     """Return a release with these ids."""
-    return semaphore_release(NAME, *ids(digit), 1, 0, 0, 30, "PUBLISH", "c:x")
+    return semaphore_release(NAME, Request(*ids(digit), 30), 1, 0, 0, "PUBLISH", "c:x")
 
 
 @pytest.mark.parametrize("call", [acquire, release])

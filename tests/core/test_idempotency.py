@@ -86,7 +86,7 @@ def test_a_release_that_cannot_be_made_is_over(bench: Bench, play: type[Play]) -
 
 def test_an_acquire_out_of_time_is_undone_once(bench: Bench, play: type[Play]) -> None:
     """A try whose reply was lost is undone in the background, and then nothing is left to do."""
-    step = Semaphore(bench.session, "s").acquire_or_raise(1, bench.now + 5, 5)
+    step = Semaphore(bench.session, "s").acquire(1, bench.now + 5, 5)
     played = play(step)
     played.answer(ServerUnavailableError("no answer", sent=True, transient=True))
     assert isinstance(played.effect, Wait)

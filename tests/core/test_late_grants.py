@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.model.effects import NEVER, Cleanup, Eval, Wait
+from interlock._core.model.holds import Permit
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
-from interlock._core.objects.permit import Permit
 from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableError
 
 if TYPE_CHECKING:

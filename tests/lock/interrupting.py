@@ -22,6 +22,7 @@ from interlock._core.locks.multi_lock import MultiLock
 from interlock._core.model.effects import Carried, Opened, Undoable
 from interlock._core.model.holds import Hold, Holds, Owner
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
+from interlock._core.objects.numbered import Numbered
 from interlock._core.objects.semaphore import Semaphore
 from interlock._core.upkeep.cleanup import CleanupQueue
 from interlock._core.upkeep.idempotency import IdempotentCalls
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 STRUCK = (
     *(Acquire, Reenter, Release, LockBase, CompositeLock, MultiLock, MemberSteps),
-    *(Hold, Holds, Owner, Session, IdempotentCalls, Semaphore, LeasedSemaphore),
+    *(Hold, Holds, Owner, Session, IdempotentCalls, Numbered, Semaphore, LeasedSemaphore),
     *(Carried, Opened, Undoable, CleanupQueue, Renewer),
 )
 """Whose methods undo what is interrupted."""

@@ -69,7 +69,7 @@ TESTED_BY = {
     "_core/objects/lifetime.py": "semaphore/test_lifetimes.py",
     "_core/objects/limits.py": "semaphore/test_semaphore_set_up.py",
     "_core/objects/leased_permits.py": "semaphore/test_leased_queue.py",
-    "_core/objects/permit.py": "semaphore/test_semaphore_core.py",
+    "_core/objects/numbered.py": "semaphore/test_semaphore_set_up.py",
     "_core/objects/permit_queue.py": "semaphore/test_leased_queue.py",
     "_core/objects/semaphore.py": "semaphore/test_semaphore_core.py",
     "_core/locks/read_write_lock.py": "read_write/test_read_write_simulated.py",

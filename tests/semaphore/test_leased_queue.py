@@ -12,7 +12,7 @@ from tests.support.mutations import Mutation, mutate
 
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts import semaphore as plain
-from interlock._core.scripts.script import Grant, Refusal
+from interlock._core.scripts.script import Grant, Refusal, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -313,8 +313,8 @@ def test_plain_permits_of_the_name_go_round_too(room: Room) -> None:
     """A plain semaphore of the same name shares the number and the queue."""
     ids = room.take(permits=3)
     room.wait("a")
-    args = ("redisson_unlock_latch:{name}:1", "redisson_unlock_latch:{name}:2")
-    asks = plain.semaphore_acquire("name", *args, 1, 30, "PUBLISH", CHANNEL)
+    first, second, third = (f"redisson_unlock_latch:{{name}}:{number}" for number in "123")
+    asks = plain.semaphore_acquire("name", Request(first, second, 30), 1, "PUBLISH", CHANNEL)
     plain.stand_in_queue(asks, "p", CHANNEL, others_wait=False, keep=10)
     room.server.listen(WAKE + "p")
     assert not room.run(asks)
@@ -322,9 +322,7 @@ def test_plain_permits_of_the_name_go_round_too(room: Room) -> None:
     assert room.woken() == ["a", "p"]
     assert room.run(asks)
     assert room.take("a")
-    gives = plain.semaphore_release(
-        "name", "redisson_unlock_latch:{name}:3", args[1], 1, 1, 0, 30, "PUBLISH", CHANNEL
-    )
+    gives = plain.semaphore_release("name", Request(third, second, 30), 1, 1, 0, "PUBLISH", CHANNEL)
     room.server.execute("SET", "name", 0)
     room.wait("b")
     assert room.run(gives)
@@ -502,7 +500,7 @@ def test_a_plain_release_leaves_permits_to_be_asked_for(room: Room) -> None:
     ids, mine = room.take(permits=3), room.ids()
     _ = stand(room, "a", mine)
     latches = (f"redisson_unlock_latch:{{name}}:{number}" for number in "12")
-    release = plain.semaphore_release("name", *latches, 1, 1, 0, 30, "PUBLISH", CHANNEL)
+    release = plain.semaphore_release("name", Request(*latches, 30), 1, 1, 0, "PUBLISH", CHANNEL)
     assert room.run(release) == 3
     assert room.woken() == ["a"]
     assert isinstance(stand(room, "a", mine), Grant)

@@ -10,9 +10,9 @@ import pytest
 from tests.core.bench import LEASE, Bench, Play
 
 from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import Owner, State
+from interlock._core.model.holds import Owner, Permit, State
+from interlock._core.objects.leased_permits import update_lease
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
-from interlock._core.objects.permit import Permit, update_lease
 from interlock._core.objects.semaphore import Semaphore
 from interlock._core.queue.lines import section
 from interlock._core.queue.waiters import Waiters

@@ -13,6 +13,7 @@ from tests.support.proxy import command, delay, drop_request, swallow_reply
 from interlock import ServerUnavailableError
 from interlock._core.model.names import latch_total
 from interlock._core.scripts import semaphore as scripts
+from interlock._core.scripts.script import Request
 
 if TYPE_CHECKING:
     import redis
@@ -115,26 +116,26 @@ async def test_what_is_given_first_sets_up_what_is_missing(
 @pytest.mark.parametrize("anew", [False, True])
 def test_an_undo_changes_no_later_number(redis_client: redis.Redis, call: str, anew: bool) -> None:
     """An undo does nothing to a number that was made anew since the call that it undoes."""
-    (name, own), ttl, told = ("name", "own"), 60.0, ("PUBLISH", "channel:{name}")
+    name, own, told = "name", Request("own", "-", 60), ("PUBLISH", "channel:{name}")
 
     def run(script: Eval[Any]) -> None:
         redis_client.eval(script.script.text, len(script.keys), *script.keys, *script.args)
 
     def make(request: str) -> None:
         redis_client.delete(name)
-        run(scripts.semaphore_try_set(name, request, "-", 5, ttl, *told))
+        run(scripts.semaphore_try_set(name, Request(request, "-", 60), 5, *told))
 
     make("first")
     made = {
-        "acquire": scripts.semaphore_acquire(name, own, "-", 3, ttl, *told),
-        "drain": scripts.semaphore_drain(name, own, "-", ttl),
-        "add": scripts.semaphore_add(name, own, "-", 3, 1, ttl, *told),
+        "acquire": scripts.semaphore_acquire(name, own, 3, *told),
+        "drain": scripts.semaphore_drain(name, own),
+        "add": scripts.semaphore_add(name, own, 3, 1, *told),
     }[call]
     run(made)
     if anew:
         make("second")
     added = call == "add"
-    run(scripts.semaphore_undo(name, own, ttl, *told, total=True, added=added))
+    run(scripts.semaphore_undo(name, own, *told, total=True, added=added))
     assert redis_client.get(name) == b"5"
     assert redis_client.get("interlock_semaphore_total:{name}").startswith(b"5 ")
     run(made)  # a copy that comes late

@@ -10,6 +10,7 @@ import pytest
 from tests.semaphore.listening import Real, real_or_model
 
 from interlock._core.scripts import semaphore as scripts
+from interlock._core.scripts.script import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,17 +56,17 @@ class Room:
         self, me: str = "", permits: int = 1, *, others_wait: bool = False, latch: str = ""
     ) -> bool:
         """Ask for *permits*: as who waits in the queue, or without a place."""
-        latches = (latch or self._latch(), self._latch())
-        call = scripts.semaphore_acquire("name", *latches, permits, 30, "PUBLISH", CHANNEL)
+        request = Request(latch or self._latch(), self._latch(), 30)
+        call = scripts.semaphore_acquire("name", request, permits, "PUBLISH", CHANNEL)
         if me:
             scripts.stand_in_queue(call, me, CHANNEL, others_wait=others_wait, keep=10)
         return bool(self.run(call))
 
     def give(self, permits: int = 1) -> None:
         """Release *permits*."""
-        latch = self._latch()
-        args = (self._latch(), permits, 1, 0, 30, "PUBLISH", CHANNEL)
-        assert self.run(scripts.semaphore_release("name", latch, *args))
+        request = Request(self._latch(), self._latch(), 30)
+        args = (permits, 1, 0, "PUBLISH", CHANNEL)
+        assert self.run(scripts.semaphore_release("name", request, *args))
         for each in self.waiting():
             if each[0] == "+":
                 self.place(each, -20)  # a busy machine must not end a claim

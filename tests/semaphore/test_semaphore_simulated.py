@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.support.simulator import Process, SimulatedClient
 
     from interlock._core.model.effects import Op
-    from interlock._core.objects.permit import Permit
+    from interlock._core.model.holds import Permit
 
     Work = Generator[Op[Any], Any, None]
     Program = Callable[..., Callable[[Process], Work]]

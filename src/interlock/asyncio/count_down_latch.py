@@ -44,7 +44,7 @@ class CountDownLatch:
     async def _set_up(self, deadline: float = NEVER) -> None:
         """Set the count if the code names one, before the first call of the client."""
         if self._recipe.unset:
-            await self._driver.run(self._recipe.set_up(deadline))
+            _ = await self._driver.run(self._recipe.set_up(deadline))
 
     async def try_set_count(self, count: int) -> bool:
         """Set *count* unless the latch has one; return whether it was set; one round trip.

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Never
 
 from interlock._core.model.no_hold import NoHold
-from interlock._core.objects import permit as core_permit
+from interlock._core.objects import leased_permits as core_permits
 from interlock._drivers.awaited import release_unclaimed, take_for
 from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.tasks import current_owner
@@ -46,14 +46,14 @@ class Permit(Hold):
     __slots__ = ()
 
     if TYPE_CHECKING:  # help() would show them
-        _hold: core_permit.Permit | NoHold
+        _hold: core_permits.Permit | NoHold
         _claim: PermitClaim[AwaitedDriver] | None
 
     def __init__(self, driver: AwaitedDriver, hold: NoHold) -> None:
         super().__init__(driver, hold)
 
     @classmethod
-    def _given(cls, permit: core_permit.Permit, claim: PermitClaim[AwaitedDriver]) -> Self:
+    def _given(cls, permit: core_permits.Permit, claim: PermitClaim[AwaitedDriver]) -> Self:
         """Return *permit*, which was just acquired with *claim*, for its user."""
         claim.hold, claim.over = permit, False
         # Made without `__init__`: calls of that cost as much as the object.
@@ -112,7 +112,7 @@ class Permit(Hold):
         if isinstance(self._hold, NoHold):
             raise self._hold.not_held()
         await driver.run(
-            core_permit.update_lease(driver.session, self._hold, lease_of(lease, driver))
+            core_permits.update_lease(driver.session, self._hold, lease_of(lease, driver))
         )
 
 

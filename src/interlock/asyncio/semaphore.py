@@ -265,7 +265,7 @@ class Semaphore:
     async def __aenter__(self) -> Self:
         block = entered(self)
         limit, driver, core = self._timeout, self._driver, self._recipe
-        step = core.acquire_or_raise(1, driver.session.clock() + limit, limit)
+        step = core.acquire(1, driver.session.clock() + limit, limit)
         try:
             if block is None:  # called by hand, as its end will be
                 await driver.perform(step)

@@ -258,7 +258,7 @@ class Semaphore:
     def __enter__(self) -> Self:
         block = entered(self)
         limit, driver, core = self._timeout, self._driver, self._recipe
-        step = core.acquire_or_raise(1, driver.session.clock() + limit, limit)
+        step = core.acquire(1, driver.session.clock() + limit, limit)
         try:
             if block is None:  # called by hand, as its end will be
                 driver.perform(step)

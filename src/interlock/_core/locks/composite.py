@@ -45,7 +45,7 @@ from interlock._core.model.effects import (
 from interlock._core.model.holds import ENDED, ENDING, HELD, Hold, State
 from interlock._core.scripts.lock import LockStatus
 from interlock._core.scripts.script import Grant
-from interlock._core.upkeep.session import GRACE
+from interlock._core.upkeep.session import GRACE, PROMPT
 from interlock.errors import (
     ConfigError,
     HoldLostError,
@@ -306,7 +306,7 @@ class CompositeLock(ABC):
         One round trip asks who holds a member.
         """
         asking = [(member.session, member.status()) for member in self.members]
-        answers = yield from lockstep(asking, GRACE / 2)
+        answers = yield from lockstep(asking, PROMPT)
         return _refusal_of(self, timeout, answers)
 
     def release(self, owner: Owner) -> Step[None]:

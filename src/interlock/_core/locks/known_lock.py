@@ -12,7 +12,7 @@ from interlock._core.insight.forced_note import leave_note, leave_notes, take_no
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import ENDED, HELD, PENDING, Hold, Owner, Renewal
 from interlock._core.upkeep.idempotency import break_once, once
-from interlock._core.upkeep.session import GRACE
+from interlock._core.upkeep.session import GRACE, PROMPT
 from interlock.errors import (
     AcquireTimeoutError,
     NotHeldError,
@@ -152,7 +152,7 @@ class KnownLock(ABC):
 
         One round trip asks who holds it.
         """
-        call = self._query_script(self._session.clock() + GRACE / 2)
+        call = self._query_script(self._session.clock() + PROMPT)
         try:
             status = yield from call
         except (ServerUnavailableError, WrongTypeError):

@@ -889,11 +889,9 @@ class LockBase(KnownLock):
         session = self._session
         if hold.state is HELD and session.holds.observer is not None:
             session.holds.observer.released(hold)
-        prompt_until = session.clock() + GRACE / 2
         if hold.placed:
             renumber_owner(hold)  # giving up the place releases what its claim has made of it
-        yield from undo_acquire(session, hold, error)
-        silent = session.clock() >= prompt_until
+        silent = not (yield from session.promptly(undo_acquire(session, hold, error)))
         yield from leave_queue(
             session, self.queue, self.leave_script, error, later=silent, hold=hold
         )

@@ -264,28 +264,43 @@ def set_lease(any_hold: AnyHold, lease: float) -> Op[None]:
         One round trip.
     """
     hold, core = transferable(any_hold)
-    session = core.session
-    lease = check_lease(lease)
+    session, lease = core.session, check_lease(lease)
+    sent_at = yield from ask_for_lease(session, hold, lease, scripts.lock_set_lease)
+    hold.set_lease(sent_at, lease, session.clock())
+    session.watchdog.watch(hold)
+
+
+def ask_for_lease(
+    session: Session,
+    hold: Hold,
+    lease: float,
+    script: Callable[..., Eval[bool]],
+    *,
+    renewed: bool = False,
+) -> Op[float]:
+    """Make the server end *hold* in *lease* seconds by *script*; return when that was sent.
+
+    Unless it is *renewed* from then on, its renewal ends before. Errors as for `set_lease`.
+    """
     _ensure(session, hold)
     yield from end_doubt(session, hold)
     sent_at = session.clock()
     deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
-    hold.end_renewal()
-    call = once(
-        session,
-        core.key,
-        scripts.lock_set_lease(core.key, lease, hold.holder, deadline=deadline),
-    )
-    recall = scripts.lock_set_lease(core.key, 0.0, hold.holder)
-    # Before sending: the server may do it, and the reply may be lost.
+    if not renewed or hold.renewal is None:
+        hold.end_renewal()
+    call = once(session, hold.key, script(hold.key, lease, hold.holder, deadline=deadline))
+    recall = script(hold.key, 0.0, hold.holder)
+    # Before sending: it may end sooner than before, and the reply may be lost.
     hold.ask_lease(sent_at, lease)
-    session.watchdog.watch(hold)
-    done = yield from shortening(session, hold, call, recall)
-    if not done:
+    if hold.renewal is None:
+        session.watchdog.watch(hold)
+    if not (yield from shortening(session, hold, call, recall)):
+        if hold.leaving():
+            # It was released meanwhile, and the release came first.
+            raise not_held(hold.core.kind, hold.name, hold.label)
         session.lose(hold, hold.gone_reason(session.clock()))
         raise lost(hold)
-    hold.set_lease(sent_at, lease, session.clock())
-    session.watchdog.watch(hold)
+    return sent_at
 
 
 def transferable(any_hold: AnyHold) -> tuple[Hold, Lock]:

@@ -158,14 +158,7 @@ class Barrier(LeasedWaiters):
         session = self.session
         session.holds.begin(party)
         call = scripts.barrier_arrive(
-            self._place(),
-            request.key,
-            request.old_latch,
-            party.holder,
-            self.parties,
-            self._lease,
-            request.ttl,
-            self._kept,
+            *(self._place(), request, party.holder, self.parties, self._lease, self._kept),
             acts=acts,
             deadline=max(deadline, session.clock() + GIVING_UP),
         )
@@ -260,9 +253,7 @@ class Barrier(LeasedWaiters):
         return scripts.barrier_leave(self.key, request, hold.holder, self._calls.ttl())
 
     def _end_script(self, call: IdempotentCall, how: str) -> Eval[bool]:
-        return scripts.barrier_end(
-            self._place(), call.key, call.old_latch, how, call.ttl, self._kept
-        )
+        return scripts.barrier_end(self._place(), call, how, self._kept)
 
     def _place(self) -> scripts.Barrier:
         base = self._base

@@ -116,15 +116,7 @@ class Condition(LeasedWaiters):
         session.holds.begin(waiter)
         sent_at = session.clock()
         waiter.sent()
-        enlisting = scripts.condition_enlist(
-            place,
-            request.key,
-            request.old_latch,
-            waiter.holder,
-            self._lease,
-            request.ttl,
-            self._kept,
-        )
+        enlisting = scripts.condition_enlist(place, request, waiter.holder, self._lease, self._kept)
         _ = yield from self._calls.send(request, enlisting)
         if waiter.grant(None, sent_at, session.clock()):
             session.watchdog.watch(waiter)
@@ -133,9 +125,8 @@ class Condition(LeasedWaiters):
         channel = names.waiter_channel(self._channel, waiter.holder)
         _ = yield from wait_in_queue(session, channel, deadline, None, self._look, waiter, deadline)
         yield from self._acquire_again(before)
-        ending = scripts.condition_end(place, request.key, waiter.holder, request.ttl)
-        notified = yield from self._calls.send(request, ending)
-        self._calls.end(request)
+        ending = scripts.condition_end(place, request, waiter.holder)
+        notified = yield from self._calls.answer_to(request, ending)
         session.holds.end(waiter)
         return notified
 
@@ -151,8 +142,7 @@ class Condition(LeasedWaiters):
             return remaining
         # A waiter's lease has ended. If it was notified, the next one gets the notification.
         request = self._calls.begin()
-        _ = yield from self._calls.send(request, self._notify_script(request, 0))
-        self._calls.end(request)
+        _ = yield from self._calls.answer_to(request, self._notify_script(request, 0))
         return 0.0
 
     def _acquire_again(self, before: _Before) -> Op[None]:
@@ -228,16 +218,12 @@ class Condition(LeasedWaiters):
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that undoes the wait of *hold*; *depth* is not used."""
         del depth
-        return scripts.condition_leave(
-            self._place(), self._request(hold), hold.holder, self._calls.ttl()
-        )
+        # What tells what became of its wait.
+        request = names.own_request(self._base, hold.holder)
+        return scripts.condition_leave(self._place(), request, hold.holder, self._calls.ttl())
 
     def _notify_script(self, call: IdempotentCall, count: int) -> Eval[bool]:
-        return scripts.condition_notify(self._place(), call.key, call.old_latch, count, call.ttl)
-
-    def _request(self, waiter: Hold) -> str:
-        """Return the key that tells what became of the wait of *waiter*."""
-        return names.own_request(self._base, waiter.holder)
+        return scripts.condition_notify(self._place(), call, count)
 
     def _place(self) -> scripts.Condition:
         waiting = names.condition_waiting(self._base)

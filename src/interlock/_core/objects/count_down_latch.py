@@ -24,14 +24,12 @@ from typing import TYPE_CHECKING
 
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER
-from interlock._core.objects.lifetime import Lifetime
-from interlock._core.objects.limits import is_unset
+from interlock._core.objects.numbered import Numbered
 from interlock._core.queue.lines import section
 from interlock._core.queue.waiting import Turn, wait_in_queue
 from interlock._core.scripts import count_down_latch as scripts
-from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
+from interlock._core.upkeep.idempotency import new_id
 from interlock.errors import ConfigError, LatchDeletedError
-from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op, Step
@@ -64,17 +62,10 @@ def check_count(count: object) -> int:
     return count
 
 
-class CountDownLatch:
-    """The operations of one latch for one client.
+class CountDownLatch(Numbered):
+    """The operations of one latch for one client; the arguments are those of `Numbered`.
 
     The public `CountDownLatch` lists errors and costs.
-
-    Args:
-        session: the client's state.
-        name: what it is called.
-        count: what to set, once in its life; None to set nothing.
-        limits: what the client knows of such counts; None if *count* is.
-        kept: how long it stays on the server; None for ever.
     """
 
     kind = "latch"
@@ -87,58 +78,24 @@ class CountDownLatch:
         limits: Limits | None = None,
         kept: Kept | None = None,
     ) -> None:
-        self._count = None if count is None else check_count(count)
-        self._limits = limits
-        self.name = check_name(name)
-        self.key = session.key(self.name)
+        count = None if count is None else check_count(count)
+        super().__init__(session, name, count, limits, kept, names.latch_total)
         self.channel = names.latch_channel(self.key)
         if session.clustered and session.options.pubsub in ("auto", "sharded"):
             names.check_channel(self.key, self.channel)
-        self._session = session
-        self._requests = IdempotentCalls(session, self.key)
-        total = names.latch_total(self.key)
-        self._lifetime = None if kept is None else Lifetime(session, self.key, total, kept)
         self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
 
-    @property
-    def unset(self) -> bool:
-        """Return whether `set_up` comes before the next call; no round trip."""
-        lifetime = self._lifetime
-        return is_unset(self._limits, self.key, self._count) or (
-            lifetime is not None and lifetime.due
-        )
-
-    def set_up(self, deadline: float = NEVER) -> Op[None]:
-        """Set the count that the code names, unless it is known; let it end when it should.
-
-        Cost:
-            One round trip for each.
-        """
-        lifetime = self._lifetime
-        if is_unset(self._limits, self.key, self._count):
-            yield from self._set_count(deadline)
-        if lifetime is not None and not (yield from lifetime.extend(deadline)):
-            # It has ended since this client set the count.
-            yield from self._set_count(deadline)
-            _ = yield from lifetime.extend(deadline)
-
-    def _set_count(self, deadline: float) -> Op[None]:
-        """Set the count, unless the latch was set up before; tell if with another count."""
-        count, limits, request = self._count, self._limits, self._requests.begin(deadline)
+    def _set_number(self, deadline: float) -> Op[bool]:
+        count, limits = self.named, self._limits
         assert count is not None
         assert limits is not None
-        call = scripts.latch_set_up(
-            *(self.key, request.key, request.old_latch, count, request.ttl),
-            *(self._session.publish, self.channel),
-            deadline=deadline,
-        )
-        call.patient = True  # a full round trip, as for the look that follows
-        found = yield from self._requests.send(request, call)
-        self._requests.end(request)
+        script = scripts.latch_set_up
+        found = yield from self.requests.ask(script, (count,), self.channel, deadline)
         # Below 0: what is left of a count that another program has set.
         if (found > 0 and found != count) or -found > count:
             limits.differs(self.name, abs(found), count)
         limits.note(self.key, count)
+        return found == count
 
     def try_set_count(self, count: int) -> Op[bool]:
         """Set *count* unless the latch has one; return whether it was set.
@@ -146,20 +103,9 @@ class CountDownLatch:
         Source:
             RCountDownLatch.trySetCount.
         """
-        count, request = check_count(count), self._requests.begin()
-        call = scripts.latch_try_set(
-            self.key,
-            request.key,
-            request.old_latch,
-            count,
-            request.ttl,
-            self._session.publish,
-            self.channel,
-        )
-        was_set = yield from self._requests.send(request, call)
-        self._requests.end(request)
-        if self._lifetime is not None:
-            _ = yield from self._lifetime.extend()
+        numbers = (check_count(count),)
+        was_set = yield from self.requests.ask(scripts.latch_try_set, numbers, self.channel)
+        _ = yield from self._extend()
         return was_set
 
     def count_down(self) -> Step[bool]:
@@ -172,22 +118,15 @@ class CountDownLatch:
             RCountDownLatch.countDown.
         """
         unset = self.unset
-        count = self._count if unset else None
-        step = self._requests.carried_through(self._count_down_script, count)
+        count = self.named if unset else None
+        step = self.requests.carried_through(self._count_down_script, count)
         step.first = self.set_up() if unset else None
         return step
 
     def _count_down_script(self, request: IdempotentCall, count: int | None) -> Eval[bool]:
-        session = self._session
+        session = self.session
         return scripts.latch_count_down(
-            self.key,
-            request.key,
-            request.old_latch,
-            request.ttl,
-            new_id(session),
-            self._note_ttl,
-            session.publish,
-            self.channel,
+            *(self.key, request, new_id(session), self._note_ttl, session.publish, self.channel),
             count=count,
             ends=0.0 if self._lifetime is None else self._lifetime.seconds,
         )
@@ -214,21 +153,21 @@ class CountDownLatch:
         # that still waits.
         line = section(self.channel, found.ending or "")
         waiting = wait_in_queue(
-            self._session,
+            self.session,
             line,
             deadline,
             None,
             self._look,
             found.ending,
             deadline,
-            turn=Turn(wish=partial(self._session.wish, self.kind, self.key)),
+            turn=Turn(wish=partial(self.session.wish, self.kind, self.key)),
             interval=self._interval,
         )
         return (yield from waiting)
 
     def _interval(self) -> float:
         """Return the seconds between looks: several in the time after which it would end."""
-        interval, lifetime = self._session.poll_interval(), self._lifetime
+        interval, lifetime = self.session.poll_interval(), self._lifetime
         if lifetime is None or not lifetime.idle:
             return interval
         return min(interval, lifetime.seconds / 4)
@@ -239,7 +178,7 @@ class CountDownLatch:
         Source:
             RCountDownLatch.delete.
         """
-        session = self._session
+        session = self.session
         if self._limits is not None:
             self._limits.forget(self.key)
         call = scripts.latch_delete(
@@ -282,4 +221,4 @@ class CountDownLatch:
     def _status(self, deadline: float = NEVER, *, patient: bool = False) -> Op[LatchStatus]:
         call = scripts.latch_query(self.key, deadline=deadline)
         call.patient = patient
-        return (yield from self._session.persist(call))
+        return (yield from self.session.persist(call))

@@ -103,20 +103,11 @@ class Event:
     def _set_script(self, request: IdempotentCall) -> Eval[bool]:
         session = self._session
         return scripts.event_set(
-            self.key,
-            request.key,
-            request.old_latch,
-            request.ttl,
-            new_id(session),
-            session.publish,
-            self.channel,
-            self._kept,
+            *(self.key, request, new_id(session), session.publish, self.channel), self._kept
         )
 
     def _clear_script(self, request: IdempotentCall) -> Eval[bool]:
-        return scripts.event_clear(
-            self.key, request.key, request.old_latch, request.ttl, self._note_ttl
-        )
+        return scripts.event_clear(self.key, request, self._note_ttl)
 
 
 class _Look:

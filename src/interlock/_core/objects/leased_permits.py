@@ -15,21 +15,20 @@ from interlock._core.locks.lock_base import (
     require_replicas,
     undo_acquire,
 )
+from interlock._core.locks.transfer import ask_for_lease
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, Opened, undoing
 from interlock._core.model.form import note_form
 from interlock._core.model.holds import Owner, Permit, State
-from interlock._core.objects.lifetime import Lifetime
-from interlock._core.objects.limits import is_unset
+from interlock._core.objects.numbered import Numbered
 from interlock._core.objects.permit_queue import PermitQueue
-from interlock._core.objects.semaphore import check_permits, out_of_time, try_set_permits
+from interlock._core.objects.semaphore import check_permits, out_of_time
 from interlock._core.queue.waiting import may_try_first
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.script import Grant, Refusal
-from interlock._core.upkeep.idempotency import IdempotentCalls, new_id, numbers
-from interlock._core.upkeep.session import GRACE
+from interlock._core.upkeep.idempotency import new_id, numbers
 from interlock.errors import ClosedError, ConfigError, InterlockError
-from interlock.options import check_lease, check_name
+from interlock.options import check_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +87,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         waiters, clock = session.waiters, session.clock
         self.sent_at = clock()
         if ((waiters.queues or waiters.places) and semaphore.queue.busy(self.permits)) or (
-            semaphore.numbered and semaphore.unset
+            semaphore.named is not None and semaphore.unset
         ):
             session.holds.begin(permit)
             return None
@@ -127,10 +126,6 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         """Return whether no permit is held, and none can be."""
         return self.permit.settled()
 
-    def undo(self, failure: BaseException) -> Op[object]:
-        """Give back what was taken, and give up an unused place."""
-        return self._undo(failure)
-
     def abandon(self) -> None:
         """Remove the permit from the table if it is still PENDING."""
         self.semaphore.session.holds.unreserve(self.permit)
@@ -139,7 +134,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         """Acquire after a first try with this *outcome*; return whether the permit is held."""
         permit = self.permit
         try:
-            taken = yield from undoing(self._wait(outcome), self._undo)
+            taken = yield from undoing(self._wait(outcome), self.undo)
             if not taken:
                 yield from undo_acquire(self.semaphore.session, permit)
             return taken
@@ -147,12 +142,11 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
             # A signal may come between two steps, but a PENDING permit must not stay in the table.
             self.abandon()
 
-    def _undo(self, error: BaseException) -> Op[None]:
-        session = self.semaphore.session
-        prompt_until = session.clock() + GRACE / 2
-        yield from undo_acquire(session, self.permit, error)
-        silent = session.clock() >= prompt_until
-        yield from self.semaphore.queue.leave(self.permits, error, later=silent, permit=self.permit)
+    def undo(self, failure: BaseException) -> Op[None]:
+        """Give back what was taken, and give up an unused place."""
+        permit, session = self.permit, self.semaphore.session
+        silent = not (yield from session.promptly(undo_acquire(session, permit, failure)))
+        yield from self.semaphore.queue.leave(self.permits, failure, later=silent, permit=permit)
 
     def _wait(self, outcome: Grant | float | InterlockError | None) -> Op[bool]:
         semaphore, deadline = self.semaphore, self.deadline
@@ -245,12 +239,10 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         return 0.0
 
 
-class LeasedPermits:
-    """The permits of one leased semaphore for one client; the arguments are `Semaphore`'s."""
+class LeasedPermits(Numbered):
+    """The permits of one leased semaphore for one client; the arguments are those of `Numbered`."""
 
     kind = "leased semaphore"
-    numbered: bool
-    """Whether the code names a number of permits, which may be unset."""
     renewal: Renewal = staticmethod(scripts.leased_semaphore_renew)
 
     def __init__(
@@ -261,54 +253,20 @@ class LeasedPermits:
         limits: Limits | None = None,
         kept: Kept | None = None,
     ) -> None:
-        self._permits = None if permits is None else check_permits(permits)
-        self.numbered = permits is not None
-        self._limits = limits
-        self.name = check_name(name)
-        self.key = session.key(self.name)
+        permits = None if permits is None else check_permits(permits)
+        super().__init__(session, name, permits, limits, kept, names.permit_leases)
         self.hold_key: object = self.key
         self.channel = names.semaphore_channel(self.key)
-        self.session = session
         self.queue = PermitQueue(
             *(session, self.key, self.channel, self.kind, "leased:", scripts.leased_semaphore_leave)
         )
         self.looked_at = self.queue
-        self._requests = IdempotentCalls(session, self.key)
-        self._lifetime: Lifetime | None = None
         if kept is not None:
-            leases = names.permit_leases(self.key)
-            self._lifetime = Lifetime(session, self.key, leases, kept)
             self.check_lease(session.options.lease)
             self.renewal = _renewal_for(kept.seconds)
         self._renewal = self.renewal  # Python 3.11 looks up an attribute of the class anew
         self._acquires: Forms[Grant | float] = {}
         self._releases: Forms[int] = {}
-
-    @property
-    def unset(self) -> bool:
-        """Return whether `set_up` comes before the next call; no round trip."""
-        return self.numberless or (self._lifetime is not None and self._lifetime.due)
-
-    @property
-    def numberless(self) -> bool:
-        """Return whether this client has not set the number that its code names."""
-        return is_unset(self._limits, self.key, self._permits)
-
-    def set_up(self, deadline: float = NEVER) -> Op[bool]:
-        """Set the number that the code names, unless it is known; let it end when it should.
-
-        Return whether it was set.
-
-        Cost:
-            One round trip, and another one to set it. One for the end.
-        """
-        made = self.numberless and (yield from self.set_number(deadline))
-        lifetime = self._lifetime
-        if lifetime is not None and not (yield from lifetime.extend(deadline)):
-            # It has ended since this client set the number.
-            made = yield from self.set_number(deadline)
-            _ = yield from lifetime.extend(deadline)
-        return made
 
     def check_lease(self, lease: float) -> None:
         """Raise ConfigError if a permit of *lease* seconds outlasts the semaphore."""
@@ -318,9 +276,8 @@ class LeasedPermits:
                 f"lease of {lease:g} s is longer: give a longer idle="
             )
 
-    def set_number(self, deadline: float) -> Op[bool]:
-        """Set the number unless there is one; tell if that is another one."""
-        permits, limits = self._permits, self._limits
+    def _set_number(self, deadline: float) -> Op[bool]:
+        permits, limits = self.named, self._limits
         assert permits is not None
         assert limits is not None
         found = yield from self._total(deadline)
@@ -333,13 +290,8 @@ class LeasedPermits:
         return made
 
     def _try_set(self, permits: int, deadline: float = NEVER) -> Op[bool]:
-        """Create the semaphore unless it exists; return whether it was created."""
-        script = scripts.leased_semaphore_try_set
-        return (
-            yield from try_set_permits(
-                *(self.session, self._requests, script, self.key, self.channel, permits, deadline)
-            )
-        )
+        numbers = (check_permits(permits, 0),)
+        return self.requests.ask(scripts.leased_semaphore_try_set, numbers, self.channel, deadline)
 
     def _total(self, deadline: float) -> Op[int]:
         """Return how many permits there are, free and held; one round trip."""
@@ -500,14 +452,13 @@ class LeasedPermits:
         """
         if self._limits is None:
             return False
-        if self._permits is not None:
-            self._limits.compare(self.kind, self.name, self.key, wanted, self._permits)
+        if self.named is not None:
+            self._limits.compare(self.kind, self.name, self.key, wanted, self.named)
         if remaining < NEVER:  # otherwise nobody holds a permit: no end of a lease is named
             return False
-        if self._permits is not None:
-            made = yield from self.set_number(deadline)
-            if self._lifetime is not None:
-                _ = yield from self._lifetime.extend(deadline)
+        if self.named is not None:
+            made = yield from self._set_number(deadline)
+            _ = yield from self._extend(deadline)
             return made
         if (
             self.session.clock() < deadline
@@ -532,3 +483,31 @@ class LeasedPermits:
         if session.holds.observer is not None:
             session.holds.observer.acquired(permit, sent_at)
         return True
+
+
+def update_lease(session: Session, permit: Permit, lease: float | None) -> Op[None]:
+    """Set the lease of *permit* as if it had been acquired with *lease* just now.
+
+    The permit may end sooner than before.
+
+    Raises:
+        NotHeldError: it was released.
+        HoldLostError: it is lost.
+        ServerUnavailableError: no usable answer within the outage time-out; the lease that ends
+            first counts.
+
+    Cost:
+        One round trip.
+
+    Source:
+        RPermitExpirableSemaphore.updateLeaseTime.
+    """
+    core, renewed = permit.core, lease is None
+    wanted = session.options.lease if lease is None else check_lease(lease)
+    if isinstance(core, LeasedPermits):
+        core.check_lease(wanted)
+    script = scripts.leased_semaphore_update
+    sent_at = yield from ask_for_lease(session, permit, wanted, script, renewed=renewed)
+    renewal = core.renewal if renewed else None
+    permit.update_lease(sent_at, wanted, renewal, session.clock())
+    session.watchdog.watch(permit)

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks.known_lock import not_held
 from interlock._core.model import names
-from interlock._core.model.holds import State
-from interlock._core.objects.leased_permits import LeasedPermits
-from interlock._core.objects.permit import Permit, update_lease
+from interlock._core.model.holds import Permit, State
+from interlock._core.objects.leased_permits import LeasedPermits, update_lease
 from interlock._core.objects.semaphore import check_change, check_permits, delete
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.semaphore import semaphore_release, semaphore_undo
@@ -96,8 +95,7 @@ class LeasedSemaphore(LeasedPermits):
         Permits that are held count, although their number is missing.
         """
         made = yield from self._try_set(permits)
-        if self._lifetime is not None:
-            _ = yield from self._lifetime.extend()
+        _ = yield from self._extend()
         return made
 
     def set_permits(self, permits: int) -> Op[None]:
@@ -115,10 +113,8 @@ class LeasedSemaphore(LeasedPermits):
         permits = check_permits(permits, 0)
         call = scripts.leased_semaphore_set(self.key, permits, session.publish, self.channel)
         _ = yield from session.persist(once(session, self.key, call))
-        if self._permits is not None and self._limits is not None:
-            self._limits.note(self.key, self._permits)  # another number is meant from now on
-        if self._lifetime is not None:
-            _ = yield from self._lifetime.extend()
+        self._leave_alone()
+        _ = yield from self._extend()
 
     def add_permits(self, permits: int) -> Step[bool]:
         """Add *permits*, or take them away, as `Semaphore.add_permits` does.
@@ -126,20 +122,19 @@ class LeasedSemaphore(LeasedPermits):
         Source:
             RPermitExpirableSemaphore.addPermits.
         """
-        permits, session, requests = check_change(permits), self.session, self._requests
+        permits, session, requests = check_change(permits), self.session, self.requests
 
         def add(request: IdempotentCall) -> Eval[bool]:
             return requests.script(request, scripts.leased_semaphore_add, (permits,), self.channel)
 
         def undo(request: IdempotentCall) -> Eval[bool]:
-            return semaphore_undo(self.key, request.key, request.ttl, session.publish, self.channel)
+            return semaphore_undo(self.key, request, session.publish, self.channel)
 
-        return requests.undone(
-            requests.begin(),
-            add,
-            undo,
-            lambda again: self._take_back_script(again, permits),
-        )
+        def take_back(again: IdempotentCall) -> Eval[int]:
+            # The plain semaphore's script, which does not create a missing semaphore.
+            return requests.script(again, semaphore_release, (-permits, 0, 0), self.channel)
+
+        return requests.undone(requests.begin(), add, undo, take_back)
 
     def delete(self) -> Op[bool]:
         """Remove the semaphore and all its permits; return whether there was one; one round trip.
@@ -147,8 +142,7 @@ class LeasedSemaphore(LeasedPermits):
         Source:
             RPermitExpirableSemaphore.delete.
         """
-        leases = names.permit_leases(self.key)
-        return (yield from delete(self._requests, self.key, leases))
+        return delete(self.requests, self.key, names.permit_leases(self.key))
 
     def counts(self) -> Op[tuple[int, int]]:
         """Return how many permits are free and how many are held; one round trip."""
@@ -160,10 +154,6 @@ class LeasedSemaphore(LeasedPermits):
         """Raise NotHeldError unless *name*, the semaphore of a permit, is the name of this one."""
         if name != self.name:
             raise self._not_held(f"a permit of {name!r}")
-
-    def _take_back_script(self, request: IdempotentCall, permits: int) -> Eval[int]:
-        # The plain semaphore's script, which does not create a missing semaphore.
-        return self._requests.script(request, semaphore_release, (-permits, 0, 0), self.channel)
 
     def _not_held(self, what: str) -> InterlockError:
         return not_held(self.kind, self.name, what)

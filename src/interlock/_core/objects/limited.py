@@ -32,24 +32,17 @@ class LimitedSemaphore(LeasedSemaphore):
     def __init__(
         self, session: Session, name: str, limit: int, limits: Limits, kept: Kept | None = None
     ) -> None:
-        super().__init__(session, name, kept=kept)
-        self.limit = check_permits(limit)
-        self._numbers, self.numbered = limits, True
+        super().__init__(session, name, limit, limits, kept)
+        self._numbers, self.limit = limits, limit
 
     def set_permits(self, permits: int) -> Op[None]:
         """Set the number at run time, as a leased semaphore does; at least 1.
 
         This client leaves it alone from then on. A number of 0 would look like a lost one.
         """
-        yield from super().set_permits(check_permits(permits))
-        self._numbers.note(self.key, self.limit)
+        return super().set_permits(check_permits(permits))
 
-    @property
-    def numberless(self) -> bool:
-        """Return whether this client has not set the number yet; no round trip."""
-        return not self._numbers.known(self.key, self.limit)
-
-    def set_number(self, deadline: float) -> Op[bool]:
+    def _set_number(self, deadline: float) -> Op[bool]:
         """Set the number that the code names, unless there is the same; tell if there was another.
 
         Return whether it was set.
@@ -63,8 +56,8 @@ class LimitedSemaphore(LeasedSemaphore):
         """Set the number if the server has lost it; return whether it was set."""
         del wanted
         restored = remaining == NEVER and (yield from self._set_limit(deadline, lost=True))
-        if restored and self._lifetime is not None:
-            _ = yield from self._lifetime.extend(deadline)
+        if restored:
+            _ = yield from self._extend(deadline)
         return restored
 
     def _set_limit(self, deadline: float, *, lost: bool) -> Op[bool]:

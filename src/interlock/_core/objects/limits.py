@@ -125,8 +125,3 @@ class Limits:
             self._waited.clear()
         self._waited.add(key)
         return True
-
-
-def is_unset(limits: Limits | None, key: str, permits: int | None) -> bool:
-    """Return whether the number *permits*, if the code names one, is still to be set for *key*."""
-    return permits is not None and limits is not None and not limits.known(key, permits)

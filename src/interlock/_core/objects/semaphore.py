@@ -51,24 +51,19 @@ from typing import TYPE_CHECKING, cast
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Opened, undoing
 from interlock._core.model.replication import Replication
-from interlock._core.objects.lifetime import Lifetime
-from interlock._core.objects.limits import is_unset
+from interlock._core.objects.numbered import Numbered
 from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.queue.waiting import may_try_first
 from interlock._core.scripts import semaphore as scripts
-from interlock._core.upkeep.idempotency import IdempotentCalls
-from interlock._core.upkeep.session import GRACE
 from interlock.errors import AcquireTimeoutError, ConfigError
-from interlock.options import check_name, check_number
+from interlock.options import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from interlock._core.model.effects import Eval, Op, Step
     from interlock._core.objects.lifetime import Kept
     from interlock._core.objects.limits import Limits
     from interlock._core.queue.places import Place
-    from interlock._core.upkeep.idempotency import CarriedThrough, IdempotentCall
+    from interlock._core.upkeep.idempotency import CarriedThrough, IdempotentCall, IdempotentCalls
     from interlock._core.upkeep.session import Session
     from interlock.errors import InterlockError
 
@@ -113,15 +108,8 @@ class Taking(Opened["bool"]):
     """
 
     __slots__ = (
-        "call",
-        "deadline",
-        "epoch",
-        "permits",
-        "request",
-        "result",
-        "semaphore",
-        "timeout",
-    )
+        "call", "deadline", "epoch", "permits", "request", "result", "semaphore", "timeout"
+    )  # fmt: skip
     semaphore: Semaphore
     permits: int
     epoch: int
@@ -167,7 +155,8 @@ class Taking(Opened["bool"]):
         """Note what *answer* tells of the permits that were taken."""
         self.epoch = answer >> 2
         if answer & OVERTOOK and self.semaphore.session.clock() < self.deadline:
-            self.semaphore.overtook(self.permits)
+            # From its next acquire on, the client stands in the queue, too.
+            self.semaphore.queue.make_place(self.permits, waits=False)
 
     def go_on(self, failure: InterlockError | None) -> Op[bool]:
         """Ask again, or wait."""
@@ -200,15 +189,13 @@ class Taking(Opened["bool"]):
     def undo(self, failure: BaseException) -> Op[None]:
         """Give back what was taken, and give up an unused place."""
         semaphore, permits = self.semaphore, self.permits
-        session = semaphore.session
-        prompt_until = session.clock() + GRACE / 2
-        yield from semaphore.requests.retract(
+        retracting = semaphore.requests.retract(
             self.request,
             semaphore.undo_script,
             lambda again: semaphore.release_script(again, permits, 0, self.epoch),
             failure,
         )
-        silent = session.clock() >= prompt_until
+        silent = not (yield from semaphore.session.promptly(retracting))
         yield from semaphore.queue.leave(permits, failure, later=silent)
 
     def _wait(self, failure: InterlockError | None) -> Op[bool]:
@@ -270,20 +257,11 @@ class Taking(Opened["bool"]):
         return None if taken else NEVER
 
 
-class Semaphore:
-    """The operations of one semaphore for one client.
-
-    Args:
-        session: the client's state.
-        name: what it is called.
-        permits: the number to set if there is none.
-        limits: what the client knows of such numbers; None if nothing is looked up or set.
-        kept: how long it stays on the server; None for ever.
+class Semaphore(Numbered):
+    """The operations of one semaphore for one client; the arguments are those of `Numbered`.
 
     Attributes:
-        named: the number to set if there is none.
         queue: those who wait for its permits.
-        requests: its calls that have a key.
     """
 
     kind = "semaphore"
@@ -296,69 +274,22 @@ class Semaphore:
         limits: Limits | None = None,
         kept: Kept | None = None,
     ) -> None:
-        self.named = None if permits is None else check_permits(permits, 0)
-        self._limits = limits
-        self.name = check_name(name)
-        self.key = session.key(self.name)
+        permits = None if permits is None else check_permits(permits, 0)
+        super().__init__(session, name, permits, limits, kept, names.semaphore_total)
         self.channel = names.semaphore_channel(self.key)
         self.queue = PermitQueue(
             *(session, self.key, self.channel, self.kind, "", scripts.semaphore_leave)
         )
-        self.session = session
-        self.requests = IdempotentCalls(session, self.key)
         self.requests.looked_at = self.queue
-        total = names.semaphore_total(self.key)
-        self._lifetime = None if kept is None else Lifetime(session, self.key, total, kept)
-
-    @property
-    def unset(self) -> bool:
-        """Return whether `set_up` comes before the next call; no round trip."""
-        lifetime = self._lifetime
-        return is_unset(self._limits, self.key, self.named) or (
-            lifetime is not None and lifetime.due
-        )
-
-    def set_up(
-        self, deadline: float = NEVER, *, lost: bool = False, ended: bool = True
-    ) -> Op[bool]:
-        """Set the number that the code names, unless it is known; set when it ends.
-
-        Args:
-            deadline: as for a try.
-            lost: set it in any case.
-            ended: set it again if it has ended. Not for permits that come back: they would be
-                added to it.
-
-        Returns:
-            Whether it was set.
-
-        Cost:
-            One round trip, and another one to set it; a third if another client was faster. One for
-            the end.
-        """
-        lifetime, limits = self._lifetime, self._limits
-        if ended and limits and lifetime and lifetime.idle and lifetime.over:
-            # Nobody has a permit for so long: others gave back what this client took.
-            limits.note_over(self.key)
-        made = (lost or is_unset(self._limits, self.key, self.named)) and (
-            yield from self._set_number(deadline)
-        )
-        there = lifetime is None or (yield from lifetime.extend(deadline))
-        if lifetime is not None and not there and (ended or not self.named):
-            # It has ended since this client set the number.
-            made = yield from self._set_number(deadline)
-            _ = yield from lifetime.extend(deadline)
-        return made
 
     def prepared(self, step: CarriedThrough) -> CarriedThrough:
         """Return *step*, a release, which sets the number first if need be; not if it has ended."""
-        # A semaphore that names no number and stays is never unset: save a call.
-        if (self.named is not None or self._lifetime is not None) and self.unset:
+        # Without a number it is never unset: save a call.
+        if self.named is not None and self.unset:
             step.first = self.set_up(ended=False)
         return step
 
     def _set_number(self, deadline: float) -> Op[bool]:
-        """Set the number unless there is one; tell if that is another one."""
         permits, limits = self.named, self._limits
         assert permits is not None
         assert limits is not None
@@ -379,10 +310,16 @@ class Semaphore:
         query.patient = True  # a full round trip, as for the try that follows
         return (yield from self.session.persist(query))
 
-    def acquire(self, permits: int, deadline: float) -> Taking:
+    def acquire(self, permits: int, deadline: float, timeout: float | None = None) -> Taking:
         """Take *permits* together, waiting until *deadline*; return whether they were taken.
 
+        Args:
+            permits: how many.
+            deadline: on the session's clock; if it has passed, there is one try.
+            timeout: what AcquireTimeoutError tells that was allowed; None to return False instead.
+
         Raises:
+            AcquireTimeoutError: *deadline* came first, and *timeout* is given.
             ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
             WrongTypeError: the key holds another kind of object.
             ReplicationError: too few replicas know of it, and they are required; nothing stays
@@ -399,22 +336,8 @@ class Semaphore:
         step = Taking()
         step.semaphore, step.permits, step.deadline = self, check_permits(permits), deadline
         step.begun = step.goes_on = step.result = False
-        step.call, step.timeout, step.epoch = None, None, 0
+        step.call, step.timeout, step.epoch = None, timeout, 0
         return step
-
-    def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Taking:
-        """Acquire as `acquire` does, or raise what a ``with`` statement needs.
-
-        Raises:
-            AcquireTimeoutError: *deadline* came first.
-        """
-        step = self.acquire(permits, deadline)
-        step.timeout = timeout
-        return step
-
-    def overtook(self, permits: int) -> None:
-        """Note that others stand in the queue: from its next acquire on, the client does so too."""
-        self.queue.make_place(permits, waits=False)
 
     def end(self, request: IdempotentCall, permits: int, epoch: int) -> None:
         """Note that *request* got its *permits* in *epoch*."""
@@ -432,9 +355,9 @@ class Semaphore:
             return False
         if self.named is not None:
             limits.compare(self.kind, self.name, self.key, wanted, self.named)
-            return (yield from self._is_missing(deadline)) and (
-                yield from self.set_up(deadline, lost=True)
-            )
+            query = scripts.semaphore_query(self.key, deadline=deadline)
+            missing = (yield from self.session.persist(query)) is None
+            return missing and (yield from self.set_up(deadline, lost=True))
         if waits and self.session.clock() < deadline and limits.first_wait(self.key):
             free, found = yield from self._numbers(deadline)
             if free is None:
@@ -442,11 +365,6 @@ class Semaphore:
             elif found is not None:
                 limits.compare(self.kind, self.name, self.key, wanted, found)
         return False
-
-    def _is_missing(self, deadline: float) -> Op[bool]:
-        """Return whether there is no such semaphore; one round trip."""
-        query = scripts.semaphore_query(self.key, deadline=deadline)
-        return (yield from self.session.persist(query)) is None
 
     def release(self, permits: int, epoch: int | None = None) -> CarriedThrough:
         """Add *permits* to the free ones, whether or not the caller has acquired them.
@@ -528,19 +446,14 @@ class Semaphore:
         Cost:
             One round trip.
         """
-        permits, request = check_permits(permits, 0), self.requests.begin()
-        call = self.requests.script(request, scripts.semaphore_set, (permits,), self.channel)
-        done = yield from self.requests.send(request, call)
-        self.requests.end(request)
-        if not done:
+        numbers = (check_permits(permits, 0),)
+        if not (yield from self.requests.ask(scripts.semaphore_set, numbers, self.channel)):
             raise ConfigError(
                 f"semaphore {self.name!r} was set up by another program, so nobody knows how many "
                 "of its permits are taken: use add_permits(difference), or delete() it first"
             )
-        if self.named is not None and self._limits is not None:
-            self._limits.note(self.key, self.named)  # another number is meant from now on
-        if self._lifetime is not None:
-            _ = yield from self._lifetime.extend()
+        self._leave_alone()
+        _ = yield from self._extend()
 
     def drain_permits(self) -> Step[int]:
         """Take all permits that are free.
@@ -576,19 +489,13 @@ class Semaphore:
         Source:
             RSemaphore.trySetPermits.
         """
-        made = yield from self._try_set(permits, NEVER)
-        if self._lifetime is not None:
-            _ = yield from self._lifetime.extend()
+        made = yield from self._try_set(permits)
+        _ = yield from self._extend()
         return made
 
-    def _try_set(self, permits: int, deadline: float) -> Op[bool]:
-        return (
-            yield from try_set_permits(
-                *(self.session, self.requests, scripts.semaphore_try_set, self.key, self.channel),
-                permits,
-                deadline,
-            )
-        )
+    def _try_set(self, permits: int, deadline: float = NEVER) -> Op[bool]:
+        numbers = (check_permits(permits, 0),)
+        return self.requests.ask(scripts.semaphore_try_set, numbers, self.channel, deadline)
 
     def delete(self) -> Op[bool]:
         """Remove the semaphore; return whether there was one; one round trip.
@@ -598,7 +505,7 @@ class Semaphore:
         """
         if self._limits is not None:
             self._limits.note_over(self.key)
-        return (yield from delete(self.requests, self.key))
+        return delete(self.requests, self.key)
 
     def available_permits(self) -> Op[int]:
         """Return how many permits are free; one round trip."""
@@ -643,7 +550,7 @@ class Semaphore:
         )
 
     def _drain_script(self, request: IdempotentCall) -> Eval[int]:
-        call = scripts.semaphore_drain(self.key, request.key, request.old_latch, request.ttl)
+        call = scripts.semaphore_drain(self.key, request)
         self._confirm(call)
         return call
 
@@ -651,11 +558,8 @@ class Semaphore:
         return self.requests.script(request, scripts.semaphore_add, (permits, create), self.channel)
 
     def undo_script(self, request: IdempotentCall, *, added: bool = False) -> Eval[bool]:
-        return scripts.semaphore_undo(
-            *(self.key, request.key, request.ttl, self.session.publish, self.channel),
-            total=True,
-            added=added,
-        )
+        told = self.session.publish, self.channel
+        return scripts.semaphore_undo(self.key, request, *told, total=True, added=added)
 
     def standing_script(
         self, request: IdempotentCall, permits: int, deadline: float, place: Place
@@ -671,35 +575,10 @@ class Semaphore:
         return call
 
 
-def try_set_permits(
-    session: Session,
-    requests: IdempotentCalls,
-    script: Callable[..., Eval[bool]],
-    key: str,
-    channel: str,
-    permits: int,
-    deadline: float = NEVER,
-) -> Op[bool]:
-    """Create the semaphore *key* by *script*, as `Semaphore.try_set_permits` does."""
-    permits = check_permits(permits, 0)
-    request = requests.begin(deadline)
-    call = script(
-        *(key, request.key, request.old_latch, permits, request.ttl, session.publish, channel),
-        deadline=deadline,
-    )
-    call.patient = True
-    made = yield from requests.send(request, call)
-    requests.end(request)
-    return made
-
-
 def delete(requests: IdempotentCalls, key: str, leases: str = "") -> Op[bool]:
     """Remove the semaphore *key* of either kind; *leases* is the second key of a leased one."""
     request = requests.begin()
-    call = scripts.semaphore_delete(key, request.key, request.old_latch, request.ttl, leases)
-    there = yield from requests.send(request, call)
-    requests.end(request)
-    return there
+    return (yield from requests.answer_to(request, scripts.semaphore_delete(key, request, leases)))
 
 
 def out_of_time(kind: str, name: str, permits: int, timeout: float) -> AcquireTimeoutError:

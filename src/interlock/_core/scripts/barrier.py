@@ -7,6 +7,7 @@ from typing import NamedTuple
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
+    Request,
     done,
     load,
     load_variants,
@@ -82,31 +83,24 @@ _BARRIER_LEAVE = load("barrier_leave", number)
 
 def barrier_arrive(
     barrier: Barrier,
-    request: str,
-    spent: str,
+    request: Request,
     party: str,
     parties: int,
     lease: float,
-    ttl: float,
     kept_for: float,
     *,
     acts: bool = False,
     deadline: float = NEVER,
 ) -> Eval[Arrival]:
     """Count *party* as arrived; the last one of *parties* ends the generation, unless it *acts*."""
-    keys = (barrier.key, barrier.waiting, barrier.passed, request, spent)
-    times = (milliseconds(lease), milliseconds(ttl), milliseconds(kept_for))
+    keys = (barrier.key, barrier.waiting, barrier.passed, request.key, request.old_latch)
+    times = (milliseconds(lease), milliseconds(request.ttl), milliseconds(kept_for))
     args = (party, parties, *times, barrier.channel, int(acts))
     return Eval(_BARRIER_ARRIVE[barrier.publish], keys, args, deadline)
 
 
 def barrier_look(
-    barrier: Barrier,
-    generation: str,
-    kept_for: float,
-    party: str = "",
-    *,
-    deadline: float = NEVER,
+    barrier: Barrier, generation: str, kept_for: float, party: str = "", *, deadline: float = NEVER
 ) -> Eval[float | bool]:
     """Return True if *generation* passed, False if broken, else the seconds until a lease ends.
 
@@ -117,39 +111,25 @@ def barrier_look(
     return Eval(_BARRIER_LOOK[barrier.publish], keys, args, deadline)
 
 
-def barrier_pass(
-    barrier: Barrier, generation: str, party: str, kept_for: float, *, deadline: float = NEVER
-) -> Eval[bool]:
+def barrier_pass(barrier: Barrier, generation: str, party: str, kept_for: float) -> Eval[bool]:
     """End *generation*, whose last *party* has acted; False if it is broken or has left it."""
     keys = (barrier.key, barrier.waiting, barrier.passed)
     args = (generation, party, milliseconds(kept_for), barrier.channel)
-    return Eval(_BARRIER_PASS[barrier.publish], keys, args, deadline)
+    return Eval(_BARRIER_PASS[barrier.publish], keys, args)
 
 
-def barrier_end(
-    barrier: Barrier,
-    request: str,
-    spent: str,
-    how: str,
-    ttl: float,
-    kept_for: float,
-    *,
-    deadline: float = NEVER,
-) -> Eval[bool]:
+def barrier_end(barrier: Barrier, request: Request, how: str, kept_for: float) -> Eval[bool]:
     """Break the present generation (*how*: "abort"), or begin a new one ("reset")."""
-    keys = (barrier.key, barrier.waiting, request, spent)
-    times = (milliseconds(ttl), milliseconds(kept_for))
-    args = (how, *times, barrier.channel)
-    return Eval(_BARRIER_END[barrier.publish], keys, args, deadline)
+    keys = (barrier.key, barrier.waiting, request.key, request.old_latch)
+    args = (how, milliseconds(request.ttl), milliseconds(kept_for), barrier.channel)
+    return Eval(_BARRIER_END[barrier.publish], keys, args)
 
 
-def barrier_query(barrier: Barrier, *, deadline: float = NEVER) -> Eval[tuple[int, bool]]:
+def barrier_query(barrier: Barrier) -> Eval[tuple[int, bool]]:
     """Tell how many parties wait, and whether the barrier is broken."""
-    return Eval(_BARRIER_QUERY, (barrier.key, barrier.waiting), (), deadline)
+    return Eval(_BARRIER_QUERY, (barrier.key, barrier.waiting), ())
 
 
-def barrier_leave(
-    waiting: str, request: str, party: str, ttl: float, *, deadline: float = NEVER
-) -> Eval[int]:
+def barrier_leave(waiting: str, request: str, party: str, ttl: float) -> Eval[int]:
     """Take back the arrival of *party*, whose latch is *request*; 0 if it was not waiting."""
-    return Eval(_BARRIER_LEAVE, (waiting, request), (party, milliseconds(ttl)), deadline)
+    return Eval(_BARRIER_LEAVE, (waiting, request), (party, milliseconds(ttl)))

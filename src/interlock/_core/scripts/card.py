@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.model.effects import NEVER, Eval
+from interlock._core.model.effects import Eval
 from interlock._core.scripts.script import done, load, milliseconds
 
 if TYPE_CHECKING:
@@ -14,14 +14,7 @@ _CARD_WRITE = load("card_write", done)
 
 
 def card_write(
-    card: str,
-    index: str,
-    client: str,
-    number: int,
-    keep: float,
-    fields: Sequence[str],
-    *,
-    deadline: float = NEVER,
+    card: str, index: str, client: str, number: int, keep: float, fields: Sequence[str]
 ) -> Eval[bool]:
     """Replace a client's card, or remove it if there are no *fields*.
 
@@ -32,8 +25,7 @@ def card_write(
         number: the number of this card; a card with a larger number is not replaced.
         keep: seconds for which the server keeps the card.
         fields: names and values in turn.
-        deadline: the deadline of the reply.
     """
     keys = (card, index) if index else (card,)
     args: tuple[str | int, ...] = (client, number, milliseconds(keep), *fields)
-    return Eval(_CARD_WRITE, keys, args, deadline)
+    return Eval(_CARD_WRITE, keys, args)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
+    Request,
     done,
     load,
     load_variants,
@@ -51,20 +52,12 @@ _CONDITION_LEAVE = load_variants("condition_leave", number)
 
 
 def condition_enlist(
-    condition: Condition,
-    request: str,
-    spent: str,
-    waiter: str,
-    lease: float,
-    ttl: float,
-    kept_for: float,
-    *,
-    deadline: float = NEVER,
+    condition: Condition, request: Request, waiter: str, lease: float, kept_for: float
 ) -> Eval[bool]:
     """Add *waiter*, behind all other waiters."""
-    times = (milliseconds(lease), milliseconds(ttl), milliseconds(kept_for))
-    keys = (condition.waiting, condition.leases, request, spent)
-    return Eval(_CONDITION_ENLIST, keys, (waiter, *times), deadline)
+    times = (milliseconds(lease), milliseconds(request.ttl), milliseconds(kept_for))
+    keys = (condition.waiting, condition.leases, request.key, request.old_latch)
+    return Eval(_CONDITION_ENLIST, keys, (waiter, *times))
 
 
 def condition_look(
@@ -75,33 +68,21 @@ def condition_look(
     return Eval(_CONDITION_LOOK, keys, (waiter, milliseconds(kept_for)), deadline)
 
 
-def condition_notify(
-    condition: Condition,
-    request: str,
-    spent: str,
-    count: int,
-    ttl: float,
-    *,
-    deadline: float = NEVER,
-) -> Eval[bool]:
+def condition_notify(condition: Condition, request: Request, count: int) -> Eval[bool]:
     """Notify the first *count* waiters, and one more for each that died after it was notified."""
-    keys = (condition.waiting, condition.leases, request, spent)
-    args = (count, milliseconds(ttl), condition.channel)
-    return Eval(_CONDITION_NOTIFY[condition.publish], keys, args, deadline)
+    keys = (condition.waiting, condition.leases, request.key, request.old_latch)
+    args = (count, milliseconds(request.ttl), condition.channel)
+    return Eval(_CONDITION_NOTIFY[condition.publish], keys, args)
 
 
-def condition_end(
-    condition: Condition, request: str, waiter: str, ttl: float, *, deadline: float = NEVER
-) -> Eval[bool]:
+def condition_end(condition: Condition, request: Request, waiter: str) -> Eval[bool]:
     """End the wait of *waiter*; return whether it was notified."""
-    keys = (condition.waiting, condition.leases, request)
-    return Eval(_CONDITION_END, keys, (waiter, milliseconds(ttl)), deadline)
+    keys = (condition.waiting, condition.leases, request.key)
+    return Eval(_CONDITION_END, keys, (waiter, milliseconds(request.ttl)))
 
 
-def condition_leave(
-    condition: Condition, request: str, waiter: str, ttl: float, *, deadline: float = NEVER
-) -> Eval[int]:
+def condition_leave(condition: Condition, request: str, waiter: str, ttl: float) -> Eval[int]:
     """Undo the wait of *waiter*; its notification goes to the next one."""
     keys = (condition.waiting, condition.leases, request)
     args = (waiter, milliseconds(ttl), condition.channel)
-    return Eval(_CONDITION_LEAVE[condition.publish], keys, args, deadline)
+    return Eval(_CONDITION_LEAVE[condition.publish], keys, args)

@@ -1,15 +1,11 @@
-"""The scripts of the count-down latch.
-
-Calls that set or lower the count carry an idempotency latch (see
-`interlock._core.upkeep.idempotency`). *request* is its key, and *ttl* the seconds for which it is
-kept. *spent* is the key of an earlier call's latch, which is removed.
-"""
+"""The scripts of the count-down latch; calls that set or lower the count are `Request` calls."""
 
 from __future__ import annotations
 
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import latch_ending, latch_total
 from interlock._core.scripts.script import (
+    Request,
     done,
     load,
     load_variants,
@@ -49,47 +45,27 @@ _LATCH_DELETE = load_variants("latch_delete", done)
 
 
 def latch_try_set(
-    latch: str,
-    request: str,
-    spent: str,
-    count: int,
-    ttl: float,
-    publish: str,
-    channel: str,
-    *,
-    deadline: float = NEVER,
+    latch: str, request: Request, count: int, publish: str, channel: str
 ) -> Eval[bool]:
     """Set the count of the latch to *count*; False if it has a count already."""
-    keys = (latch, request, spent, latch_total(latch))
-    args = (count, milliseconds(ttl), channel)
-    return Eval(_LATCH_TRY_SET[publish], keys, args, deadline, spare=True)
+    keys = (latch, request.key, request.old_latch, latch_total(latch))
+    args = (count, milliseconds(request.ttl), channel)
+    return Eval(_LATCH_TRY_SET[publish], keys, args, spare=True)
 
 
-def latch_set_up(
-    latch: str,
-    request: str,
-    spent: str,
-    count: int,
-    ttl: float,
-    publish: str,
-    channel: str,
-    *,
-    deadline: float = NEVER,
-) -> Eval[int]:
+def latch_set_up(latch: str, request: Request, count: int, publish: str, channel: str) -> Eval[int]:
     """Set the count once in the life of the latch, and tell the count that it was set up with.
 
     If that is not known, the answer is what is left, below 0.
     """
-    keys = (latch, latch_total(latch), request, spent)
-    args = (count, milliseconds(ttl), channel)
-    return Eval(_LATCH_SET_UP[publish], keys, args, deadline)
+    keys = (latch, latch_total(latch), request.key, request.old_latch)
+    args = (count, milliseconds(request.ttl), channel)
+    return Eval(_LATCH_SET_UP[publish], keys, args)
 
 
 def latch_count_down(
     latch: str,
-    request: str,
-    spent: str,
-    ttl: float,
+    request: Request,
     mark: str,
     kept: float,
     publish: str,
@@ -97,7 +73,6 @@ def latch_count_down(
     *,
     count: int | None = None,
     ends: float = 0.0,
-    deadline: float = NEVER,
 ) -> Eval[bool]:
     """Lower the count by one; at 0, open the latch.
 
@@ -105,9 +80,8 @@ def latch_count_down(
     """
     call = Eval(
         _LATCH_COUNT_DOWN[publish],
-        (latch, request, spent, latch_ending(latch)),
-        (milliseconds(ttl), mark, milliseconds(kept), channel),
-        deadline,
+        (latch, request.key, request.old_latch, latch_ending(latch)),
+        (milliseconds(request.ttl), mark, milliseconds(kept), channel),
     )
     if count is not None:
         call.keys = (*call.keys, latch_total(latch))
@@ -121,10 +95,8 @@ def latch_query(latch: str, *, deadline: float = NEVER) -> Eval[LatchStatus]:
     return Eval(_LATCH_QUERY, (latch, latch_ending(latch)), (), deadline)
 
 
-def latch_delete(
-    latch: str, mark: str, kept: float, publish: str, channel: str, *, deadline: float = NEVER
-) -> Eval[bool]:
+def latch_delete(latch: str, mark: str, kept: float, publish: str, channel: str) -> Eval[bool]:
     """Remove the latch; False if there is none."""
     keys = (latch, latch_ending(latch), latch_total(latch))
     args = (mark, milliseconds(kept), channel)
-    return Eval(_LATCH_DELETE[publish], keys, args, deadline, spare=True)
+    return Eval(_LATCH_DELETE[publish], keys, args, spare=True)

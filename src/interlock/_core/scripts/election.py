@@ -112,7 +112,7 @@ def election_announce(
 
 
 def election_release(
-    election: str, holder: str, publish: str, channel: str, news: str, *, deadline: float = NEVER
+    election: str, holder: str, publish: str, channel: str, news: str
 ) -> Eval[int]:
     """End the term; 0 if *holder* does not lead, else 1."""
-    return Eval(_ELECTION_RELEASE[publish], (election,), (holder, channel, news), deadline)
+    return Eval(_ELECTION_RELEASE[publish], (election,), (holder, channel, news))

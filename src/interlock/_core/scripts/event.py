@@ -1,9 +1,4 @@
-"""The scripts of the event.
-
-Calls that change the event carry a latch (see `interlock._core.upkeep.idempotency`). *request* is
-its key, and *ttl* the seconds for which it is kept. *spent* is the key of an earlier call's latch,
-which is removed.
-"""
+"""The scripts of the event; calls that change it are `Request` calls."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ from typing import NamedTuple
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
+    Request,
     done,
     load,
     load_variants,
@@ -50,28 +46,17 @@ _EVENT_QUERY = load("event_query", _status)
 
 
 def event_set(
-    event: str,
-    request: str,
-    spent: str,
-    ttl: float,
-    mark: str,
-    publish: str,
-    channel: str,
-    kept: float = 0.0,
-    *,
-    deadline: float = NEVER,
+    event: str, request: Request, mark: str, publish: str, channel: str, kept: float = 0.0
 ) -> Eval[bool]:
     """Set the event and tell the waiters; it is clear again after *kept* seconds, 0 for never."""
-    args = (milliseconds(ttl), mark, channel, milliseconds(kept) if kept else 0)
-    return Eval(_EVENT_SET[publish], (event, request, spent), args, deadline)
+    args = (milliseconds(request.ttl), mark, channel, milliseconds(kept) if kept else 0)
+    return Eval(_EVENT_SET[publish], (event, request.key, request.old_latch), args)
 
 
-def event_clear(
-    event: str, request: str, spent: str, ttl: float, kept: float, *, deadline: float = NEVER
-) -> Eval[bool]:
+def event_clear(event: str, request: Request, kept: float) -> Eval[bool]:
     """Clear the event; the server remembers the mark of the last `event_set` for *kept* seconds."""
-    args = (milliseconds(ttl), milliseconds(kept))
-    return Eval(_EVENT_CLEAR, (event, request, spent), args, deadline)
+    args = (milliseconds(request.ttl), milliseconds(kept))
+    return Eval(_EVENT_CLEAR, (event, request.key, request.old_latch), args)
 
 
 def event_query(event: str, *, deadline: float = NEVER) -> Eval[EventStatus]:

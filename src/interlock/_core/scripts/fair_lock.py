@@ -67,18 +67,14 @@ def fair_lock_acquire(
     return Eval(_FAIR_LOCK_ACQUIRE[queue.publish], queue.keys, args, deadline)
 
 
-def fair_lock_release(
-    queue: Queue, holder: str, depth: int, *, deadline: float = NEVER
-) -> Eval[bool]:
+def fair_lock_release(queue: Queue, holder: str, depth: int) -> Eval[bool]:
     """Go down to *depth*; at 0, also leave the queue.
 
     Return False if *holder* neither holds the lock nor waits for it.
     """
-    return Eval(
-        _FAIR_LOCK_RELEASE[queue.publish], queue.keys, (holder, depth, *queue.args), deadline
-    )
+    return Eval(_FAIR_LOCK_RELEASE[queue.publish], queue.keys, (holder, depth, *queue.args))
 
 
-def fair_lock_force_release(queue: Queue, *, deadline: float = NEVER) -> Eval[bool]:
+def fair_lock_force_release(queue: Queue) -> Eval[bool]:
     """Free the lock, no matter who holds it; True if it was locked."""
-    return Eval(_FAIR_LOCK_FORCE_RELEASE[queue.publish], queue.keys, queue.args, deadline)
+    return Eval(_FAIR_LOCK_FORCE_RELEASE[queue.publish], queue.keys, queue.args)

@@ -55,8 +55,6 @@ def remember(call: Eval[Any], request: str, keep: float) -> None:
     call.spare, call.queued, call.packed = call.spare + 1, 1, None
 
 
-def group_lock_break(
-    group: str, holder: str, publish: str, channel: str, *, deadline: float = NEVER
-) -> Eval[bool]:
+def group_lock_break(group: str, holder: str, publish: str, channel: str) -> Eval[bool]:
     """Free all fields of *holder*; False if it has none."""
-    return Eval(_GROUP_LOCK_BREAK[publish], (group,), (holder, channel), deadline)
+    return Eval(_GROUP_LOCK_BREAK[publish], (group,), (holder, channel))

@@ -43,18 +43,11 @@ def group_lock_acquire(
 
 
 def group_lock_release(
-    group: str,
-    holder: str,
-    depth: int,
-    publish: str,
-    channel: str,
-    fields: Sequence[str],
-    *,
-    deadline: float = NEVER,
+    group: str, holder: str, depth: int, publish: str, channel: str, fields: Sequence[str]
 ) -> Eval[bool]:
     """Go down to *depth*; False when *holder* does not hold all of *fields*."""
     args: tuple[str | int, ...] = (holder, depth, channel, *fields)
-    return Eval(_GROUP_LOCK_RELEASE[publish], (group,), args, deadline)
+    return Eval(_GROUP_LOCK_RELEASE[publish], (group,), args)
 
 
 def group_lock_renew(
@@ -74,10 +67,10 @@ def group_lock_renew(
 
 
 def group_lock_force_release(
-    group: str, publish: str, channel: str, fields: Sequence[str], *, deadline: float = NEVER
+    group: str, publish: str, channel: str, fields: Sequence[str]
 ) -> Eval[bool]:
     """Free all of *fields*, no matter who holds them; True when one was locked."""
-    return Eval(_GROUP_LOCK_FORCE_RELEASE[publish], (group,), (channel, *fields), deadline)
+    return Eval(_GROUP_LOCK_FORCE_RELEASE[publish], (group,), (channel, *fields))
 
 
 def group_lock_query(

@@ -8,6 +8,7 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import permit_leases, waiting_queue
 from interlock._core.scripts.script import (
     Grant,
+    Request,
     done,
     grant_or_left,
     kept,
@@ -73,13 +74,7 @@ def stand_in_queue(
 
 
 def leased_semaphore_leave(
-    semaphore: str,
-    me: str,
-    publish: str,
-    channel: str,
-    named: str = "",
-    *,
-    deadline: float = NEVER,
+    semaphore: str, me: str, publish: str, channel: str, named: str = ""
 ) -> Eval[int]:
     """Take *me* out of the queue, and pass on what it was given; return whether somebody got it.
 
@@ -88,19 +83,16 @@ def leased_semaphore_leave(
     """
     keys = (semaphore, permit_leases(semaphore), waiting_queue(channel))
     args = (me, channel, named) if named else (me, channel)
-    return Eval(_LEASED_SEMAPHORE_LEAVE[publish], keys, args, deadline, spare=True)
+    return Eval(_LEASED_SEMAPHORE_LEAVE[publish], keys, args, spare=True)
 
 
-def leased_semaphore_release(
-    semaphore: str, ids: str, publish: str, channel: str, *, deadline: float = NEVER
-) -> Eval[int]:
+def leased_semaphore_release(semaphore: str, ids: str, publish: str, channel: str) -> Eval[int]:
     """Give back the permits of *ids*.
 
     Return 0 when one of them is not held, 3 when other clients in the queue got some, else 1.
     """
     keys, spare = with_queue((semaphore, permit_leases(semaphore)), publish, channel)
-    args = (ids, channel)
-    return Eval(_LEASED_SEMAPHORE_RELEASE[publish], keys, args, deadline, spare=spare)
+    return Eval(_LEASED_SEMAPHORE_RELEASE[publish], keys, (ids, channel), spare=spare)
 
 
 def leased_semaphore_renew(
@@ -144,37 +136,21 @@ def leased_semaphore_query(
 
 
 def leased_semaphore_try_set(
-    semaphore: str,
-    request: str,
-    spent: str,
-    permits: int,
-    ttl: float,
-    publish: str,
-    channel: str,
-    *,
-    deadline: float = NEVER,
+    semaphore: str, request: Request, permits: int, publish: str, channel: str
 ) -> Eval[bool]:
     """Create a semaphore of *permits*, those among them that are held; False if it exists."""
-    keys = (semaphore, request, spent, permit_leases(semaphore))
-    args = (permits, milliseconds(ttl), channel)
-    return Eval(_LEASED_SEMAPHORE_TRY_SET[publish], keys, args, deadline)
+    keys = (semaphore, request.key, request.old_latch, permit_leases(semaphore))
+    args = (permits, milliseconds(request.ttl), channel)
+    return Eval(_LEASED_SEMAPHORE_TRY_SET[publish], keys, args)
 
 
 def leased_semaphore_add(
-    semaphore: str,
-    request: str,
-    spent: str,
-    permits: int,
-    ttl: float,
-    publish: str,
-    channel: str,
-    *,
-    deadline: float = NEVER,
+    semaphore: str, request: Request, permits: int, publish: str, channel: str
 ) -> Eval[bool]:
     """Add *permits*; a negative number takes them away."""
-    keys = (semaphore, request, spent)
-    args = (permits, milliseconds(ttl), channel)
-    return Eval(_LEASED_SEMAPHORE_ADD[publish], keys, args, deadline)
+    keys = (semaphore, request.key, request.old_latch)
+    args = (permits, milliseconds(request.ttl), channel)
+    return Eval(_LEASED_SEMAPHORE_ADD[publish], keys, args)
 
 
 def leased_semaphore_set(

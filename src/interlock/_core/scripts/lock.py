@@ -123,7 +123,6 @@ def lock_release(
     publish: str,
     channel: str,
     *,
-    deadline: float = NEVER,
     leaving: tuple[str, ...] = (),
 ) -> Eval[int]:
     """Go down to *depth*.
@@ -135,17 +134,11 @@ def lock_release(
     """
     args: tuple[str | int, ...] = (holder, depth, channel, *leaving)
     keys, spare = ((lock,), False) if depth else with_queue((lock,), publish, channel)
-    return Eval(_LOCK_RELEASE[publish], keys, args, deadline, spare=spare)
+    return Eval(_LOCK_RELEASE[publish], keys, args, spare=spare)
 
 
 def lock_pass_locally(
-    lock: str,
-    holder: str,
-    successor: str,
-    lease: float,
-    *,
-    deadline: float = NEVER,
-    leaving: tuple[str, ...] = (),
+    lock: str, holder: str, successor: str, lease: float, *, leaving: tuple[str, ...] = ()
 ) -> Eval[int]:
     """Give the lock of *holder* to *successor*; 0 when *holder* does not hold it.
 
@@ -154,7 +147,7 @@ def lock_pass_locally(
     keys = (lock, *leaving[:1])
     args: tuple[str | int, ...] = (holder, successor, milliseconds(lease), *leaving[1:])
     spare = bool(leaving)
-    return Eval(_LOCK_PASS_LOCALLY, keys, args, deadline, spare=spare, queued=int(spare))
+    return Eval(_LOCK_PASS_LOCALLY, keys, args, spare=spare, queued=int(spare))
 
 
 def lock_renew(
@@ -190,19 +183,12 @@ def lock_give(
     return Eval(_LOCK_GIVE, (lock,), args, deadline)
 
 
-def lock_force_release(
-    lock: str,
-    publish: str,
-    channel: str,
-    *,
-    news: str = "",
-    deadline: float = NEVER,
-) -> Eval[bool]:
+def lock_force_release(lock: str, publish: str, channel: str, news: str = "") -> Eval[bool]:
     """Free the lock, no matter who holds it; True when it was locked.
 
     *news* has the channel of an election's observers.
     """
-    return Eval(_LOCK_FORCE_RELEASE[publish], (lock,), (channel, news), deadline)
+    return Eval(_LOCK_FORCE_RELEASE[publish], (lock,), (channel, news))
 
 
 def locks_acquire(
@@ -218,14 +204,12 @@ def locks_release(
     holder: str,
     publish: str,
     channels: Sequence[str],
-    *,
-    deadline: float = NEVER,
 ) -> Eval[list[int]]:
     """Free *locks*, of which each has a queue and a channel.
 
     Return for each 1 if it was freed, 0 if *holder* does not hold it, and 2 if others wait for it.
     """
-    return Eval(_LOCKS_RELEASE[publish], (*locks, *queues), (holder, *channels), deadline)
+    return Eval(_LOCKS_RELEASE[publish], (*locks, *queues), (holder, *channels))
 
 
 def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:

@@ -89,8 +89,6 @@ def read_lock_release(
     former: int,
     publish: str,
     channel: str,
-    *,
-    deadline: float = NEVER,
 ) -> Eval[int]:
     """Go down from *former* to *depth*; 0 if *holder* does not read.
 
@@ -100,7 +98,7 @@ def read_lock_release(
     entries = [names.read_entry(prefix, holder, n + 1) for n in above]
     keys, spare = with_queue((lock, *entries), publish if depth == 0 else "", channel)
     args = (holder, depth, "", channel, len(entries))
-    return Eval(_READ_LOCK_RELEASE[publish], keys, args, deadline, spare=spare, asks=2)
+    return Eval(_READ_LOCK_RELEASE[publish], keys, args, spare=spare, asks=2)
 
 
 def read_lock_renew(
@@ -128,7 +126,6 @@ def write_lock_release(
     publish: str,
     channel: str,
     *,
-    deadline: float = NEVER,
     leaving: tuple[str, ...] = (),
     reads: tuple[str, int] | None = None,
 ) -> Eval[int]:
@@ -139,7 +136,7 @@ def write_lock_release(
     """
     args: tuple[str | int, ...] = (holder, depth, "", channel, *leaving)
     keys, spare = with_queue((lock,), publish if depth == 0 else "", channel)
-    call = Eval(_WRITE_LOCK_RELEASE[publish], keys, args, deadline, spare=spare, asks=2)
+    call = Eval(_WRITE_LOCK_RELEASE[publish], keys, args, spare=spare, asks=2)
     if reads is not None:
         call.readers = f"{reads[0]} {reads[1]}"
     return call
@@ -150,9 +147,6 @@ def read_write_lock_query(lock: str, side: int, *, deadline: float = NEVER) -> E
     return Eval(_READ_WRITE_LOCK_QUERY, (lock,), (side, ""), deadline, asks=1)
 
 
-def read_write_lock_force_release(
-    lock: str, side: int, publish: str, channel: str, *, deadline: float = NEVER
-) -> Eval[bool]:
+def read_write_lock_force_release(lock: str, side: int, publish: str, channel: str) -> Eval[bool]:
     """Free the lock if it is locked for *side*, no matter who holds it; True if it was."""
-    args = (side, channel)
-    return Eval(_READ_WRITE_LOCK_FORCE_RELEASE[publish], (lock,), args, deadline)
+    return Eval(_READ_WRITE_LOCK_FORCE_RELEASE[publish], (lock,), (side, channel))

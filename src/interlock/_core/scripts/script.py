@@ -96,6 +96,24 @@ def with_queue(keys: tuple[str, ...], publish: str, channel: str) -> tuple[tuple
     return (*keys, names.waiting_queue(channel)), True
 
 
+class Request:
+    """What makes a call count once, however often it arrives: its latch (`upkeep.idempotency`).
+
+    Attributes:
+        key: its latch, which remembers the answer.
+        old_latch: the latch of an earlier call, which this call removes; a key that never exists
+            if there is none.
+        ttl: seconds for which the latch is kept.
+    """
+
+    __slots__ = ("key", "old_latch", "ttl")
+
+    def __init__(self, key: str, old_latch: str, ttl: float) -> None:
+        self.key = key
+        self.old_latch = old_latch
+        self.ttl = ttl
+
+
 def milliseconds(seconds: float) -> int:
     """Return *seconds* in milliseconds as Redis takes them: whole, and never 0."""
     return int(seconds * 1000 + 0.5) or 1

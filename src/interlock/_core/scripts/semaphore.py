@@ -1,9 +1,4 @@
-"""The scripts of the counting semaphore.
-
-Every call that changes something carries a latch (see `interlock._core.upkeep.idempotency`).
-*request* is its key, and *ttl* the seconds for which it is kept. *spent* is the key of an earlier
-call's latch, which is removed.
-"""
+"""The scripts of the counting semaphore; every call that changes something is a `Request`."""
 
 from __future__ import annotations
 
@@ -11,6 +6,7 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import semaphore_total as total_of
 from interlock._core.model.names import waiting_queue
 from interlock._core.scripts.script import (
+    Request,
     done,
     load,
     load_variants,
@@ -54,23 +50,16 @@ _SEMAPHORE_QUERY = load("semaphore_query", _permits)
 
 
 def semaphore_acquire(
-    semaphore: str,
-    request: str,
-    spent: str,
-    permits: int,
-    ttl: float,
-    publish: str,
-    channel: str,
-    *,
-    deadline: float = NEVER,
+    semaphore: str, request: Request, permits: int, publish: str, channel: str
 ) -> Eval[int]:
     """Take *permits*; 0 if too few are free, else 1, or 2 if others wait in the queue.
 
     Four times the epoch is added, if it is known.
     """
-    keys, queue = with_queue((semaphore, request, spent, total_of(semaphore)), publish, channel)
-    args = (permits, milliseconds(ttl))
-    return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare=1 + queue)
+    keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
+    keys, queue = with_queue(keys, publish, channel)
+    args = (permits, milliseconds(request.ttl))
+    return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, spare=1 + queue)
 
 
 def stand_in_queue(
@@ -90,122 +79,86 @@ def stand_in_queue(
     call.queued = len(about)
 
 
-def semaphore_leave(
-    semaphore: str, me: str, publish: str, channel: str, *, deadline: float = NEVER
-) -> Eval[int]:
+def semaphore_leave(semaphore: str, me: str, publish: str, channel: str) -> Eval[int]:
     """Take *me* out of the queue; 3 if another client was told that it is next."""
     keys = (semaphore, waiting_queue(channel))
-    return Eval(_SEMAPHORE_LEAVE[publish], keys, (me, channel), deadline, spare=True)
+    return Eval(_SEMAPHORE_LEAVE[publish], keys, (me, channel), spare=True)
 
 
 def semaphore_release(
     semaphore: str,
-    request: str,
-    spent: str,
+    request: Request,
     permits: int,
     create: int,
     epoch: int,
-    ttl: float,
     publish: str,
     channel: str,
-    *,
-    deadline: float = NEVER,
 ) -> Eval[int]:
     """Add *permits*, which were taken in *epoch*; 0 if that is not known.
 
     0 if it is over, or if there is no such semaphore and *create* is 0; 3 if others got them.
     """
-    keys, queue = with_queue((semaphore, request, spent, total_of(semaphore)), publish, channel)
-    args = (permits, create, milliseconds(ttl), channel, epoch)
-    return Eval(_SEMAPHORE_RELEASE[publish], keys, args, deadline, spare=1 + queue)
+    keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
+    keys, queue = with_queue(keys, publish, channel)
+    args = (permits, create, milliseconds(request.ttl), channel, epoch)
+    return Eval(_SEMAPHORE_RELEASE[publish], keys, args, spare=1 + queue)
 
 
-def semaphore_drain(
-    semaphore: str, request: str, spent: str, ttl: float, *, deadline: float = NEVER
-) -> Eval[int]:
+def semaphore_drain(semaphore: str, request: Request) -> Eval[int]:
     """Take all permits that are free, and tell how many."""
-    keys = (semaphore, request, spent, total_of(semaphore))
-    return Eval(_SEMAPHORE_DRAIN, keys, (milliseconds(ttl),), deadline, spare=True)
+    keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
+    return Eval(_SEMAPHORE_DRAIN, keys, (milliseconds(request.ttl),), spare=True)
 
 
 def semaphore_undo(
     semaphore: str,
-    request: str,
-    ttl: float,
+    request: Request,
     publish: str,
     channel: str,
     *,
     total: bool = False,
     added: bool = False,
-    deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Undo the call that *request* belongs to; if it arrives later, it does nothing.
+    """Undo the call *request*; if it arrives later, it does nothing.
 
     Args:
         semaphore: its key.
-        request: the latch of the call.
-        ttl: seconds for which that is kept.
+        request: the call.
         publish: the command that tells waiters.
         channel: where they listen.
         total: whether it is a plain semaphore, whose number of all permits has a key of its own.
         added: whether the call may have changed that number.
-        deadline: as for each script.
     """
-    keys = (semaphore, request, total_of(semaphore)) if total else (semaphore, request)
-    args = (milliseconds(ttl), channel, int(added))
-    return Eval(_SEMAPHORE_UNDO[publish], keys, args, deadline, spare=total)
+    keys = (semaphore, request.key, *((total_of(semaphore),) if total else ()))
+    args = (milliseconds(request.ttl), channel, int(added))
+    return Eval(_SEMAPHORE_UNDO[publish], keys, args, spare=total)
 
 
 def semaphore_try_set(
-    semaphore: str,
-    request: str,
-    spent: str,
-    permits: int,
-    ttl: float,
-    publish: str,
-    channel: str,
-    *,
-    deadline: float = NEVER,
+    semaphore: str, request: Request, permits: int, publish: str, channel: str
 ) -> Eval[bool]:
     """Create a semaphore with *permits*; False if it exists already."""
-    keys = (semaphore, request, spent, total_of(semaphore))
-    args = (permits, milliseconds(ttl), channel)
-    return Eval(_SEMAPHORE_TRY_SET[publish], keys, args, deadline, spare=True)
+    keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
+    args = (permits, milliseconds(request.ttl), channel)
+    return Eval(_SEMAPHORE_TRY_SET[publish], keys, args, spare=True)
 
 
 def semaphore_add(
-    semaphore: str,
-    request: str,
-    spent: str,
-    permits: int,
-    create: int,
-    ttl: float,
-    publish: str,
-    channel: str,
-    *,
-    deadline: float = NEVER,
+    semaphore: str, request: Request, permits: int, create: int, publish: str, channel: str
 ) -> Eval[bool]:
     """Add *permits* for good; False if there is no such semaphore and *create* is 0."""
-    keys = (semaphore, request, spent, total_of(semaphore))
-    args = (permits, create, milliseconds(ttl), channel)
-    return Eval(_SEMAPHORE_ADD[publish], keys, args, deadline, spare=True)
+    keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
+    args = (permits, create, milliseconds(request.ttl), channel)
+    return Eval(_SEMAPHORE_ADD[publish], keys, args, spare=True)
 
 
 def semaphore_set(
-    semaphore: str,
-    request: str,
-    spent: str,
-    permits: int,
-    ttl: float,
-    publish: str,
-    channel: str,
-    *,
-    deadline: float = NEVER,
+    semaphore: str, request: Request, permits: int, publish: str, channel: str
 ) -> Eval[bool]:
     """Set the number of permits, taken and free together; False if it is not known now."""
-    keys = (semaphore, total_of(semaphore), request, spent)
-    args = (permits, milliseconds(ttl), channel)
-    return Eval(_SEMAPHORE_SET[publish], keys, args, deadline)
+    keys = (semaphore, total_of(semaphore), request.key, request.old_latch)
+    args = (permits, milliseconds(request.ttl), channel)
+    return Eval(_SEMAPHORE_SET[publish], keys, args)
 
 
 def semaphore_total(
@@ -233,16 +186,8 @@ def semaphore_expire(
     return Eval(_SEMAPHORE_EXPIRE, (semaphore, rest), args, deadline, spare=True)
 
 
-def semaphore_delete(
-    semaphore: str,
-    request: str,
-    spent: str,
-    ttl: float,
-    leases: str = "",
-    *,
-    deadline: float = NEVER,
-) -> Eval[bool]:
+def semaphore_delete(semaphore: str, request: Request, leases: str = "") -> Eval[bool]:
     """Remove the semaphore, with the *leases* of a leased one; False if there is none."""
-    keys = (semaphore, request, spent, leases or total_of(semaphore))
-    args = (milliseconds(ttl), 1 if leases else 0)
-    return Eval(_SEMAPHORE_DELETE, keys, args, deadline, spare=not leases)
+    keys = (semaphore, request.key, request.old_latch, leases or total_of(semaphore))
+    args = (milliseconds(request.ttl), 1 if leases else 0)
+    return Eval(_SEMAPHORE_DELETE, keys, args, spare=not leases)

@@ -35,7 +35,7 @@ from interlock._core.model.effects import NEVER, Carried, Undoable, failing, und
 from interlock._core.model.form import note_form
 from interlock._core.queue.grant_looks import GIVEN
 from interlock._core.scripts.forced import remember
-from interlock._core.scripts.script import milliseconds
+from interlock._core.scripts.script import Request, milliseconds
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import MAX_LEASE
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     to publish.
     """
 
+_new: Any = object.__new__
 NO_ID = "0" * 32
 """Stands for the id of a call that there never was."""
 MAX_OLD_LATCHES = 64
@@ -102,14 +103,10 @@ def new_id(session: Session) -> str:
     return (session.id_prefix or session.draw_prefix()) + str(next(numbers))
 
 
-class IdempotentCall:
+class IdempotentCall(Request):
     """One call.
 
     Attributes:
-        key: its latch.
-        ttl: seconds for which the latch is kept.
-        old_latch: the latch of an earlier call, which this call removes; a key that never exists
-            if there is none.
         id: tells it from all other calls.
         unanswered: True if a copy was sent and not answered, and may still arrive.
         done: True if it was executed and has not been undone.
@@ -118,21 +115,7 @@ class IdempotentCall:
         opposite: the call that undoes it when its latch is gone.
     """
 
-    __slots__ = (
-        "answer",
-        "done",
-        "ended",
-        "id",
-        "key",
-        "old_latch",
-        "opposite",
-        "ttl",
-        "unanswered",
-    )
-
-    key: str
-    ttl: float
-    old_latch: str
+    __slots__ = ("answer", "done", "ended", "id", "opposite", "unanswered")
     id: str
     unanswered: bool
     done: bool
@@ -188,7 +171,7 @@ class IdempotentCalls:
         session = self.session
         id_ = (session.id_prefix or session.draw_prefix()) + str(next(numbers))  # `new_id` inlined
         # Made without `__init__`, as in `LockBase.acquire`.
-        request = IdempotentCall()
+        request: IdempotentCall = _new(IdempotentCall)
         request.key, request.old_latch, request.id = self._latches + id_, old_latch, id_
         request.ttl = self._usual_ttl if deadline == NEVER else self.ttl(deadline)
         request.unanswered = request.done = request.ended = False
@@ -235,11 +218,22 @@ class IdempotentCalls:
         deadline: float = NEVER,
     ) -> Eval[R]:
         """Return such a script as `script`, but one whose keys and arguments may be changed."""
-        return make(
-            *(self._key, request.key, request.old_latch, *numbers),
-            *(request.ttl, self.session.publish, channel),
-            deadline=deadline,
-        )
+        call = make(self._key, request, *numbers, self.session.publish, channel)
+        call.deadline = deadline
+        return call
+
+    def ask(
+        self,
+        make: Callable[..., Eval[R]],
+        numbers: tuple[int, ...],
+        channel: str,
+        deadline: float = NEVER,
+    ) -> Op[R]:
+        """Send a script that is made as by `made`, with a new request; return its answer."""
+        request = self.begin(deadline)
+        call = self.made(request, make, numbers, channel, deadline)
+        call.patient = True  # a full round trip, as for the call that follows
+        return (yield from self.answer_to(request, call))
 
     def send(
         self, request: IdempotentCall, call: Eval[R], failure: BaseException | None = None
@@ -299,11 +293,16 @@ class IdempotentCalls:
         self, request: IdempotentCall, make: Make[R], undo: Make[int], opposite: Make[int]
     ) -> Step[R]:
         """Return the step that sends the script of *make*; if interrupted, `retract` undoes it."""
-        op = undoing(self._send_and_end(request, make), self.retract, request, undo, opposite)
-        return Undoable(op, request.settled, partial(self.retract, request, undo, opposite))
+        retract = partial(self.retract, request, undo, opposite)
+        op = undoing(self._make_and_send(request, make), retract)
+        return Undoable(op, request.settled, retract)
 
-    def _send_and_end(self, request: IdempotentCall, make: Make[R]) -> Op[R]:
-        answer = yield from self.send(request, make(request))
+    def _make_and_send(self, request: IdempotentCall, make: Make[R]) -> Op[R]:
+        return (yield from self.answer_to(request, make(request)))
+
+    def answer_to(self, request: IdempotentCall, call: Eval[R]) -> Op[R]:
+        """Send *call* as `send` does; return its answer, and note that it was read."""
+        answer = yield from self.send(request, call)
         self.end(request)
         return answer
 

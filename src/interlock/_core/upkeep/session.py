@@ -34,6 +34,8 @@ LONGEST_RETRY_PAUSE = 0.5
 """Seconds between attempts to reach a server that does not answer: at first, and at most."""
 GRACE = 0.15
 """Seconds for one round trip if the caller's time is already up."""
+PROMPT = GRACE / 2
+"""Seconds after which a server counts as silent, for what its caller does not depend on."""
 DEAF_POLL = 0.1
 """Seconds between two looks at a lock while there are no messages."""
 _ONCE = ("", 0, "")
@@ -430,6 +432,12 @@ class Session:
                 if late <= 0:
                     return
         yield from self._leave(call, until, late)
+
+    def promptly(self, cleaning: Op[None]) -> Op[bool]:
+        """Perform *cleaning*; return whether that took so little that another call may follow."""
+        until = self.clock() + PROMPT
+        yield from cleaning
+        return self.clock() < until
 
     @staticmethod
     def _leave(
