@@ -679,7 +679,7 @@ def test_who_is_refused_before_a_grant_to_another_asks(bench: Bench) -> None:
     refused = bench.acquire(owner=Owner("thread 'refused'")).answer(5000)
     assert refused.effect == Enqueue(lock.channel)
     newcomer = bench.acquire()
-    assert newcomer.effect.queued
+    assert newcomer.effect.spare_args
     assert newcomer.answer(None).over
     waiter = bench.waiters.join(lock.channel, lambda: None)
     assert waiter.should_ask

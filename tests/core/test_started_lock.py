@@ -153,7 +153,7 @@ def test_readers_that_come_later_stand_behind_the_writer(bench: Bench) -> None:
     asked = reader.answer(None).effect
     assert isinstance(asked, Eval)
     assert asked.script.name == "read_lock_acquire"
-    assert asked.queued
+    assert asked.spare_args
 
 
 def test_a_writer_that_also_reads_leaves_the_place_to_those_who_wait(
@@ -169,7 +169,7 @@ def test_a_writer_that_also_reads_leaves_the_place_to_those_who_wait(
     behind = bench.acquire(owner=last)
     join(bench, behind)
     reading = play(ReadLock(bench.session, "x").acquire(bench.owner, bench.now + 10, None))
-    assert not reading.effect.queued
+    assert not reading.effect.spare_args
     assert reading.answer(None).over
     assert play(write.release(bench.owner)).answer(3).over
     claim(bench, first, about_token=":write")
@@ -178,7 +178,7 @@ def test_a_writer_that_also_reads_leaves_the_place_to_those_who_wait(
     bench.waiters.leave(next(iter(bench.waiters.queues[line])))
     asked = behind.answer(None).effect
     assert isinstance(asked, Eval)
-    assert asked.queued
+    assert asked.spare_args
 
 
 @pytest.mark.parametrize("about_token", ["", ":7:counter", ":8:guess", ":8"])

@@ -223,7 +223,7 @@ def test_a_grant_to_a_newcomer_wakes_who_came_meanwhile() -> None:
     session.waiters.leave(session.waiters.join(semaphore.channel, lambda: None))
     operation = iter(semaphore.acquire(1, NEVER))
     call = cast("Eval[bool]", operation.send(None))
-    assert call.queued == 4
+    assert call.spare_args == 4
     waiter = session.waiters.join(semaphore.channel, lambda: None)
     assert not waiter.take(), "the client seems to stand in the queue"
     with pytest.raises(StopIteration):

@@ -293,11 +293,11 @@ def send_texts(calls: Sequence[Eval[object]]) -> None:
 
 def without_spare(call: Eval[R]) -> Eval[R]:
     """Return *call* without its spare keys, and without the arguments that go with them."""
-    if not call.spare:
+    if not call.spare_keys:
         return call
-    args = call.args[: len(call.args) - call.queued]
-    keys = call.keys[: -call.spare]
-    return replace(call, keys=keys, args=args, packed=None, queued=0, spare=0)
+    args = call.args[: len(call.args) - call.spare_args]
+    keys = call.keys[: -call.spare_keys]
+    return replace(call, keys=keys, args=args, packed=None, spare_args=0, spare_keys=0)
 
 
 def with_known_keys(call: Eval[R]) -> Eval[R]:
@@ -346,7 +346,9 @@ class Attempt:
         elif call.asks and not self._asked and error.startswith(ENTRIES):
             self._asked = True
             self._sent = declaring(call, error)
-        elif (call.spare or self._sent is not call) and (refused := _SPARE_REFUSED.match(error)):
+        elif (call.spare_keys or self._sent is not call) and (
+            refused := _SPARE_REFUSED.match(error)
+        ):
             if self._sent is not call:
                 self._call = replace(settled(call), asks=0)
             else:

@@ -90,7 +90,7 @@ class Acquire(Undone["Hold | None"]):
     """An acquire or re-entry by *owner*, as `LockBase.acquire` describes it."""
 
     __slots__ = (
-        "again", "deadline", "lease", "lock", "outcome", "owner", "queued", "result", "sent_at"
+        "again", "deadline", "lease", "lock", "outcome", "owner", "result", "sent_at", "stands"
     )  # fmt: skip
     lock: LockBase
     owner: Owner
@@ -98,8 +98,8 @@ class Acquire(Undone["Hold | None"]):
     lease: float | None
     outcome: Grant | float | None
     again: Reenter | Step[Hold | None] | None
-    queued: int
     sent_at: float
+    stands: int
     result: Hold | None
 
     def begin(self) -> Eval[Grant | float] | None:
@@ -133,7 +133,7 @@ class Acquire(Undone["Hold | None"]):
             hold.uncount_try()
             return None
         call = lock.request(hold, self.deadline, now)
-        self.queued = call.queued
+        self.stands = call.spare_args
         return call
 
     def done(self, answer: Grant | float) -> bool:
@@ -143,7 +143,7 @@ class Acquire(Undone["Hold | None"]):
         hold = self.result
         assert hold is not None
         if self.lock.accept(hold, self.sent_at, answer):
-            if self.queued:
+            if self.stands:
                 self._gave_up_place()
             return True
         self.outcome = answer
@@ -749,7 +749,7 @@ class LockBase(KnownLock):
         number = 0 if owner is None else owner.number
         again = self._last_holder == hold.holder
         if owner is not None and again and self._holder(owner) == hold.holder:
-            first = self.acquire_script(hold, hold.lease, 1, NEVER) if call.queued else call
+            first = self.acquire_script(hold, hold.lease, 1, NEVER) if call.spare_args else call
             self._kept = KeptCommands(client_id, number, hold, first, self.release_script(hold, 0))
         self._last_holder = hold.holder
 
@@ -957,7 +957,7 @@ class LockBase(KnownLock):
         answer = yield from session.persist(call, hold)
         if self.accept(hold, sent_at, answer):
             place = session.waiters.places.get(self.queue)
-            if place is not None and call.queued:
+            if place is not None and call.spare_args:
                 place.granted()
             return None
         return (yield from self._not_held(hold, answer, deadline))

@@ -187,7 +187,7 @@ class ReadLock(_Side):
 
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         call = super()._request(hold, deadline, now)
-        if call.queued:
+        if call.spare_args:
             scripts.tell_readers(call, self.channel)
         return call
 

@@ -108,10 +108,10 @@ class Eval(Generic[R_co]):
         packed: the encoded command, once it has been made.
         then: called with the undecoded reply, before the caller resumes, if several tasks share the
             connection. It is not called if the caller has gone. It must not raise.
-        spare: how many of the last keys may be left out. One is the queue of waiters, which is
+        spare_keys: how many of the last keys may be left out. One is the queue of waiters, which is
             often missing. While a slot moves, a server refuses a call with a missing key. It always
             refuses a key that the user has no right to. Then the call is sent again without them.
-        queued: how many of the last arguments are left out with the spare keys. They are about the
+        spare_args: how many of the last arguments are left out with these keys. They are about the
             queue, or about the answer to this call, which the server remembers.
         asks: the place of the argument that repeats what the server told; 0 if the script never
             asks for more keys. See `interlock._core.model.readers`.
@@ -132,8 +132,8 @@ class Eval(Generic[R_co]):
     replication: Replication | None = None
     packed: bytes | None = None
     then: Callable[[object], None] | None = None
-    queued: int = 0
-    spare: int = 0
+    spare_args: int = 0
+    spare_keys: int = 0
     patient: bool = False
     asks: int = 0
     readers: str = ""
@@ -150,8 +150,8 @@ class Eval(Generic[R_co]):
             self.replication,
             self.packed,
             None,
-            self.queued,
-            self.spare,
+            self.spare_args,
+            self.spare_keys,
             self.patient,
             self.asks,
             self.readers,

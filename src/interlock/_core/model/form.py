@@ -62,7 +62,8 @@ class Form(Generic[R_co]):
         call.deadline, call.packed = deadline, packed
         call.unknown = call.asks = 0
         call.replication = call.then = None
-        call.queued, call.spare, call.patient = model.queued, model.spare, model.patient
+        call.spare_args, call.spare_keys = model.spare_args, model.spare_keys
+        call.patient = model.patient
         call.readers = ""
         return call  # type: ignore[no-any-return]
 

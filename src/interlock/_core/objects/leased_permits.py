@@ -207,7 +207,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
             call = semaphore.standing_script(permit, self.permits, self.deadline, place)
         answer = yield from session.persist(call, permit)
         if semaphore.accept(permit, sent_at, answer):
-            if place is not None and call.queued:
+            if place is not None:
                 place.granted()
             return None
         remaining = yield from self._refused(answer)

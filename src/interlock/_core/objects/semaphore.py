@@ -244,14 +244,14 @@ class Taking(Opened["bool"]):
         the claim that the client may have been woken for.
         """
         semaphore, request, permits = self.semaphore, self.request, self.permits
-        place = semaphore.queue.place(permits)
-        if place is None or not waits:
+        place = semaphore.queue.place(permits) if waits else None
+        if place is None:
             call = semaphore.acquire_script(request, permits, self.deadline)
         else:
             place.refused(NEVER)
             call = semaphore.standing_script(request, permits, self.deadline, place)
         taken = yield from semaphore.requests.send(request, call)
-        if taken and place is not None and call.queued:
+        if taken and place is not None:
             place.granted()
         self._read(taken)
         return None if taken else NEVER

@@ -50,7 +50,7 @@ def latch_try_set(
     """Set the count of the latch to *count*; False if it has a count already."""
     keys = (latch, request.key, request.old_latch, latch_total(latch))
     args = (count, milliseconds(request.ttl), channel)
-    return Eval(_LATCH_TRY_SET[publish], keys, args, spare=True)
+    return Eval(_LATCH_TRY_SET[publish], keys, args, spare_keys=1)
 
 
 def latch_set_up(latch: str, request: Request, count: int, publish: str, channel: str) -> Eval[int]:
@@ -86,7 +86,7 @@ def latch_count_down(
     if count is not None:
         call.keys = (*call.keys, latch_total(latch))
         call.args = (*call.args, count, milliseconds(ends) if ends else 0)
-        call.spare, call.queued = 1, 2
+        call.spare_keys, call.spare_args = 1, 2
     return call
 
 
@@ -99,4 +99,4 @@ def latch_delete(latch: str, mark: str, kept: float, publish: str, channel: str)
     """Remove the latch; False if there is none."""
     keys = (latch, latch_ending(latch), latch_total(latch))
     args = (mark, milliseconds(kept), channel)
-    return Eval(_LATCH_DELETE[publish], keys, args, spare=True)
+    return Eval(_LATCH_DELETE[publish], keys, args, spare_keys=1)

@@ -76,4 +76,4 @@ def fenced_lock_release(
     """
     args: tuple[str | int, ...] = (holder, depth, channel, floor, unit, *leaving)
     keys, spare = ((lock, token), False) if depth else with_queue((lock, token), publish, channel)
-    return Eval(_FENCED_LOCK_RELEASE[publish], keys, args, spare=spare)
+    return Eval(_FENCED_LOCK_RELEASE[publish], keys, args, spare_keys=spare)

@@ -52,7 +52,7 @@ def remember(call: Eval[Any], request: str, keep: float) -> None:
     call.script = _remembering(call.script, call.asks)
     call.keys = (*call.keys, request)
     call.args = (*call.args, f"once {milliseconds(keep)}")
-    call.spare, call.queued, call.packed = call.spare + 1, 1, None
+    call.spare_keys, call.spare_args, call.packed = call.spare_keys + 1, 1, None
 
 
 def group_lock_break(group: str, holder: str, publish: str, channel: str) -> Eval[bool]:

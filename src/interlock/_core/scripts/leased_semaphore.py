@@ -50,7 +50,7 @@ def leased_semaphore_acquire(
     """
     keys, spare = with_queue((semaphore, permit_leases(semaphore)), publish, channel)
     args = (milliseconds(lease), ids, channel)
-    return Eval(_LEASED_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare=spare)
+    return Eval(_LEASED_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare_keys=spare)
 
 
 def stand_in_queue(
@@ -70,7 +70,7 @@ def stand_in_queue(
     if starts:
         about = (*about, 1)
     call.args = (*call.args, *about)
-    call.queued = len(about)
+    call.spare_args = len(about)
 
 
 def leased_semaphore_leave(
@@ -83,7 +83,7 @@ def leased_semaphore_leave(
     """
     keys = (semaphore, permit_leases(semaphore), waiting_queue(channel))
     args = (me, channel, named) if named else (me, channel)
-    return Eval(_LEASED_SEMAPHORE_LEAVE[publish], keys, args, spare=True)
+    return Eval(_LEASED_SEMAPHORE_LEAVE[publish], keys, args, spare_keys=1)
 
 
 def leased_semaphore_release(semaphore: str, ids: str, publish: str, channel: str) -> Eval[int]:
@@ -92,7 +92,7 @@ def leased_semaphore_release(semaphore: str, ids: str, publish: str, channel: st
     Return 0 when one of them is not held, 3 when other clients in the queue got some, else 1.
     """
     keys, spare = with_queue((semaphore, permit_leases(semaphore)), publish, channel)
-    return Eval(_LEASED_SEMAPHORE_RELEASE[publish], keys, (ids, channel), spare=spare)
+    return Eval(_LEASED_SEMAPHORE_RELEASE[publish], keys, (ids, channel), spare_keys=spare)
 
 
 def leased_semaphore_renew(

@@ -113,7 +113,7 @@ def stand_in_queue(
         about = (*about, 1)
     call.keys = (*call.keys, queue)
     call.args = (*call.args, *about)
-    call.spare, call.queued = True, len(about)
+    call.spare_keys, call.spare_args = 1, len(about)
 
 
 def lock_release(
@@ -134,7 +134,7 @@ def lock_release(
     """
     args: tuple[str | int, ...] = (holder, depth, channel, *leaving)
     keys, spare = ((lock,), False) if depth else with_queue((lock,), publish, channel)
-    return Eval(_LOCK_RELEASE[publish], keys, args, spare=spare)
+    return Eval(_LOCK_RELEASE[publish], keys, args, spare_keys=spare)
 
 
 def lock_pass_locally(
@@ -146,8 +146,8 @@ def lock_pass_locally(
     """
     keys = (lock, *leaving[:1])
     args: tuple[str | int, ...] = (holder, successor, milliseconds(lease), *leaving[1:])
-    spare = bool(leaving)
-    return Eval(_LOCK_PASS_LOCALLY, keys, args, spare=spare, queued=int(spare))
+    spare = 1 if leaving else 0
+    return Eval(_LOCK_PASS_LOCALLY, keys, args, spare_keys=spare, spare_args=spare)
 
 
 def lock_renew(

@@ -78,7 +78,7 @@ def read_lock_acquire(
 def tell_readers(call: Eval[Grant | float], channel: str) -> None:
     """Make *call*, of a reader in the queue, tell all other readers that they may read."""
     call.args = (*call.args, channel)
-    call.queued += 1
+    call.spare_args += 1
 
 
 def read_lock_release(
@@ -98,7 +98,7 @@ def read_lock_release(
     entries = [names.read_entry(prefix, holder, n + 1) for n in above]
     keys, spare = with_queue((lock, *entries), publish if depth == 0 else "", channel)
     args = (holder, depth, "", channel, len(entries))
-    return Eval(_READ_LOCK_RELEASE[publish], keys, args, spare=spare, asks=2)
+    return Eval(_READ_LOCK_RELEASE[publish], keys, args, spare_keys=spare, asks=2)
 
 
 def read_lock_renew(
@@ -136,7 +136,7 @@ def write_lock_release(
     """
     args: tuple[str | int, ...] = (holder, depth, "", channel, *leaving)
     keys, spare = with_queue((lock,), publish if depth == 0 else "", channel)
-    call = Eval(_WRITE_LOCK_RELEASE[publish], keys, args, spare=spare, asks=2)
+    call = Eval(_WRITE_LOCK_RELEASE[publish], keys, args, spare_keys=spare, asks=2)
     if reads is not None:
         call.readers = f"{reads[0]} {reads[1]}"
     return call

@@ -59,7 +59,7 @@ def semaphore_acquire(
     keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
     keys, queue = with_queue(keys, publish, channel)
     args = (permits, milliseconds(request.ttl))
-    return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, spare=1 + queue)
+    return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, spare_keys=1 + queue)
 
 
 def stand_in_queue(
@@ -76,13 +76,13 @@ def stand_in_queue(
     """
     about = (me, channel, int(others_wait), milliseconds(keep))
     call.args = (*call.args, *about)
-    call.queued = len(about)
+    call.spare_args = len(about)
 
 
 def semaphore_leave(semaphore: str, me: str, publish: str, channel: str) -> Eval[int]:
     """Take *me* out of the queue; 3 if another client was told that it is next."""
     keys = (semaphore, waiting_queue(channel))
-    return Eval(_SEMAPHORE_LEAVE[publish], keys, (me, channel), spare=True)
+    return Eval(_SEMAPHORE_LEAVE[publish], keys, (me, channel), spare_keys=1)
 
 
 def semaphore_release(
@@ -101,13 +101,13 @@ def semaphore_release(
     keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
     keys, queue = with_queue(keys, publish, channel)
     args = (permits, create, milliseconds(request.ttl), channel, epoch)
-    return Eval(_SEMAPHORE_RELEASE[publish], keys, args, spare=1 + queue)
+    return Eval(_SEMAPHORE_RELEASE[publish], keys, args, spare_keys=1 + queue)
 
 
 def semaphore_drain(semaphore: str, request: Request) -> Eval[int]:
     """Take all permits that are free, and tell how many."""
     keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
-    return Eval(_SEMAPHORE_DRAIN, keys, (milliseconds(request.ttl),), spare=True)
+    return Eval(_SEMAPHORE_DRAIN, keys, (milliseconds(request.ttl),), spare_keys=1)
 
 
 def semaphore_undo(
@@ -131,7 +131,7 @@ def semaphore_undo(
     """
     keys = (semaphore, request.key, *((total_of(semaphore),) if total else ()))
     args = (milliseconds(request.ttl), channel, int(added))
-    return Eval(_SEMAPHORE_UNDO[publish], keys, args, spare=total)
+    return Eval(_SEMAPHORE_UNDO[publish], keys, args, spare_keys=total)
 
 
 def semaphore_try_set(
@@ -140,7 +140,7 @@ def semaphore_try_set(
     """Create a semaphore with *permits*; False if it exists already."""
     keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
     args = (permits, milliseconds(request.ttl), channel)
-    return Eval(_SEMAPHORE_TRY_SET[publish], keys, args, spare=True)
+    return Eval(_SEMAPHORE_TRY_SET[publish], keys, args, spare_keys=1)
 
 
 def semaphore_add(
@@ -149,7 +149,7 @@ def semaphore_add(
     """Add *permits* for good; False if there is no such semaphore and *create* is 0."""
     keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
     args = (permits, create, milliseconds(request.ttl), channel)
-    return Eval(_SEMAPHORE_ADD[publish], keys, args, spare=True)
+    return Eval(_SEMAPHORE_ADD[publish], keys, args, spare_keys=1)
 
 
 def semaphore_set(
@@ -166,7 +166,7 @@ def semaphore_total(
 ) -> Eval[tuple[int | None, int | None]]:
     """Tell how many permits are free (None: no semaphore), and how many there are, if known."""
     keys = (semaphore, total_of(semaphore))
-    return Eval(_SEMAPHORE_TOTAL, keys, (), deadline, spare=True)
+    return Eval(_SEMAPHORE_TOTAL, keys, (), deadline, spare_keys=1)
 
 
 def semaphore_query(semaphore: str, *, deadline: float = NEVER) -> Eval[int | None]:
@@ -183,11 +183,11 @@ def semaphore_expire(
     nothing.
     """
     args = (milliseconds(ttl), int(idle))
-    return Eval(_SEMAPHORE_EXPIRE, (semaphore, rest), args, deadline, spare=True)
+    return Eval(_SEMAPHORE_EXPIRE, (semaphore, rest), args, deadline, spare_keys=1)
 
 
 def semaphore_delete(semaphore: str, request: Request, leases: str = "") -> Eval[bool]:
     """Remove the semaphore, with the *leases* of a leased one; False if there is none."""
     keys = (semaphore, request.key, request.old_latch, leases or total_of(semaphore))
     args = (milliseconds(request.ttl), 1 if leases else 0)
-    return Eval(_SEMAPHORE_DELETE, keys, args, spare=not leases)
+    return Eval(_SEMAPHORE_DELETE, keys, args, spare_keys=not leases)

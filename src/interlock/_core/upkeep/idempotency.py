@@ -76,7 +76,7 @@ def once(session: Session, key: str, call: Eval[R]) -> Eval[R]:
     request = IdempotentCalls(session, key, names.own_request).begin()
     call.keys = (*call.keys, request.key)
     call.args = (*call.args, milliseconds(request.ttl))
-    call.spare, call.queued = True, 1
+    call.spare_keys = call.spare_args = 1
     return call
 
 
@@ -94,7 +94,7 @@ def copies_of(call: Eval[object], other: Eval[R]) -> Eval[R]:
     """Give *other* the request of *call*, as `once` gave it to *call*; return *other*."""
     other.keys = (*other.keys, call.keys[-1])
     other.args = (*other.args, call.args[-1])
-    other.spare, other.queued = True, 1
+    other.spare_keys = other.spare_args = 1
     return other
 
 
