@@ -22,7 +22,7 @@ CLAIMED_AT = 5_100_000
 def stand(bench: Bench) -> None:
     """Give the client a place in the server's queue."""
     bench.waiters.hearing = True
-    bench.waiters.place_for(bench.lock.queue, bench.session.client_id, waits=False)
+    bench.waiters.place_for(bench.lock.line, bench.session.client_id, waits=False)
 
 
 def join(bench: Bench, play: Play) -> None:
@@ -148,7 +148,7 @@ def test_readers_that_come_later_stand_behind_the_writer(bench: Bench) -> None:
     assert isinstance(writer.answer(None).effect, Post)
     assert not alarms
     assert writer.answer(True).result.state is HELD
-    bench.waiters.leave(next(iter(bench.waiters.queues[write.queue])))
+    bench.waiters.leave(next(iter(bench.waiters.queues[write.line])))
     assert alarms
     asked = reader.answer(None).effect
     assert isinstance(asked, Eval)
@@ -161,7 +161,7 @@ def test_a_writer_that_also_reads_leaves_the_place_to_those_who_wait(
 ) -> None:
     """Its client stands in the queue in another writer's name. So the one behind that must ask."""
     write_lock(bench)
-    write, line = bench.lock, bench.lock.queue
+    write, line = bench.lock, bench.lock.line
     assert bench.acquire().answer(None).over
     first, last = Owner("thread 'first'"), Owner("thread 'last'")
     writer = bench.acquire(owner=first).answer(REFUSED)
@@ -195,7 +195,7 @@ def test_a_fenced_lock_asks_without_a_larger_token(bench: Bench, about_token: st
         assert isinstance(played.answer(None).effect, Eval)
     else:
         # No message that is known: the front waiter asks.
-        assert bench.waiters.places[bench.lock.queue].woken
+        assert bench.waiters.places[bench.lock.line].woken
     assert hold.token is None
 
 

@@ -108,7 +108,7 @@ class RoomLock(LockBase):
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
         self.channel = room_channel(self.key)
-        self.queue = line_of(self.channel, self.key)
+        self.line = line_of(self.channel, self.key)
         self.key = self.hold_key = room_key(self.key)
         self._keys = (self.key, room_leases(self.key))
 

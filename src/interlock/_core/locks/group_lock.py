@@ -71,7 +71,7 @@ class GroupLock(LockBase):
         self._fields = tuple(highway_hash.field(value) for value in self.values)
         self.hold_key = (self.key, self._fields)
         # The line of the waiters for the same values.
-        self.queue = section(line_of(self.channel, self.key), *self._fields)
+        self.line = section(line_of(self.channel, self.key), *self._fields)
 
     def acquire_script(
         self, hold: Hold, lease: float, depth: int, deadline: float

@@ -55,7 +55,7 @@ class Lock(StartedLock):
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
         self.channel = names.lock_channel(self.key)
-        self.queue = line_of(self.channel, self.key)
+        self.line = line_of(self.channel, self.key)
         # The last re-entry: the holder, the depth, the lease, and the commands for up and down.
         self._entry: tuple[str, int, float, Eval[Grant | float], Eval[int]] | None = None
 
@@ -106,10 +106,10 @@ class Lock(StartedLock):
 
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         kept, waiters = self.kept_for(hold), self.session.waiters
-        place = waiters.places.get(self.queue)
+        place = waiters.places.get(self.line)
         if kept is None or place is None or deadline <= now:
             return super()._request(hold, deadline, now)
-        others_wait = not waiters.alone(self.queue)
+        others_wait = not waiters.alone(self.line)
         starts = self.starts(hold, others_wait=others_wait)
         last = kept.waiting.get((others_wait, starts))
         if last is None:
@@ -130,7 +130,7 @@ class Lock(StartedLock):
     def release_hold(self, hold: Hold) -> Release:
         """Go down by one depth in *hold*; at 0 the first local waiter may become the holder."""
         session = self.session
-        waits = self.queue in session.waiters.queues
+        waits = self.line in session.waiters.queues
         if waits and self.passes_locally and session.may_pass_on and self.stands_in_queue:
             return PassLocally(self, hold)
         return Release().of(session, hold)
@@ -186,7 +186,7 @@ class PassLocally(Release):
             return call
         lock, waiters = self._lock, self._lock.session.waiters
         now = self._sent_at = lock.session.clock()
-        waiter = waiters.offer(lock.queue, type(lock), now)
+        waiter = waiters.offer(lock.line, type(lock), now)
         successor = None if waiter is None else waiter.candidate
         if waiter is None or not isinstance(successor, Hold):
             self._freeing = True
@@ -195,7 +195,7 @@ class PassLocally(Release):
         offer = self._offer = _Offer(waiters, waiter, successor, accept)
         # If nobody else waits here, the client leaves the server's queue.
         place = waiters.vacate(
-            lock.queue, but=waiter, holder=successor.holder, own=successor.step_out()
+            lock.line, but=waiter, holder=successor.holder, own=successor.step_out()
         )
         call = self._call = lock.pass_script(self._hold, successor, place)
         call.then = offer.answered
@@ -232,7 +232,7 @@ class PassLocally(Release):
         elif self._freeing:
             self._freeing = False
             session = self._lock.session
-            session.waiters.freed(self._lock.queue, ours=self._found == NEXT_IS_OURS)
+            session.waiters.freed(self._lock.line, ours=self._found == NEXT_IS_OURS)
 
 
 class _Offer:

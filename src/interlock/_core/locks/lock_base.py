@@ -129,7 +129,7 @@ class Acquire(Undone["Hold | None"]):
             self.result, held = None, found
         clock = session.clock  # bound first: else Python 3.11 looks for a method
         now = self.sent_at = clock()
-        if lock.queue in session.waiters.queues and not lock.may_try_first(hold, self.deadline):
+        if lock.line in session.waiters.queues and not lock.may_try_first(hold, self.deadline):
             hold.uncount_try()
             return None
         call = lock.request(hold, self.deadline, now)
@@ -184,12 +184,12 @@ class Acquire(Undone["Hold | None"]):
 
         Another thread may have been refused before, and may be about to wait. It must ask again.
         """
-        waiters, queue = self.lock.session.waiters, self.lock.queue
-        place = waiters.places.get(queue)
+        waiters, line = self.lock.session.waiters, self.lock.line
+        place = waiters.places.get(line)
         if place is not None:
             place.granted()
             if not place.others_wait:
-                waiters.freed(queue, ours=True)
+                waiters.freed(line, ours=True)
 
     def abandon(self) -> None:
         """Remove the hold if it is still PENDING."""
@@ -596,12 +596,12 @@ class Refused(Step[None]):
 class LockBase(KnownLock):
     """One lock for one client, as its owners use it.
 
-    Releases are announced on *channel*. Local waiters stand in the line *queue*, most often named
-    the same.
+    Releases are announced on *channel*. Local waiters stand in *line*, most often named the
+    same.
     """
 
     channel: str
-    queue: Line
+    line: Line
     composite: Literal[False] = False
     repeats: bool = False
     """Whether an owner sends the same commands for it each time."""
@@ -669,7 +669,7 @@ class LockBase(KnownLock):
         except KeyError:
             return Refused(not_held(self.kind, self.name, owner.label))
         # Some kinds of lock may pass on to a waiter. Without waiters this saves a call.
-        if self.queue in session.waiters.queues:
+        if self.line in session.waiters.queues:
             return self.release_hold(hold)
         return Release().of(session, hold)
 
@@ -723,7 +723,7 @@ class LockBase(KnownLock):
             and kept.holder == hold.holder
             and kept.lease == hold.lease
             and deadline == NEVER
-            and self.queue not in self.session.waiters.places
+            and self.line not in self.session.waiters.places
         ):
             return kept.acquire
         call = self._request(hold, deadline, now)
@@ -756,10 +756,10 @@ class LockBase(KnownLock):
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*, for an owner that waits until *deadline*."""
         call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
-        place = self.session.waiters.places.get(self.queue)
+        place = self.session.waiters.places.get(self.line)
         if place is not None and deadline > now:
             # If others wait here, the client stays in the queue when this waiter gets the lock.
-            others_wait = not self.session.waiters.alone(self.queue)
+            others_wait = not self.session.waiters.alone(self.line)
             starts = self.starts(hold, others_wait=others_wait)
             if starts:
                 hold.stand()
@@ -808,7 +808,7 @@ class LockBase(KnownLock):
     def may_try_first(self, hold: Hold, deadline: float) -> bool:
         """Return whether to try for *hold* before queueing."""
         del hold
-        return may_try_first(self.session, self.queue, deadline)
+        return may_try_first(self.session, self.line, deadline)
 
     # The steps after a first try that was not enough. A red lock runs them for many at once.
 
@@ -851,7 +851,7 @@ class LockBase(KnownLock):
         """
         ended_by: BaseException | None = None
         self._session.events.begin_wait(self, hold, sent_at)
-        place = self._session.waiters.places.get(self.queue)
+        place = self._session.waiters.places.get(self.line)
         if place is not None and isinstance(outcome, float):
             place.refused(outcome)
         try:
@@ -864,14 +864,14 @@ class LockBase(KnownLock):
                 taken = yield from op
                 if taken:
                     # Usually no place is left. One is if others gave up during a local pass.
-                    yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
+                    yield from leave_queue(self._session, self.line, self.leave_script, later=True)
             except GeneratorExit:
                 raise
             except BaseException as error:
                 ended_by = error
                 if hold.entered_again():
                     # `Acquire.rest` goes down by one. Others of the same owner keep the hold.
-                    yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
+                    yield from leave_queue(self._session, self.line, self.leave_script, later=True)
                 else:
                     yield from self._undo(hold, error)
                 raise
@@ -893,7 +893,7 @@ class LockBase(KnownLock):
             renumber_owner(hold)  # giving up the place releases what its claim has made of it
         silent = not (yield from session.promptly(undo_acquire(session, hold, error)))
         yield from leave_queue(
-            session, self.queue, self.leave_script, error, later=silent, hold=hold
+            session, self.line, self.leave_script, error, later=silent, hold=hold
         )
 
     def leave_script(self, place: Place) -> Eval[int]:
@@ -929,7 +929,7 @@ class LockBase(KnownLock):
         """Prepare a place in the queue; a single try, whose *deadline* is now, has none."""
         session = self._session
         if self.stands_in_queue and session.clock() < deadline:
-            session.waiters.place_for(self.queue, session.client_id)
+            session.waiters.place_for(self.line, session.client_id)
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         """Try until *hold* is held or *deadline* passes, after a first try or without one."""
@@ -941,7 +941,7 @@ class LockBase(KnownLock):
         look = None if self.shared else hold.lease
         session, shared = self._session, self.shared
         return wait_in_queue(
-            session, self.queue, deadline, look, self._try, hold, deadline, turn=turn, shares=shared
+            session, self.line, deadline, look, self._try, hold, deadline, turn=turn, shares=shared
         )
 
     def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
@@ -956,7 +956,7 @@ class LockBase(KnownLock):
         call = self._request(hold, deadline, sent_at)
         answer = yield from session.persist(call, hold)
         if self.accept(hold, sent_at, answer):
-            place = session.waiters.places.get(self.queue)
+            place = session.waiters.places.get(self.line)
             if place is not None and call.spare_args:
                 place.granted()
             return None

@@ -68,7 +68,7 @@ class _Side(LockBase):
         super().__init__(session, name)
         self.hold_key = (self.key, self.side)
         self.channel = names.read_write_channel(self.key)
-        self.queue = line_of(self.channel, self.key)
+        self.line = line_of(self.channel, self.key)
         self._prefix = names.read_entries(self.key)
 
     def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:

@@ -67,14 +67,14 @@ class _Contest:
     Attributes:
         request: what is wanted.
         hold: what was acquired, or None.
-        queue: the member on whose channel the waiter hears of releases.
+        waits_at: the member on whose channel the waiter hears of releases.
         give_up: when to stop trying while too few servers are available.
         failures: the errors of the last try, if too few servers were available.
     """
 
     request: AcquireRequest
     hold: CompositeHold | None = None
-    queue: LockBase | None = None
+    waits_at: LockBase | None = None
     give_up: float = NEVER
     failures: dict[str, InterlockError] = field(default_factory=dict[str, InterlockError])
 
@@ -114,18 +114,18 @@ class RedLock(CompositeLock):
         if request.hold is not None and request.hold.state is State.HELD:
             return (yield from self._reenter(request, request.hold))
         contest = _Contest(request)
-        contest.queue = next(
-            (m for m in self.members if m.session.waiters.has_waiters(_queue(m))), None
+        contest.waits_at = next(
+            (m for m in self.members if m.session.waiters.has_waiters(_line(m))), None
         )
         # A newcomer queues behind those who wait here, except for a single try.
-        if contest.queue is None or request.deadline <= self._session.clock():
+        if contest.waits_at is None or request.deadline <= self._session.clock():
             _ = yield from self._attempt(contest)
         if contest.hold is None and self._session.clock() < request.deadline:
-            queue = contest.queue = contest.queue or self.members[0]
+            member = contest.waits_at = contest.waits_at or self.members[0]
             waiting = wait_in_queue(
-                queue.session, _queue(queue), request.deadline, POLL, self._attempt, contest
+                member.session, _line(member), request.deadline, POLL, self._attempt, contest
             )
-            _ = yield from RunOn(queue.session, waiting)
+            _ = yield from RunOn(member.session, waiting)
         if contest.hold is None and contest.failures:
             # The time ran out between two tries.
             raise self._unavailable(contest.failures)
@@ -146,9 +146,9 @@ class RedLock(CompositeLock):
         yield from self._give_back(request)
         self._judge(self._failures(outcomes), contest)
         busy = [m for m, o in zip(self.members, outcomes, strict=True) if o is None]
-        if contest.queue is None and busy:
-            contest.queue = busy[0]
-        if contest.queue in busy:
+        if contest.waits_at is None and busy:
+            contest.waits_at = busy[0]
+        if contest.waits_at in busy:
             return POLL
         if clock() < request.deadline:
             yield from self._pause(request.deadline)
@@ -214,9 +214,9 @@ def _level_of_user() -> int:
     return level
 
 
-def _queue(member: LockBase) -> Line:
+def _line(member: LockBase) -> Line:
     """Return the line in which red locks wait for *member*.
 
     Waiters for *member* alone use another line: they may have to wait while a quorum is free.
     """
-    return section(member.queue, "red lock")
+    return section(member.line, "red lock")

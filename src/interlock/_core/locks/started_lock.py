@@ -47,7 +47,7 @@ class StartedLock(LockBase):
         """Start with *claim*, which a release gave to *hold*; return whether it is held now."""
         if not self.believes(claim):
             return False
-        return (yield from start(self.session, self.queue, hold, claim, self._keeping))
+        return (yield from start(self.session, self.line, hold, claim, self._keeping))
 
     def _keeping(self, hold: Hold) -> Eval[list[bool]]:
         """Return the command that keeps *hold* for a whole lease, and takes nothing."""

@@ -74,7 +74,7 @@ class Together:
         queues, places = waiters.queues, waiters.places
         if not queues and not places:
             return False
-        return any(each.queue in queues or each.queue in places for each in self.members)
+        return any(each.line in queues or each.line in places for each in self.members)
 
     def acquire_script(self, holder: str, lease: float, deadline: float) -> Eval[Grant | float]:
         """Return the script that takes all; the one without a deadline is kept for *holder*."""

@@ -505,7 +505,7 @@ class Hold(HoldLease):
         queued: whether it may have a place in the server's queue (fair locks).
         placed: whether its client may stand in the queue in its name, so that a release may make it
             the holder.
-        line: a list that holds of one owner share when each has replaced the one before. It has
+        newest: a list that holds of one owner share when each has replaced the one before. It has
             the newest of them. Unset for most holds.
     """
 
@@ -515,7 +515,7 @@ class Hold(HoldLease):
         "depth",
         "heard",
         "holder",
-        "line",
+        "newest",
         "offered",
         "placed",
         "queued",
@@ -527,7 +527,7 @@ class Hold(HoldLease):
         "token",
         "unanswered",
     )  # fmt: skip
-    line: list[Hold]
+    newest: list[Hold]
 
     def __init__(
         self,
@@ -823,14 +823,14 @@ class Hold(HoldLease):
         if successor is self:
             return
         # A user that keeps the first of a thousand holds does not keep those in between alive.
-        self.line = successor.line = getattr(self, "line", None) or []
-        self.line[:] = (successor,)
+        self.newest = successor.newest = getattr(self, "newest", None) or []
+        self.newest[:] = (successor,)
         self.share(successor, self.listeners())
 
     def latest(self) -> Hold:
         """Return the hold that has taken its place, or itself."""
-        line: list[Hold] = getattr(self, "line", [])
-        return line[0] if line else self
+        newest: list[Hold] = getattr(self, "newest", [])
+        return newest[0] if newest else self
 
     # What it is.
 

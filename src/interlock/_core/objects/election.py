@@ -112,7 +112,7 @@ class Election(FencedLock):
         base = self.key
         self.key = names.election_key(base)
         self.hold_key = self.key
-        self.channel = self.queue = names.election_channel(base)
+        self.channel = self.line = names.election_channel(base)
         self._token_key = names.election_token(base)
         self._leader_key = names.election_leader(base)
         self._candidates_key = names.election_candidates(base)
