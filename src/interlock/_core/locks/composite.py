@@ -839,19 +839,9 @@ class _Run:
     """
 
     __slots__ = (
-        "_begun",
-        "_call",
-        "_deadline",
-        "_op",
-        "_patient",
-        "_step",
-        "_tries",
-        "effect",
-        "fails",
-        "interruption",
-        "result",
-        "session",
-    )
+        "_begun", "_call", "_deadline", "_op", "_patient", "_step", "_tries", "effect", "fails",
+        "interruption", "result", "session",
+    )  # fmt: skip
 
     def __init__(
         self, session: Client, op: Op[Any] | Step[Any], interruption: BaseException | None

@@ -33,7 +33,6 @@ from interlock._core.model import highway_hash, names
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.queue.lines import line_of, section
 from interlock._core.scripts import group_lock as scripts
-from interlock._core.upkeep.idempotency import once
 from interlock.errors import ReentryError
 from interlock.options import check_values
 
@@ -87,28 +86,8 @@ class GroupLock(LockBase):
             self.key, hold.holder, depth, self.session.publish, self.channel, self._fields
         )
 
-    def force_release(self) -> Op[bool]:
-        """Free these values, no matter who holds them.
-
-        Returns:
-            True if one of them was locked.
-
-        Cost:
-            Two round trips, three if another client holds one; one if nobody does.
-
-        Source:
-            RedissonFasterMultiLock.forceUnlock.
-        """
-        held = [hold for hold in self._sharing() if hold.valid(self.session.clock())]
-        if not (yield from self.leave_notes(held)):
-            return False
-        call = once(self.session, self.key, self._force_release_script())
-        released = yield from self.session.persist(call)
-        for hold in held:
-            self.session.lose(hold, "force-released")
-        if released:
-            self.session.events.force_released(self.name, self.kind)
-        return released or call.unknown > 0
+    def _held_here(self) -> list[Hold]:
+        return [hold for hold in self._sharing() if hold.valid(self.session.clock())]
 
     def _force_release_script(self) -> Eval[bool]:
         return scripts.group_lock_force_release(

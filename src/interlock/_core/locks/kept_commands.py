@@ -30,15 +30,8 @@ class KeptCommands:
     """
 
     __slots__ = (
-        "acquire",
-        "client_id",
-        "holder",
-        "lease",
-        "number",
-        "release",
-        "renewal",
-        "waiting",
-    )
+        "acquire", "client_id", "holder", "lease", "number", "release", "renewal", "waiting"
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.model.effects import Op
-    from interlock._core.queue.places import Place
     from interlock._core.queue.waiter import Waiter
     from interlock._core.queue.waiters import Waiters
     from interlock._core.scripts.lock import LockStatus
@@ -135,16 +134,6 @@ class Lock(StartedLock):
             return PassLocally(self, hold)
         return Release().of(session, hold)
 
-    def pass_script(self, hold: Hold, successor: Hold, place: Place | None) -> Eval[int]:
-        """Return the script that makes *successor* the holder instead of *hold*.
-
-        If *place* is given, the client leaves that place in the server's queue.
-        """
-        leaving = () if place is None else (place.queue, place.client)
-        return scripts.lock_pass_locally(
-            self.key, hold.holder, successor.holder, successor.lease, leaving=leaving
-        )
-
     def accept_pass(self, hold: Hold, sent_at: float) -> bool:
         """Take *hold* as granted by `PassLocally`, which was sent at *sent_at*.
 
@@ -197,7 +186,10 @@ class PassLocally(Release):
         place = waiters.vacate(
             lock.line, but=waiter, holder=successor.holder, own=successor.step_out()
         )
-        call = self._call = lock.pass_script(self._hold, successor, place)
+        leaving = () if place is None else (place.queue, place.client)
+        call = self._call = scripts.lock_pass_locally(
+            *(lock.key, self._hold.holder, successor.holder, successor.lease), leaving=leaving
+        )
         call.then = offer.answered
         return call
 

@@ -43,6 +43,7 @@ Source: RLock, Redisson 4.7.0.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Literal, NoReturn, Self
 
@@ -219,17 +220,9 @@ class Reenter(Undone[Hold]):
     """A re-entry of *hold*; arguments and errors as for `LockBase.acquire`."""
 
     __slots__ = (
-        "_call",
-        "_deadline",
-        "_lease",
-        "_left",
-        "_lock",
-        "_sent_at",
-        "_wanted",
-        "entered",
-        "granted",
-        "result",
-    )
+        "_call", "_deadline", "_lease", "_left", "_lock", "_sent_at", "_wanted", "entered",
+        "granted", "result",
+    )  # fmt: skip
 
     def __init__(self, lock: LockBase, hold: Hold, deadline: float, lease: float | None) -> None:
         self._lock = lock
@@ -341,15 +334,8 @@ class Release(Carried[None]):
     """
 
     __slots__ = (
-        "_begun",
-        "_call",
-        "_depth",
-        "_found",
-        "_given_up",
-        "_hold",
-        "_resumed",
-        "_session",
-    )
+        "_begun", "_call", "_depth", "_found", "_given_up", "_hold", "_resumed", "_session"
+    )  # fmt: skip
     result = None
     _call: Eval[int] | None
 
@@ -593,7 +579,42 @@ class Refused(Step[None]):
         return True
 
 
-class LockBase(KnownLock):
+class Holdable(ABC):
+    """What a hold may be of: a lock, permits, or a wait."""
+
+    session: Session
+
+    @abstractmethod
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes *hold* down to *depth*; permits and waits have no depths."""
+        ...
+
+    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes *hold* down to *depth*. It is shared: do not change it."""
+        return self.release_script(hold, depth)
+
+    def release_hold(self, hold: Hold) -> Release:
+        """Go down by one depth in *hold*, no matter who asks; errors as for `LockBase.release`."""
+        return Release().of(self.session, hold)
+
+    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
+        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
+        if type(answer) is not Grant:  # `isinstance` is a call
+            hold.uncount_try()
+            if type(answer) is Refusal:
+                hold.refused(sent_at, answer.at)
+            return False
+        session = self.session
+        clock = session.clock  # bound first: else Python 3.11 looks for a method
+        if not hold.grant(answer.token, sent_at, clock()):
+            return False
+        session.watchdog.watch(hold)
+        if session.holds.observer is not None:
+            session.holds.observer.acquired(hold, sent_at)
+        return True
+
+
+class LockBase(Holdable, KnownLock):
     """One lock for one client, as its owners use it.
 
     Releases are announced on *channel*. Local waiters stand in *line*, most often named the
@@ -672,10 +693,6 @@ class LockBase(KnownLock):
         if self.line in session.waiters.queues:
             return self.release_hold(hold)
         return Release().of(session, hold)
-
-    def release_hold(self, hold: Hold) -> Step[None]:
-        """Go down by one depth in *hold*, no matter who asks; errors as for `release`."""
-        return Release().of(self._session, hold)
 
     def extend(self, owner: Owner, lease: float) -> Step[None]:
         """Extend the hold of *owner* to at least *lease* seconds from now, by one round trip.
@@ -788,22 +805,6 @@ class LockBase(KnownLock):
         A single try, too, has time for a second one, in case its connection is stale.
         """
         return deadline if deadline > sent_at else sent_at + GRACE
-
-    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
-        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
-        if type(answer) is not Grant:  # `isinstance` is a call
-            hold.uncount_try()
-            if type(answer) is Refusal:
-                hold.refused(sent_at, answer.at)
-            return False
-        session = self.session
-        clock = session.clock
-        if not hold.grant(answer.token, sent_at, clock()):
-            return False
-        session.watchdog.watch(hold)
-        if session.holds.observer is not None:
-            session.holds.observer.acquired(hold, sent_at)
-        return True
 
     def may_try_first(self, hold: Hold, deadline: float) -> bool:
         """Return whether to try for *hold* before queueing."""
@@ -924,12 +925,6 @@ class LockBase(KnownLock):
             answer = outcome
         _ = yield from self._not_held(hold, answer, deadline)
         return (yield from self._wait(hold, deadline))
-
-    def _make_place(self, deadline: float) -> None:
-        """Prepare a place in the queue; a single try, whose *deadline* is now, has none."""
-        session = self._session
-        if self.stands_in_queue and session.clock() < deadline:
-            session.waiters.place_for(self.line, session.client_id)
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         """Try until *hold* is held or *deadline* passes, after a first try or without one."""

@@ -24,7 +24,9 @@ class StartedLock(LockBase):
     """Whether a release may make a waiter of another client the next holder."""
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        self._make_place(deadline)
+        session = self.session
+        if self.stands_in_queue and session.clock() < deadline:  # a single try has no place
+            session.waiters.place_for(self.line, session.client_id)
         turn = self._turn(hold) if self.passes_locally or self.may_start else NO_TURN
         return self._wait_here(hold, deadline, turn)
 

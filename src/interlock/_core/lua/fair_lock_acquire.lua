@@ -54,12 +54,8 @@ local head = redis.call('lindex', queue, 0)
 if free and not head then
   return hold()
 end
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000) - 0.75
 
-local function deadline_of(waiter)
-  return tonumber(redis.call('zscore', timeouts, waiter))
-end
+-- include: fair_queue
 
 local function stay(place)
   local longer = 0
@@ -77,15 +73,7 @@ if place then
   stay(place)
 end
 local gone, floor = 0, now
-while head do
-  local deadline = deadline_of(head)
-  if deadline and deadline - (deadline % 1 > 0 and gone * wait or 0) > now then
-    break
-  end
-  redis.call('lpop', queue)
-  redis.call('zrem', timeouts, head)
-  gone, head = gone + 1, redis.call('lindex', queue, 0)
-end
+head, gone = drop_dead(head, gone)
 local turn = free and (not head or head == holder)
 if not head then
   redis.call('del', timeouts)
@@ -97,12 +85,7 @@ elseif free and gone > 0 then
   redis.call(PUBLISH, channel .. ':' .. head, '0')
 end
 if gone > 0 then
-  for _, waiter in ipairs(redis.call('lrange', queue, 0, -1)) do
-    local deadline = deadline_of(waiter)
-    if deadline and deadline % 1 > 0 and deadline > floor then
-      redis.call('zadd', timeouts, math.max(deadline - gone * wait, floor), waiter)
-    end
-  end
+  move_up(0, gone, floor)
 end
 if turn then
   return hold()

@@ -30,27 +30,14 @@ if redis.call('hlen', lock) == 0 then
   end
   return 0
 end
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000) - 0.75
-local gone, head = 0, redis.call('lindex', queue, 0)
-while head do
-  local deadline = tonumber(redis.call('zscore', timeouts, head))
-  if deadline and deadline - (deadline % 1 > 0 and gone * wait or 0) > now then
-    break
-  end
-  redis.call('lpop', queue)
-  redis.call('zrem', timeouts, head)
-  gone, head = gone + 1, redis.call('lindex', queue, 0)
-end
+
+-- include: fair_queue
+
+local head, gone = drop_dead(redis.call('lindex', queue, 0), 0)
 if not head then
   redis.call('del', timeouts)
 elseif gone > 0 then
-  for _, waiter in ipairs(redis.call('lrange', queue, 0, -1)) do
-    local deadline = tonumber(redis.call('zscore', timeouts, waiter))
-    if deadline and deadline % 1 > 0 and deadline > now then
-      redis.call('zadd', timeouts, math.max(deadline - gone * wait, now), waiter)
-    end
-  end
+  move_up(0, gone, now)
 end
 redis.call('del', lock)
 if request then

@@ -43,8 +43,9 @@ if held and not head then
   redis.call('del', lock, timeouts)
   return 1
 end
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000) - 0.75
+
+-- include: fair_queue
+
 local place, gone, floor = 0, 0, now
 if not held then
   place = redis.call('lpos', queue, holder)
@@ -55,24 +56,13 @@ if not held then
   redis.call('lrem', queue, 0, holder)
   gone, floor, head = 1, now + math.floor(wait / 3), redis.call('lindex', queue, 0)
 end
-while head and place == 0 do
-  local deadline = tonumber(redis.call('zscore', timeouts, head))
-  if deadline and deadline - (deadline % 1 > 0 and gone * wait or 0) > now then
-    break
-  end
-  redis.call('lpop', queue)
-  redis.call('zrem', timeouts, head)
-  gone, head = gone + 1, redis.call('lindex', queue, 0)
+if place == 0 then
+  head, gone = drop_dead(head, gone)
 end
 if not head then
   redis.call('del', timeouts)
 elseif gone > 0 then
-  for _, waiter in ipairs(redis.call('lrange', queue, place, -1)) do
-    local deadline = tonumber(redis.call('zscore', timeouts, waiter))
-    if deadline and deadline % 1 > 0 and deadline > floor then
-      redis.call('zadd', timeouts, math.max(deadline - gone * wait, floor), waiter)
-    end
-  end
+  move_up(place, gone, floor)
 end
 if held then
   redis.call('del', lock)

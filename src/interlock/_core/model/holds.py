@@ -510,22 +510,8 @@ class Hold(HoldLease):
     """
 
     __slots__ = (
-        "_detail",
-        "_token_source",
-        "depth",
-        "heard",
-        "holder",
-        "newest",
-        "offered",
-        "placed",
-        "queued",
-        "reason",
-        "replication",
-        "since",
-        "state",
-        "table_key",
-        "token",
-        "unanswered",
+        "_detail", "_token_source", "depth", "heard", "holder", "newest", "offered", "placed",
+        "queued", "reason", "replication", "since", "state", "table_key", "token", "unanswered",
     )  # fmt: skip
     newest: list[Hold]
 

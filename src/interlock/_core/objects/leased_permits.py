@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from interlock._core.locks.lock_base import (
-    Release,
+    Holdable,
     end_late_grants,
     require_replicas,
     undo_acquire,
@@ -25,7 +25,7 @@ from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.objects.semaphore import check_permits, out_of_time
 from interlock._core.queue.waiting import may_try_first
 from interlock._core.scripts import leased_semaphore as scripts
-from interlock._core.scripts.script import Grant, Refusal
+from interlock._core.scripts.script import Grant
 from interlock._core.upkeep.idempotency import new_id, numbers
 from interlock.errors import ClosedError, ConfigError, InterlockError
 from interlock.options import check_lease
@@ -239,7 +239,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         return 0.0
 
 
-class LeasedPermits(Numbered):
+class LeasedPermits(Numbered, Holdable):
     """The permits of one leased semaphore for one client; the arguments are those of `Numbered`."""
 
     kind = "leased semaphore"
@@ -374,12 +374,8 @@ class LeasedPermits(Numbered):
         step.begun = step.goes_on = False
         return step
 
-    def release_hold(self, hold: Hold) -> Release:
-        """Give *hold* back, no matter who asks."""
-        return Release().of(self.session, hold)
-
     def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that gives *hold* back; permits have no depths."""
+        """Return the script that gives *hold* back. It is shared: do not change it."""
         del depth
         ids, publish = hold.holder, self.session.publish
         common = publish, len(ids)
@@ -467,22 +463,6 @@ class LeasedPermits(Numbered):
         ):
             self._limits.missing(self.kind, self.name)
         return False
-
-    def accept(self, permit: Permit, sent_at: float, answer: Grant | float) -> bool:
-        """Take *answer* to the try sent at *sent_at*; return whether *permit* is held now."""
-        if type(answer) is not Grant:  # `isinstance` is a call
-            permit.uncount_try()
-            if type(answer) is Refusal:
-                permit.refused(sent_at, answer.at)
-            return False
-        session = self.session
-        clock = session.clock  # bound first: else Python 3.11 looks for a method
-        if not permit.grant(None, sent_at, clock()):
-            return False
-        session.watchdog.watch(permit)
-        if session.holds.observer is not None:
-            session.holds.observer.acquired(permit, sent_at)
-        return True
 
 
 def update_lease(session: Session, permit: Permit, lease: float | None) -> Op[None]:

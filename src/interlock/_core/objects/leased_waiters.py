@@ -6,10 +6,9 @@ another process finds that.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from interlock._core.locks.lock_base import Release, undo_acquire
+from interlock._core.locks.lock_base import Holdable, undo_acquire
 from interlock._core.model import names
 from interlock._core.model.effects import RunOn, Undoable
 from interlock._core.scripts.waiting import waiting_renew
@@ -19,7 +18,7 @@ from interlock.options import check_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.model.effects import Eval, Op, R, Step
+    from interlock._core.model.effects import Op, R, Step
     from interlock._core.model.holds import Hold, Renewal
     from interlock._core.upkeep.session import Session
 
@@ -29,7 +28,7 @@ KEPT = 3600.0
 """Seconds that an idle condition or barrier is kept, besides a lease and two poll caps."""
 
 
-class LeasedWaiters(ABC):
+class LeasedWaiters(Holdable):
     """The common part of condition and barrier, for one client.
 
     Args:
@@ -73,18 +72,3 @@ class LeasedWaiters(ABC):
         for part in parts:
             if not part.over():
                 yield from RunOn(self.session, part.rest(error))
-
-    # What `Hold` calls.
-
-    def release_hold(self, hold: Hold) -> Release:
-        """Take back the wait of *hold*."""
-        return Release().of(self.session, hold)
-
-    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes back the wait of *hold*."""
-        return self.release_script(hold, depth)
-
-    @abstractmethod
-    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes back the wait of *hold*; a wait has no depths."""
-        ...
