@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from interlock._core.locks import forced
@@ -219,14 +219,6 @@ class Kind:
         return all(getattr(core, "shared", False) for core in self.cores)
 
 
-def _request(name: str) -> str:
-    return names.request_latch(name, "")
-
-
-def _own_request(name: str) -> str:
-    return names.own_request(name, "")
-
-
 def _election_request(name: str) -> str:
     return names.own_request(names.election_key(name), "")
 
@@ -265,8 +257,8 @@ _PLAIN = (
 )
 _QUEUE, _HEARD = _room(names.lock_channel)
 PERMITS_QUEUE, _PERMITS_HEARD = _room(names.semaphore_channel)
-_REQUESTS = KeyPattern(_request, varied=True)
-_OWN_REQUESTS = KeyPattern(_own_request, varied=True)
+_REQUESTS = KeyPattern(partial(names.request_latch, request=""), varied=True)
+_OWN_REQUESTS = KeyPattern(partial(names.own_request, request=""), varied=True)
 
 
 def _spin_lock(session: Session, name: str) -> Lock:

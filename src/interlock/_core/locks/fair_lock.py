@@ -78,7 +78,6 @@ class FairLock(Lock):
         return call
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
-        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
         if isinstance(answer, scripts.Queued):
             hold.uncount_try()
             hold.queue()  # however this acquire ends, it must give the place back

@@ -79,21 +79,18 @@ class FencedLock(Lock):
     def acquire_script(
         self, hold: Hold, lease: float, depth: int, deadline: float
     ) -> Eval[Grant | float]:
-        """Return the script that takes *hold* to *depth*."""
         return scripts.fenced_lock_acquire(
             *(self.key, self._token_key, lease, hold.holder, depth, *self._floor_and_unit()),
             deadline=deadline,
         )
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*."""
         return scripts.fenced_lock_release(
             *(self.key, self._token_key, hold.holder, depth, *self._floor_and_unit()),
             *(self._publish, self.channel),
         )
 
     def leave_script(self, place: Place) -> Eval[int]:
-        """Return the script that gives up *place*, and passes on a claim that it got."""
         return scripts.fenced_lock_release(
             *(self.key, self._token_key, place.holder or f"{place.client}:0", 0),
             *(*self._floor_and_unit(), self._publish, self.channel),

@@ -75,13 +75,11 @@ class GroupLock(LockBase):
     def acquire_script(
         self, hold: Hold, lease: float, depth: int, deadline: float
     ) -> Eval[Grant | float]:
-        """Return the script that takes *hold* to *depth*."""
         return scripts.group_lock_acquire(
             self.key, lease, hold.holder, depth, self._fields, deadline=deadline
         )
 
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
-        """Return the script that takes *hold* down to *depth*."""
         return scripts.group_lock_release(
             self.key, hold.holder, depth, self.session.publish, self.channel, self._fields
         )

@@ -57,7 +57,7 @@ class KnownLock(ABC):
         self.key = session.key(self.name)
         self.hold_key = self.key
         self.reentrant = check_flag(reentrant, "reentrant")
-        self.session = self._session = session
+        self.session = session
 
     # What a kind of lock supplies.
 
@@ -127,11 +127,11 @@ class KnownLock(ABC):
     @property
     def stands_in_queue(self) -> bool:
         """Return whether clients that wait for it stand in a queue on the server."""
-        return self._session.queues_for(self.key)
+        return self.session.queues_for(self.key)
 
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold as known locally, even if it is lost."""
-        hold = self._session.holds.table.get((self.hold_key, owner.identity))
+        hold = self.session.holds.table.get((self.hold_key, owner.identity))
         return None if hold is None or hold.state in (PENDING, ENDED) else hold
 
     def mine(self, owner: Owner) -> Hold:
@@ -140,7 +140,7 @@ class KnownLock(ABC):
         Raises:
             NotHeldError: there is none.
         """
-        hold = self._session.holds.get(self.hold_key, owner)
+        hold = self.session.holds.get(self.hold_key, owner)
         if hold is None or hold.state is PENDING:
             raise not_held(self.kind, self.name, owner.label)
         return hold
@@ -152,14 +152,14 @@ class KnownLock(ABC):
 
         One round trip asks who holds it.
         """
-        call = self._query_script(self._session.clock() + PROMPT)
+        call = self._query_script(self.session.clock() + PROMPT)
         try:
             status = yield from call
         except (ServerUnavailableError, WrongTypeError):
             holder = None
         else:
             holder = next(iter(status.holders), None)
-        return not_acquired(self.kind, self.name, timeout, holder, self._session)
+        return not_acquired(self.kind, self.name, timeout, holder, self.session)
 
     def force_release(self) -> Op[bool]:
         """Free the lock, no matter who holds it.
@@ -173,7 +173,7 @@ class KnownLock(ABC):
         Source:
             RLock.forceUnlock.
         """
-        session = self._session
+        session = self.session
         held = self._held_here()
         if not (yield from self.leave_notes(held)):
             for hold in held:
@@ -200,7 +200,7 @@ class KnownLock(ABC):
         ours = {hold.holder for hold in held}
         others = [holder for holder in status.holders if holder not in ours]
         # A holder hears of it before its lease ends. No later loss must be explained by the note.
-        yield from leave_notes(self._session, self.key, others, status.remaining)
+        yield from leave_notes(self.session, self.key, others, status.remaining)
         return True
 
     def _held_here(self) -> list[Hold]:
@@ -221,7 +221,7 @@ class KnownLock(ABC):
             Three round trips. One if *holder* does not hold the lock. One
             more takes the note back if the hold ended meanwhile.
         """
-        session = self._session
+        session = self.session
         depth = (yield from self.status()).holders.get(holder, 0)
         if not depth:
             return False
@@ -242,24 +242,24 @@ class KnownLock(ABC):
 
     def status(self) -> Op[LockStatus]:
         """Ask who holds it, how deep and for how long; one round trip."""
-        return (yield from self._session.persist(self._query_script()))
+        return (yield from self.session.persist(self._query_script()))
 
     def query(self) -> Eval[LockStatus]:
         """Return the script that tells who holds it, to be answered within one round trip."""
-        return self._query_script(self._session.clock() + GRACE)
+        return self._query_script(self.session.clock() + GRACE)
 
     def depth_of(self, owner: Owner) -> Op[int]:
         """Return how deep *owner* holds it, as the server says.
 
         If *owner* does not hold it, the answer is 0, and there is no round trip.
         """
-        hold = self._session.holds.get(self.hold_key, owner)
+        hold = self.session.holds.get(self.hold_key, owner)
         if hold is None or hold.state is not HELD:
             return 0
         status = yield from self.status()
         depth = status.holders.get(hold.holder, 0)
         if depth == 0 and hold.state is HELD:
-            self._session.lose(hold, hold.gone_reason(self._session.clock()))
+            self.session.lose(hold, hold.gone_reason(self.session.clock()))
         return depth
 
 

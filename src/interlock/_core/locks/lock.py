@@ -60,12 +60,11 @@ class Lock(StartedLock):
 
     @property
     def _publish(self) -> str:
-        return self._session.publish
+        return self.session.publish
 
     def acquire_script(
         self, hold: Hold, lease: float, depth: int, deadline: float
     ) -> Eval[Grant | float]:
-        """Return the script that takes *hold* to *depth*."""
         return scripts.lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
 
     def entry_script(
@@ -92,7 +91,6 @@ class Lock(StartedLock):
         return call
 
     def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*. It is shared: do not change it."""
         if depth == 0:
             kept = self._kept  # `super` inlined: it costs as much as all the rest
             if kept is not None and kept.holder == hold.holder:
@@ -123,7 +121,6 @@ class Lock(StartedLock):
         return call
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*."""
         return scripts.lock_release(self.key, hold.holder, depth, self._publish, self.channel)
 
     def release_hold(self, hold: Hold) -> Release:

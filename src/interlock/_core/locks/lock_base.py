@@ -575,7 +575,6 @@ class Refused(Step[None]):
         return failing(failure or error)
 
     def over(self) -> bool:
-        """Return True."""
         return True
 
 
@@ -820,9 +819,9 @@ class LockBase(Holdable, KnownLock):
                 f"{self.kind} {self.name!r} is just being acquired by the same owner",
                 name=self.name,
             )
-        clock = self._session.clock
+        clock = self.session.clock
         if hold.state is HELD and hold.lost(clock()):
-            self._session.lose(hold, hold.expiry_reason())
+            self.session.lose(hold, hold.expiry_reason())
         if hold.state is LOST and hold.inside() and not hold.ran_out():
             # The owner must hear of the loss.
             raise lost(hold, "; release it before you acquire it again")
@@ -851,8 +850,8 @@ class LockBase(Holdable, KnownLock):
             outcome: its answer, or how it failed; None if there was no try.
         """
         ended_by: BaseException | None = None
-        self._session.events.begin_wait(self, hold, sent_at)
-        place = self._session.waiters.places.get(self.line)
+        self.session.events.begin_wait(self, hold, sent_at)
+        place = self.session.waiters.places.get(self.line)
         if place is not None and isinstance(outcome, float):
             place.refused(outcome)
         try:
@@ -865,14 +864,14 @@ class LockBase(Holdable, KnownLock):
                 taken = yield from op
                 if taken:
                     # Usually no place is left. One is if others gave up during a local pass.
-                    yield from leave_queue(self._session, self.line, self.leave_script, later=True)
+                    yield from leave_queue(self.session, self.line, self.leave_script, later=True)
             except GeneratorExit:
                 raise
             except BaseException as error:
                 ended_by = error
                 if hold.entered_again():
                     # `Acquire.rest` goes down by one. Others of the same owner keep the hold.
-                    yield from leave_queue(self._session, self.line, self.leave_script, later=True)
+                    yield from leave_queue(self.session, self.line, self.leave_script, later=True)
                 else:
                     yield from self._undo(hold, error)
                 raise
@@ -881,13 +880,13 @@ class LockBase(Holdable, KnownLock):
             yield from self._undo(hold)
             return None
         finally:
-            self._session.events.end_wait(hold, ended_by)
+            self.session.events.end_wait(hold, ended_by)
             ended_by = None  # the error refers to this frame
-            self._session.holds.unreserve(hold)
+            self.session.holds.unreserve(hold)
 
     def _undo(self, hold: Hold, error: BaseException | None = None) -> Op[None]:
         """Undo as `undo_acquire` does, and give up the place in the server's queue."""
-        session = self._session
+        session = self.session
         if hold.state is HELD and session.holds.observer is not None:
             session.holds.observer.released(hold)
         if hold.placed:
@@ -916,7 +915,7 @@ class LockBase(Holdable, KnownLock):
             hold.failed(outcome)
         if isinstance(outcome, ServerUnavailableError) and hold.state is PENDING:
             call = self._request(hold, deadline, sent_at)
-            answer = yield from self._session.again(call, outcome, hold)
+            answer = yield from self.session.again(call, outcome, hold)
             if self.accept(hold, sent_at, answer):
                 return True
         elif isinstance(outcome, BaseException):
@@ -934,7 +933,7 @@ class LockBase(Holdable, KnownLock):
         """Wait in this client's queue; *turn* is how *hold* may be given the lock."""
         # Nobody else can have it before the lease of *hold* ends, unless several may hold it.
         look = None if self.shared else hold.lease
-        session, shared = self._session, self.shared
+        session, shared = self.session, self.shared
         return wait_in_queue(
             session, self.line, deadline, look, self._try, hold, deadline, turn=turn, shares=shared
         )
@@ -946,7 +945,7 @@ class LockBase(Holdable, KnownLock):
         """
         if hold.state is not PENDING and hold.depth > 0:
             return None  # it was passed on
-        session = self._session
+        session = self.session
         sent_at = session.clock()
         call = self._request(hold, deadline, sent_at)
         answer = yield from session.persist(call, hold)
@@ -967,13 +966,13 @@ class LockBase(Holdable, KnownLock):
         if not isinstance(answer, Grant):
             return answer
         # The answer took longer than the lease: somebody else may hold it by now.
-        self._session.note_short_lease(self.kind, self.name, hold.lease)
+        self.session.note_short_lease(self.kind, self.name, hold.lease)
         call = self.release_script(hold, 0)
-        call.deadline = self.answer_by(deadline, self._session.clock())
-        _ = yield from self._session.persist(call)
+        call.deadline = self.answer_by(deadline, self.session.clock())
+        _ = yield from self.session.persist(call)
         if call.unknown and (owner := hold.owner()) is not None:
             owner.renumber()  # a copy of that release may still be under way
-            yield from end_late_grants(self._session, hold)
+            yield from end_late_grants(self.session, hold)
             hold.rename(self._holder(owner))
         hold.released()
         return 0.0
@@ -981,7 +980,6 @@ class LockBase(Holdable, KnownLock):
     # A release.
 
     def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*. It is shared: do not change it."""
         kept = self._kept  # `kept_for` inlined, for any lease
         if depth == 0 and kept is not None and kept.holder == hold.holder:
             return kept.release

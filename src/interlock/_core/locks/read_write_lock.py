@@ -116,7 +116,6 @@ class _Side(LockBase):
         return (yield from self.session.persist(call))
 
     def leave_script(self, place: Place) -> Eval[int]:
-        """Return the script that gives up *place*, and passes on the claim that it was given."""
         return scripts.write_lock_release(
             *(self.key, place.holder or names.writer(f"{place.client}:0"), 0),
             *(self.session.publish, self.channel),
@@ -150,7 +149,6 @@ class ReadLock(_Side):
     def acquire_script(
         self, hold: Hold, lease: float, depth: int, deadline: float
     ) -> Eval[Grant | float]:
-        """Return the script that takes *hold* to *depth*."""
         written = self._valid_hold(scripts.WRITER, hold)
         writer = "" if written is None else written.holder
         return scripts.read_lock_acquire(
@@ -160,7 +158,6 @@ class ReadLock(_Side):
         )
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*."""
         return scripts.read_lock_release(
             self.key,
             self._prefix,
@@ -235,7 +232,6 @@ class WriteLock(_Side, StartedLock):
             )
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*."""
         read = self._valid_hold(scripts.READERS, hold)
         return scripts.write_lock_release(
             *(self.key, hold.holder, depth, self.session.publish, self.channel),

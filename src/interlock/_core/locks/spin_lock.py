@@ -43,7 +43,7 @@ class SpinLock(Lock):
         return ""
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        session = self._session
+        session = self.session
         pauses, pause = self._backoff.pauses(session.random), session.poll_interval()
         while (now := session.clock()) < deadline:
             pause = next(pauses, pause)

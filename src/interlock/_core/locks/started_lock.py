@@ -38,7 +38,6 @@ class StartedLock(LockBase):
         return Turn(hold, start, partial(self.session.looks.given, self))
 
     def starts(self, hold: Hold, *, others_wait: bool) -> bool:
-        """Return whether the client is to stand in the server's queue in the name of *hold*."""
         return self.may_start and may_start(self.session, hold, others_wait=others_wait)
 
     def believes(self, claim: Claim) -> bool:

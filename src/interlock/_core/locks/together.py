@@ -305,7 +305,6 @@ class ReleaseTogether(ReleaseMembers):
         return True
 
     def begun(self) -> bool:
-        """Return whether it has begun at any member."""
         return bool(self._holds) or super().begun()
 
     def carry_on(self, failure: BaseException | None) -> Op[None]:
@@ -315,7 +314,6 @@ class ReleaseTogether(ReleaseMembers):
         return super().carry_on(failure)
 
     def over(self) -> bool:
-        """Return whether it was refused, or no member has anything left to do."""
         holds = self._holds
         if holds and self._member_steps is None:
             return all(hold.state is ENDED or hold.state is LOST for hold in holds)

@@ -162,15 +162,9 @@ class HoldClient(Client, Protocol):
     """The client of a hold: its `Session`, as the hold sees it."""
 
     @property
-    def holds(self) -> Holds:
-        """Return its table."""
-        ...
-
+    def holds(self) -> Holds: ...
     @property
-    def options(self) -> Options:
-        """Return its options."""
-        ...
-
+    def options(self) -> Options: ...
     @property
     def took_over(self) -> Callable[[str], float]:
         """Return the function that tells how long ago another server took over a key."""
@@ -178,7 +172,7 @@ class HoldClient(Client, Protocol):
 
 
 class CoreLock(Protocol):
-    """The lock of a hold, as the hold sees it."""
+    """The lock of a hold, as the hold sees it; `KnownLock` says what its methods do."""
 
     kind: str
     name: str
@@ -187,26 +181,15 @@ class CoreLock(Protocol):
     renewal: Renewal
 
     @property
-    def session(self) -> HoldClient:
-        """Return its client."""
-        ...
-
+    def session(self) -> HoldClient: ...
     @property
     def looked_at(self) -> object:
         """Return what to look at if a release tells another client that it is next, or None."""
         ...
 
-    def release_hold(self, hold: Hold) -> Step[None]:
-        """Go down by one depth in *hold*."""
-        ...
-
-    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*; the caller must not change it."""
-        ...
-
-    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*."""
-        ...
+    def release_hold(self, hold: Hold) -> Step[None]: ...
+    def shared_release(self, hold: Hold, depth: int) -> Eval[int]: ...
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]: ...
 
 
 class AnyHold(Protocol):

@@ -45,7 +45,6 @@ class NoHold:
         self.holder = holder
 
     def valid(self, now: float) -> bool:
-        """Return False."""
         del now
         return False
 
@@ -68,18 +67,15 @@ class NoHold:
         del callback
 
     def kept(self) -> bool:
-        """Return False."""
         return False
 
     def leaving(self) -> bool:
-        """Return False."""
         return False
 
     def own(self) -> None:
         """Do nothing."""
 
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
-        """Do nothing."""
         del handle, alone
 
     def latest(self) -> NoHold:

@@ -79,8 +79,7 @@ class CountDownLatch(Numbered):
         kept: Kept | None = None,
     ) -> None:
         count = None if count is None else check_count(count)
-        super().__init__(session, name, count, limits, kept, names.latch_total)
-        self.channel = names.latch_channel(self.key)
+        super().__init__(session, name, count, limits, kept, names.latch_total, names.latch_channel)
         if session.clustered and session.options.pubsub in ("auto", "sharded"):
             names.check_channel(self.key, self.channel)
         self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
@@ -89,8 +88,7 @@ class CountDownLatch(Numbered):
         count, limits = self.named, self._limits
         assert count is not None
         assert limits is not None
-        script = scripts.latch_set_up
-        found = yield from self.requests.ask(script, (count,), self.channel, deadline)
+        found = yield from self.requests.ask(scripts.latch_set_up, count, deadline)
         # Below 0: what is left of a count that another program has set.
         if (found > 0 and found != count) or -found > count:
             limits.differs(self.name, abs(found), count)
@@ -103,8 +101,7 @@ class CountDownLatch(Numbered):
         Source:
             RCountDownLatch.trySetCount.
         """
-        numbers = (check_count(count),)
-        was_set = yield from self.requests.ask(scripts.latch_try_set, numbers, self.channel)
+        was_set = yield from self.requests.ask(scripts.latch_try_set, check_count(count))
         _ = yield from self._extend()
         return was_set
 

@@ -254,9 +254,9 @@ class LeasedPermits(Numbered, Holdable):
         kept: Kept | None = None,
     ) -> None:
         permits = None if permits is None else check_permits(permits)
-        super().__init__(session, name, permits, limits, kept, names.permit_leases)
+        of = names.permit_leases, names.semaphore_channel
+        super().__init__(session, name, permits, limits, kept, *of)
         self.hold_key: object = self.key
-        self.channel = names.semaphore_channel(self.key)
         self.queue = PermitQueue(
             *(session, self.key, self.channel, self.kind, "leased:", scripts.leased_semaphore_leave)
         )
@@ -290,8 +290,8 @@ class LeasedPermits(Numbered, Holdable):
         return made
 
     def _try_set(self, permits: int, deadline: float = NEVER) -> Op[bool]:
-        numbers = (check_permits(permits, 0),)
-        return self.requests.ask(scripts.leased_semaphore_try_set, numbers, self.channel, deadline)
+        permits = check_permits(permits, 0)
+        return self.requests.ask(scripts.leased_semaphore_try_set, permits, deadline)
 
     def _total(self, deadline: float) -> Op[int]:
         """Return how many permits there are, free and held; one round trip."""

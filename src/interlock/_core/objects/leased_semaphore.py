@@ -125,14 +125,14 @@ class LeasedSemaphore(LeasedPermits):
         permits, session, requests = check_change(permits), self.session, self.requests
 
         def add(request: IdempotentCall) -> Eval[bool]:
-            return requests.script(request, scripts.leased_semaphore_add, (permits,), self.channel)
+            return requests.script(request, scripts.leased_semaphore_add, (permits,))
 
         def undo(request: IdempotentCall) -> Eval[bool]:
             return semaphore_undo(self.key, request, session.publish, self.channel)
 
         def take_back(again: IdempotentCall) -> Eval[int]:
             # The plain semaphore's script, which does not create a missing semaphore.
-            return requests.script(again, semaphore_release, (-permits, 0, 0), self.channel)
+            return requests.script(again, semaphore_release, (-permits, 0, 0))
 
         return requests.undone(requests.begin(), add, undo, take_back)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.lock_base import Holdable, undo_acquire
 from interlock._core.model import names
 from interlock._core.model.effects import RunOn, Undoable
-from interlock._core.scripts.waiting import waiting_renew
+from interlock._core.scripts.condition import waiting_renew
 from interlock._core.upkeep.idempotency import IdempotentCalls
 from interlock.options import check_name
 

@@ -33,9 +33,11 @@ class Numbered(ABC):
         limits: what the client knows of such numbers; None if nothing is looked up or set.
         kept: how long it stays on the server; None for ever.
         rest: returns the key beside its number, which ends with it.
+        channel: returns the channel on which its changes are announced.
 
     Attributes:
         named: the number to set if there is none.
+        channel: where waiters listen.
         requests: its calls that count once.
     """
 
@@ -47,13 +49,15 @@ class Numbered(ABC):
         limits: Limits | None,
         kept: Kept | None,
         rest: Callable[[str], str],
+        channel: Callable[[str], str],
     ) -> None:
         self.named = named
         self._limits = limits
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.session = session
-        self.requests = IdempotentCalls(session, self.key)
+        self.channel = channel(self.key)
+        self.requests = IdempotentCalls(session, self.key, channel=self.channel)
         self._lifetime = None if kept is None else Lifetime(session, self.key, rest(self.key), kept)
 
     @property

@@ -233,7 +233,7 @@ class Taking(Opened["bool"]):
             remaining = None if taken else NEVER
         if remaining is None:
             return None
-        if (yield from semaphore.restore(self.permits, deadline, waits=waits)):
+        if (yield from semaphore.restore(self.permits, deadline)):
             return (yield from self._ask(waits=waits))
         return remaining
 
@@ -275,8 +275,8 @@ class Semaphore(Numbered):
         kept: Kept | None = None,
     ) -> None:
         permits = None if permits is None else check_permits(permits, 0)
-        super().__init__(session, name, permits, limits, kept, names.semaphore_total)
-        self.channel = names.semaphore_channel(self.key)
+        of = names.semaphore_total, names.semaphore_channel
+        super().__init__(session, name, permits, limits, kept, *of)
         self.queue = PermitQueue(
             *(session, self.key, self.channel, self.kind, "", scripts.semaphore_leave)
         )
@@ -345,7 +345,7 @@ class Semaphore(Numbered):
             self._limits.note_taken(self.key, permits, epoch)
         self.requests.end(request)  # last: an interruption after it undoes nothing
 
-    def restore(self, wanted: int, deadline: float, *, waits: bool) -> Op[bool]:
+    def restore(self, wanted: int, deadline: float) -> Op[bool]:
         """Set the number of permits if it was missing; return whether it was set.
 
         Without a number, tell that it is missing; tell also if there are not as many as *wanted*.
@@ -358,7 +358,7 @@ class Semaphore(Numbered):
             query = scripts.semaphore_query(self.key, deadline=deadline)
             missing = (yield from self.session.persist(query)) is None
             return missing and (yield from self.set_up(deadline, lost=True))
-        if waits and self.session.clock() < deadline and limits.first_wait(self.key):
+        if self.session.clock() < deadline and limits.first_wait(self.key):
             free, found = yield from self._numbers(deadline)
             if free is None:
                 limits.missing(self.kind, self.name)
@@ -446,8 +446,8 @@ class Semaphore(Numbered):
         Cost:
             One round trip.
         """
-        numbers = (check_permits(permits, 0),)
-        if not (yield from self.requests.ask(scripts.semaphore_set, numbers, self.channel)):
+        permits = check_permits(permits, 0)
+        if not (yield from self.requests.ask(scripts.semaphore_set, permits)):
             raise ConfigError(
                 f"semaphore {self.name!r} was set up by another program, so nobody knows how many "
                 "of its permits are taken: use add_permits(difference), or delete() it first"
@@ -494,8 +494,7 @@ class Semaphore(Numbered):
         return made
 
     def _try_set(self, permits: int, deadline: float = NEVER) -> Op[bool]:
-        numbers = (check_permits(permits, 0),)
-        return self.requests.ask(scripts.semaphore_try_set, numbers, self.channel, deadline)
+        return self.requests.ask(scripts.semaphore_try_set, check_permits(permits, 0), deadline)
 
     def delete(self) -> Op[bool]:
         """Remove the semaphore; return whether there was one; one round trip.
@@ -513,9 +512,7 @@ class Semaphore(Numbered):
 
     def acquire_script(self, request: IdempotentCall, permits: int, deadline: float) -> Eval[int]:
         """Return the script that takes *permits*, without a place in the queue."""
-        call = self.requests.script(
-            request, scripts.semaphore_acquire, (permits,), self.channel, deadline
-        )
+        call = self.requests.script(request, scripts.semaphore_acquire, (permits,), deadline)
         call.patient = True
         if self.session.replicas is not None:
             self._confirm(call)
@@ -545,9 +542,7 @@ class Semaphore(Numbered):
         self, request: IdempotentCall, permits: int, create: int, epoch: int
     ) -> Eval[int]:
         """Return the script that gives back *permits*; those of another *epoch* do not count."""
-        return self.requests.script(
-            request, scripts.semaphore_release, (permits, create, epoch), self.channel
-        )
+        return self.requests.script(request, scripts.semaphore_release, (permits, create, epoch))
 
     def _drain_script(self, request: IdempotentCall) -> Eval[int]:
         call = scripts.semaphore_drain(self.key, request)
@@ -555,7 +550,7 @@ class Semaphore(Numbered):
         return call
 
     def _add_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
-        return self.requests.script(request, scripts.semaphore_add, (permits, create), self.channel)
+        return self.requests.script(request, scripts.semaphore_add, (permits, create))
 
     def undo_script(self, request: IdempotentCall, *, added: bool = False) -> Eval[bool]:
         told = self.session.publish, self.channel
@@ -565,9 +560,7 @@ class Semaphore(Numbered):
         self, request: IdempotentCall, permits: int, deadline: float, place: Place
     ) -> Eval[int]:
         """Return the script that takes *permits*, or makes the client stand at its *place*."""
-        call = self.requests.made(
-            request, scripts.semaphore_acquire, (permits,), self.channel, deadline
-        )
+        call = self.requests.made(request, scripts.semaphore_acquire, (permits,), deadline)
         call.patient = True
         others_wait, keep, _ = self.queue.stand(permits, place)
         scripts.stand_in_queue(call, place.client, self.channel, others_wait=others_wait, keep=keep)

@@ -1,14 +1,15 @@
-"""The scripts of the condition."""
+"""The scripts of the condition; the barrier has `waiting_renew`, too."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
     Request,
     done,
+    kept,
     load,
     load_variants,
     many,
@@ -16,6 +17,9 @@ from interlock._core.scripts.script import (
     number,
     seconds,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Condition(NamedTuple):
@@ -49,6 +53,7 @@ _CONDITION_LOOK = load("condition_look", _stand)
 _CONDITION_NOTIFY = load_variants("condition_notify", done)
 _CONDITION_END = load("condition_end", done)
 _CONDITION_LEAVE = load_variants("condition_leave", number)
+_WAITING_RENEW = load("waiting_renew", kept)
 
 
 def condition_enlist(
@@ -86,3 +91,10 @@ def condition_leave(condition: Condition, request: str, waiter: str, ttl: float)
     keys = (condition.waiting, condition.leases, request)
     args = (waiter, milliseconds(ttl), condition.channel)
     return Eval(_CONDITION_LEAVE[condition.publish], keys, args)
+
+
+def waiting_renew(
+    leases: Sequence[str], lease: float, ids: Sequence[str], *, deadline: float = NEVER
+) -> Eval[list[bool]]:
+    """Renew the waiters *ids* for another *lease*, one for each sorted set of *leases*."""
+    return Eval(_WAITING_RENEW, tuple(leases), (milliseconds(lease), *ids), deadline)

@@ -71,7 +71,6 @@ class BackedHolds(Holds):
         self._backup = backup
 
     def released(self, hold: Hold) -> None:
-        """Forget *hold*, which the server no longer has."""
         self._backup.forget(hold)
         super().released(hold)
 
@@ -102,7 +101,6 @@ class BackedWatchdog(Watchdog):
         self._backup = backup
 
     def watch(self, hold: Hold) -> None:
-        """Take *hold*, which was just acquired, into the next round."""
         super().watch(hold)
         self._backup.watch(hold)
 
@@ -112,7 +110,6 @@ class BackedWatchdog(Watchdog):
         self._backup.expect(hold, now)
 
     def confirmed(self, hold: Hold) -> None:
-        """Take *hold*, which began with a claim and was confirmed, into the next round."""
         super().confirmed(hold)
         self._backup.watch(hold)
 

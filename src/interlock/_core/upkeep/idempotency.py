@@ -142,6 +142,7 @@ class IdempotentCalls:
         session: the client's state.
         key: the object's key.
         latch: returns the latch of a call, for *key* and the id of the call, with which it ends.
+        channel: where those listen who wait for what the calls change.
 
     Attributes:
         looked_at: what to look at after a call that told another client that it is next; None if
@@ -149,10 +150,14 @@ class IdempotentCalls:
     """
 
     def __init__(
-        self, session: Session, key: str, latch: Callable[[str, str], str] = names.request_latch
+        self,
+        session: Session,
+        key: str,
+        latch: Callable[[str, str], str] = names.request_latch,
+        channel: str = "",
     ) -> None:
         self.session = session
-        self._key = key
+        self._key, self._channel = key, channel
         self._latches = latch(key, "")
         # No id is 0. All latches of an object are equally long (`Form`).
         self._no_latch = self._latches + NO_ID
@@ -190,7 +195,6 @@ class IdempotentCalls:
         request: IdempotentCall,
         make: Callable[..., Eval[R]],
         numbers: tuple[int, ...],
-        channel: str,
         deadline: float = NEVER,
     ) -> Eval[R]:
         """Return the script that *make* makes with the latches of *request* and with *numbers*.
@@ -204,7 +208,7 @@ class IdempotentCalls:
         usual = request.ttl == self._usual_ttl
         if form is not None and usual:
             return form.anew(ids, deadline)
-        call = self.made(request, make, numbers, channel, deadline)
+        call = self.made(request, make, numbers, deadline)
         if usual:
             note_form(self._forms, common, call, ids)
         return call
@@ -214,24 +218,17 @@ class IdempotentCalls:
         request: IdempotentCall,
         make: Callable[..., Eval[R]],
         numbers: tuple[int, ...],
-        channel: str,
         deadline: float = NEVER,
     ) -> Eval[R]:
         """Return such a script as `script`, but one whose keys and arguments may be changed."""
-        call = make(self._key, request, *numbers, self.session.publish, channel)
+        call = make(self._key, request, *numbers, self.session.publish, self._channel)
         call.deadline = deadline
         return call
 
-    def ask(
-        self,
-        make: Callable[..., Eval[R]],
-        numbers: tuple[int, ...],
-        channel: str,
-        deadline: float = NEVER,
-    ) -> Op[R]:
-        """Send a script that is made as by `made`, with a new request; return its answer."""
+    def ask(self, make: Callable[..., Eval[R]], number: int, deadline: float = NEVER) -> Op[R]:
+        """Send a script of *number* that is made as by `made`; return its answer."""
         request = self.begin(deadline)
-        call = self.made(request, make, numbers, channel, deadline)
+        call = self.made(request, make, (number,), deadline)
         call.patient = True  # a full round trip, as for the call that follows
         return (yield from self.answer_to(request, call))
 
