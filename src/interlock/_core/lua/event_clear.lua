@@ -11,17 +11,8 @@
 -- Wire     ours alone: Redisson has no such object
 local event, request, spent, ttl, kept = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 
-if redis.call('exists', request) == 1 then
-  return 1
-end
-local state = redis.call('get', event) or 'clear'
-local word = state:match('^%l+')
-if word ~= 'set' and word ~= 'clear' then
-  return redis.error_reply('WRONGTYPE this is not the state of an event')
-end
--- When memory is full, the server lets a DEL through, and then all writes that follow.
-redis.call('del', spent)
-redis.call('set', request, 1, 'px', ttl)
+-- include: change_event
+
 if word == 'set' then
   redis.call('set', event, 'clear ' .. state:match('%S+$'), 'px', kept)
 end

@@ -17,16 +17,7 @@
 local semaphore, request, spent, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local permits, ttl, channel = ARGV[1], ARGV[2], ARGV[3]
 
-local before = redis.call('get', request)
-if before then
-  return tonumber(before)
-end
-redis.call('del', spent)
-local made = redis.call('set', semaphore, permits, 'nx') and 1 or 0
-redis.call('set', request, made, 'px', ttl)
-if made == 0 then
-  return 0
-end
+-- include: make_semaphore
 
 -- include: begin_epoch
 
