@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
+    from interlock._core.model import holds as core_holds
     from interlock._core.model.holds import Owner
     from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
     from interlock._drivers.blocking_block import Block
@@ -47,14 +48,14 @@ class Permit(Hold):
     __slots__ = ()
 
     if TYPE_CHECKING:  # help() would show them
-        _hold: core_permits.Permit | NoHold
+        _hold: core_holds.Permit | NoHold
         _claim: PermitClaim[BlockingDriver] | None
 
     def __init__(self, driver: BlockingDriver, hold: NoHold) -> None:
         super().__init__(driver, hold)
 
     @classmethod
-    def _given(cls, permit: core_permits.Permit, claim: PermitClaim[BlockingDriver]) -> Self:
+    def _given(cls, permit: core_holds.Permit, claim: PermitClaim[BlockingDriver]) -> Self:
         """Return *permit*, which was just acquired with *claim*, for its user."""
         claim.hold, claim.over = permit, False
         # Made without `__init__`: calls of that cost as much as the object.

@@ -218,19 +218,19 @@ class CardWriter:
             if asked is not None:
                 fields += self._stacks(asked)
         self._written_at = now
-        index = "" if session.clustered else INDEX
-        kept = min(keep + 2 * session.watchdog.period, FOREVER)
-        key = CARD.format(session.client_id)
-        return card_write(key, index, session.client_id, self._number + 1, kept, fields)
+        return self._script(min(keep + 2 * session.watchdog.period, FOREVER), fields)
 
     def remove(self) -> Eval[bool] | None:
         """Return the script that removes the card; None if there is none."""
         if not self._written and not self._parted:
             return None
-        session = self._session
-        index = "" if session.clustered else INDEX
-        key = CARD.format(session.client_id)
-        return card_write(key, index, session.client_id, self._number + 1, 1, [])
+        return self._script(1, ())
+
+    def _script(self, keep: float, fields: Sequence[str]) -> Eval[bool]:
+        client_id = self._session.client_id
+        index = "" if self._session.clustered else INDEX
+        key = CARD.format(client_id)
+        return card_write(key, index, client_id, self._number + 1, keep, fields)
 
     def answered(self, call: Eval[bool]) -> None:
         """Note that *call* has written the card, or removed it."""

@@ -155,10 +155,10 @@ def find_cycle(
             continue
         for wait in client.waits.get(party.owner, ()):
             for holder in holders(wait.key):
-                following = _owner_of(holder, wait.key, told)
-                if following is None:
+                found = _owner_of(holder, wait.key, told)
+                if found is None:
                     continue
-                ends = _may_end(holder, wait.key, told)
+                following, ends = found
                 link = Link(party, wait.waits_as, wait.key, holder, wait.label, wait.waited, ends)
                 if following == start:
                     return (*path, link)
@@ -168,20 +168,19 @@ def find_cycle(
     return None
 
 
-def _owner_of(holder: str, key: str, told: Callable[[str], Told | None]) -> Party | None:
-    """Return the owner of the hold *holder* of *key*; None if it is not known."""
+def _owner_of(
+    holder: str, key: str, told: Callable[[str], Told | None]
+) -> tuple[Party, bool] | None:
+    """Return the owner of the hold *holder* of *key*, and whether it may end although that waits.
+
+    None if the owner is not known.
+    """
     plain = holder.removesuffix(":write")
     client_id = plain.partition(":")[0]
     client = told(client_id)
-    owner = None if client is None else client.owners.get((plain, key))
-    return None if owner is None else Party(client_id, owner)
-
-
-def _may_end(holder: str, key: str, told: Callable[[str], Told | None]) -> bool:
-    """Return whether the hold *holder* of *key* may end although its owner waits."""
-    plain = holder.removesuffix(":write")
-    client = told(plain.partition(":")[0])
-    return client is not None and (plain, key) in client.ends
+    if client is None or (owner := client.owners.get((plain, key))) is None:
+        return None
+    return Party(client_id, owner), (plain, key) in client.ends
 
 
 def confirmed(first: Sight, second: Sight) -> bool:

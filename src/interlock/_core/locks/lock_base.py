@@ -530,28 +530,25 @@ class Extend(Step[None]):
 
     def rest(self, failure: BaseException | None) -> Op[None]:
         """Ask again after *failure*, ask at all, or raise that the hold is lost."""
-        if failure is None:
-            return self._go_on()
-        if self.call is None or not isinstance(failure, ServerUnavailableError):
-            return failing(failure)
-        return self._once_more(self.call, failure)
+        unasked = self.call is None or not isinstance(failure, ServerUnavailableError)
+        return failing(failure) if failure is not None and unasked else self._go_on(failure)
 
     def over(self) -> bool:
         """Return True: there is nothing to undo."""
         return True
 
-    def _go_on(self) -> Op[None]:
-        hold, session = self.hold, self.lock.session
-        if self.call is not None:
-            yield from self._end()
-        if hold.lost(session.clock()):
-            yield from _end_lost(session, hold)
-        yield from end_doubt(session, hold)
-        if not self.done((yield from session.persist(self._send(session.clock())))):
-            yield from self._end()
-
-    def _once_more(self, call: Eval[list[bool]], failure: BaseException) -> Op[None]:
-        if not self.done((yield from self.lock.session.again(call, failure))):
+    def _go_on(self, failure: BaseException | None) -> Op[None]:
+        hold, session, call = self.hold, self.lock.session, self.call
+        if call is not None and failure is not None:
+            asking = session.again(call, failure)
+        else:
+            if call is not None:
+                yield from self._end()
+            if hold.lost(session.clock()):
+                yield from _end_lost(session, hold)
+            yield from end_doubt(session, hold)
+            asking = session.persist(self._send(session.clock()))
+        if not self.done((yield from asking)):
             yield from self._end()
 
     def _end(self) -> Op[NoReturn]:

@@ -218,7 +218,7 @@ class Condition(LeasedWaiters):
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that undoes the wait of *hold*; *depth* is not used."""
         del depth
-        # What tells what became of its wait.
+        # This key tells what became of its wait.
         request = names.own_request(self._base, hold.holder)
         return scripts.condition_leave(self._place(), request, hold.holder, self._calls.ttl())
 

@@ -214,18 +214,14 @@ class Election(FencedLock):
             One round trip per message and per poll cap.
         """
         line = section(self._news, str(id(watch)))
-        if not (yield from self._has_changed(watch)):
+        if (yield from self._look_for_change(watch)) is not None:
             yield from wait_in_queue(self.session, line, NEVER, None, self._look_for_change, watch)
         return not watch.stopped
 
     def _look_for_change(self, watch: Watch) -> Op[float | None]:
-        changed = yield from self._has_changed(watch)
-        return None if changed else watch.remaining
-
-    def _has_changed(self, watch: Watch) -> Op[bool]:
-        if watch.stopped:
-            return True
-        return watch.sees((yield from self.leader()))
+        if watch.stopped or watch.sees((yield from self.leader())):
+            return None
+        return watch.remaining
 
     def stop(self, watch: Watch) -> None:
         """End the wait of `next_leader` for *watch*."""

@@ -56,8 +56,8 @@ def semaphore_acquire(
 
     Four times the epoch is added, if it is known.
     """
-    keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
-    keys, queue = with_queue(keys, publish, channel)
+    own = (semaphore, request.key, request.old_latch, total_of(semaphore))
+    keys, queue = with_queue(own, publish, channel)
     args = (permits, milliseconds(request.ttl))
     return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, spare_keys=1 + queue)
 
@@ -98,8 +98,8 @@ def semaphore_release(
 
     0 if it is over, or if there is no such semaphore and *create* is 0; 3 if others got them.
     """
-    keys = (semaphore, request.key, request.old_latch, total_of(semaphore))
-    keys, queue = with_queue(keys, publish, channel)
+    own = (semaphore, request.key, request.old_latch, total_of(semaphore))
+    keys, queue = with_queue(own, publish, channel)
     args = (permits, create, milliseconds(request.ttl), channel, epoch)
     return Eval(_SEMAPHORE_RELEASE[publish], keys, args, spare_keys=1 + queue)
 

@@ -254,7 +254,9 @@ class IdempotentCalls:
                 session.persist(call) if failure is None else session.again(call, failure)
             )
         except InterlockError as error:
-            self.failed(request, error, before=unanswered)
+            if not isinstance(error, ClosedError):
+                # A copy that the server refused, or that was never sent, is no longer under way.
+                request.unanswered = unanswered or error.sent
             raise
         request.take(answer, unanswered=unanswered or call.unknown > 0)
         return answer
@@ -277,14 +279,6 @@ class IdempotentCalls:
         step.request = step.call = step.first = None
         step.ended = step.result = False
         return step
-
-    def failed(
-        self, request: IdempotentCall, error: BaseException | None, *, before: bool = False
-    ) -> None:
-        """Note that a call ended with *error*; *before*: an earlier copy was not answered."""
-        if isinstance(error, InterlockError) and not isinstance(error, ClosedError):
-            # A copy that the server refused, or that was never sent, is no longer under way.
-            request.unanswered = before or error.sent
 
     def undone(
         self, request: IdempotentCall, make: Make[R], undo: Make[int], opposite: Make[int]
