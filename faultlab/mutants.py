@@ -81,7 +81,7 @@ MUTANTS = (
     Mutant(
         "a release wakes nobody",
         "L-4",
-        Mistake("parts/pass_on", _SILENT),
+        Mistake("parts/members", _SILENT),
         ("plain",),
         seconds=30,
         lanes=1,

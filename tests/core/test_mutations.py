@@ -535,7 +535,7 @@ MUTATIONS = [
     Mutation(
         "plain-lock-is-given-to-who-needs-a-token",
         "lock_release",
-        Value("news", "''"),
+        Value("news", "''", which=1),
         two_kinds,
     ),
     Mutation(

@@ -193,7 +193,8 @@ def test_constructor_sends_what_the_header_declares(stem: str) -> None:
 
 def test_every_part_is_included_in_some_script() -> None:
     """Each file in ``lua/parts`` is in two scripts or more, and no line is left to include."""
-    parts = [path.read_text(encoding="utf-8") for path in LUA.joinpath("parts").iterdir()]
+    names = [path.name.removesuffix(".lua") for path in LUA.joinpath("parts").iterdir()]
+    parts = [text_of(f"parts/{name}") for name in names]
 
     assert parts
     assert all(sum(part in text for text in TEXTS.values()) > 1 for part in parts)

@@ -94,7 +94,7 @@ def test_a_fenced_lock_starts_with_the_token_of_the_message(bench: Bench) -> Non
     stand(bench)
     played = bench.acquire().answer([0, *REFUSED])
     join(bench, played)
-    hold = claim(bench, bench.owner, about_token=":41:clock")
+    hold = claim(bench, bench.owner, about_token=":token:41:clock")
     assert isinstance(played.answer(None).effect, Post)
     assert played.answer(True).result is hold
     assert (hold.state, hold.token, hold.token_source) == (HELD, 41, "clock")
@@ -181,7 +181,7 @@ def test_a_writer_that_also_reads_leaves_the_place_to_those_who_wait(
     assert asked.spare_args
 
 
-@pytest.mark.parametrize("about_token", ["", ":7:counter", ":8:guess", ":8"])
+@pytest.mark.parametrize("about_token", ["", ":token:7:counter", ":token:8:guess", ":token:8"])
 def test_a_fenced_lock_asks_without_a_larger_token(bench: Bench, about_token: str) -> None:
     """A message without a token is not believed, nor one whose token was used before."""
     bench.lock = FencedLock(bench.session, "x")
@@ -191,7 +191,7 @@ def test_a_fenced_lock_asks_without_a_larger_token(bench: Bench, about_token: st
     played = bench.acquire().answer([0, *REFUSED])
     join(bench, played)
     hold = claim(bench, bench.owner, about_token=about_token)
-    if about_token in ("", ":7:counter"):
+    if about_token in ("", ":token:7:counter"):
         assert isinstance(played.answer(None).effect, Eval)
     else:
         # No message that is known: the front waiter asks.

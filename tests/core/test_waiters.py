@@ -406,7 +406,7 @@ def test_each_section_has_a_place_and_hears_of_its_own_turn(bench: Bench, wakes:
     """Sections share one subscription; a message behind whose colon stands one wakes that one."""
     several = section("c:x", "3")
     bench.waiters.place_for("c:x", "me")
-    bench.waiters.place_for(several, "me", "me:3")
+    bench.waiters.place_for(several, "me", "me::3")
     one, three = wakes.join("one", "c:x"), wakes.join("three", several)
     assert bench.subscribed == ["c:x"]
     assert three.take(), "no confirmation of a subscription will make it ask"

@@ -84,13 +84,13 @@ ROOMS = {
     "semaphore": Room(
         'client.semaphore("name")',
         SEMAPHORE,
-        {"dead-1": 1, "dead-2:3": "future", "+dead-4": -1, "dead-5:leased:2": 2},
+        {"dead-1": 1, "dead-2::3": "future", "+dead-4": -1, "dead-5::leased:2": 2},
         permits=True,
     ),
     "leased_semaphore": Room(
         'client.leased_semaphore("name")',
         SEMAPHORE,
-        {"dead-1:leased:1": 1, "dead-2:leased:2": "future", "dead-3": "future"},
+        {"dead-1::leased:1": 1, "dead-2::leased:2": "future", "dead-3": "future"},
         permits=True,
         leased=True,
     ),

@@ -137,7 +137,7 @@ async def test_a_claim_that_nobody_takes_ends_with_its_semaphore(leased: Stage) 
         killed.subscribe(*channels)
         for _ in channels:
             assert killed.get_message(timeout=10)
-        leased.redis.zadd("interlock_semaphore_queue:{name}", {"killed:leased:2": 1})
+        leased.redis.zadd("interlock_semaphore_queue:{name}", {"killed::leased:2": 1})
         await owner.do(permit.release)
         assert leased.redis.zcard(LEASES) == 2
     assert all(2900 < each <= 3000 for each in ends(leased, "name", LEASES))

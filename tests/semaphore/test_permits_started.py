@@ -177,7 +177,7 @@ MISTAKES = [
     Mutation(
         "claim-that-there-was-is-taken-again",
         "leased_semaphore_release",
-        Value("added", "wanted", which=1),
+        Value("added", "wanted_by(member)", which=1),
         crowds,
     ),
     Mutation(

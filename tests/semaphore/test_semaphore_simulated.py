@@ -366,17 +366,17 @@ def test_who_wants_several_is_not_overtaken_for_ever(
 ) -> None:
     """Of a fleet that wants single permits all the time, one that wants all has its turn."""
     books, several = Books(), Books()
-    programs = [fleet(books, 200, work=0.05)] * 6
+    programs = [fleet(books, 300, work=0.05)] * 6
     programs.append(fleet(several, 1, 4))
     _ = _gather(seed, programs, books, 4)
-    assert books.ended > 15, "the others went on for longer"
-    assert max(several.waits) < 10
+    assert books.ended > 22, "the others went on for longer"
+    assert max(several.waits) < 20.5
 
 
 @pytest.mark.parametrize("greedy", [1, 5])
 @pytest.mark.parametrize("seed", range(2))
 def test_who_wants_too_many_stops_nobody(seed: int, greedy: int) -> None:
-    """Requests for more permits than there are delay the others by 2 s at a time, or 4 s."""
+    """Requests for more permits than there are delay the others by 2 s at a time."""
     books = Books()
     programs = [fleet(books, 100, work=0.05)] * 6
     simulator = Simulator(seed, invariants=(PermitsInOrder(),))
@@ -395,7 +395,7 @@ def test_who_wants_too_many_stops_nobody(seed: int, greedy: int) -> None:
         if not simulator.running():
             break
     assert len(books.waits) == 600
-    assert max(books.waits) < (3 if greedy == 1 else 5)
+    assert max(books.waits) < 3
     assert _number(simulator) == 2
 
 

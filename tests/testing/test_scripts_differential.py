@@ -66,7 +66,7 @@ class _Parameter:
         if values := re.findall(r"(\d+): ", self.note):
             return rng.choice(values)
         if not self.note.startswith("integer"):
-            permits = f":leased:{rng.randint(1, 2)}" if ":leased:<permits>" in self.note else ""
+            permits = f"::leased:{rng.randint(1, 2)}" if "::leased:<permits>" in self.note else ""
             return rng.choice(_LETTERS) + permits
         if "milliseconds" in self.note:
             return _duration(rng)

@@ -38,7 +38,9 @@ local me = starts and named or client
 
 -- include: draw_token
 
--- include: stand_in_queue
+-- include: join
+
+-- include: join_others
 
 -- include: microseconds
 

@@ -17,12 +17,10 @@
 -- Returns  as lock_release does
 -- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     as of lock_release, and the counter. A message that makes a holder the next one ends
---          with ":<token>:<source>"; this code is our own
+--          with ":token:<token>:<source>"; this code is our own
 local lock, counter, queue, holder, depth = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local channel, floor, unit, leaving = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local named, side = holder .. ':token', ''
-
--- include: tidy
 
 -- include: go_down
 
@@ -30,15 +28,17 @@ local named, side = holder .. ':token', ''
 
 -- include: draw_token
 
-local name, freed = string.match(channel, ':.*'), '0'
+local freed = '0'
 
-local function news_of(needs)
-  if needs ~= 'token' then
-    return needs == '' and '' or nil
+local function news_of(wish)
+  if wish ~= ':token' then
+    return wish == '' and '' or nil
   end
   local drawn, token, source = pcall(draw_token, true)
   return drawn and string.format(':%.0f:%s', token, source) or nil
 end
+
+-- include: members
 
 -- include: microseconds
 

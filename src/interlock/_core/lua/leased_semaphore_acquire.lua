@@ -9,7 +9,7 @@
 -- ARGV[1]  lease      integer > 0, milliseconds
 -- ARGV[2]  ids        string, 32 hex digits each: sending them twice changes nothing
 -- ARGV[3]  channel    string, where waiters listen
--- ARGV[4]  client     string, "<client id>:leased:<permits>"; may be left out
+-- ARGV[4]  client     string, "<client id>::leased:<permits>"; may be left out
 -- ARGV[5]  others_wait  1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
 -- ARGV[7]  starts     1: the client waits in the name of its permit, a single one, which a release
@@ -98,11 +98,10 @@ if not queued and not client then
   take(claimed)
   return nil
 end
-local name = string.match(channel, ':.*')
 
--- include: stand_in_queue
+-- include: join
 
--- include: read_member
+-- include: members
 
 -- include: serve
 
@@ -111,7 +110,7 @@ local name = string.match(channel, ':.*')
 -- include: claim_permits
 
 local stands, mine, woken = false, false, false
-local named = wanted == 1 and client and string.gsub(client, ':', ':' .. ids .. ':', 1) or client
+local named = wanted == 1 and client and string.gsub(client, '::', ':' .. ids .. ':', 1) or client
 local me = client
 if starts and redis.pcall('zscore', queue, client) == false then
   me = named
@@ -132,7 +131,7 @@ if client and not held then
   woken = type(ended) == 'number' and ended > 0
 end
 if not held and claimed == 0 and not woken and queued and free > 0 then
-  stands = client and stand_in_queue(me)
+  stands = client and join(me)
   if (stands or not client) and nobody_else_listens() then
     local all, unused, _
     mine, all, _, unused = serve(free, me, give, take_back)
@@ -151,13 +150,10 @@ if claimed > 0 or (enough and not held) then
   take(claimed)
   free = free - wanted + claimed
   if client then
-    redis.pcall('zrem', queue, client, named)
-  end
-  if others_wait == '1' then
-    stand_in_queue(client)
+    leave(named)
   end
 elseif client and not held and not stands then
-  stand_in_queue(me)
+  join(me)
 end
 -- `serve` has shared with others, but the client stands at the end again only now.
 local again = not mine or others_wait == '1'

@@ -5,7 +5,7 @@
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- KEYS[3]  queue      zset {client: when it came, in ms}; may be left out
--- ARGV[1]  me         string, "<client id>:leased:<permits>"; "-" only looks: permits whose lease
+-- ARGV[1]  me         string, "<client id>::leased:<permits>"; "-" only looks: permits whose lease
 --                     or claim has ended go to the next clients, and who does not listen any more
 --                     leaves the queue
 -- ARGV[2]  channel    string, where waiters listen
@@ -18,11 +18,11 @@
 --          just now
 local semaphore, leases, queue = KEYS[1], KEYS[2], KEYS[3]
 local me, channel, named = ARGV[1], ARGV[2], ARGV[3]
-local name, looks = string.match(channel, ':.*'), me == '-'
+local looks = me == '-'
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- include: read_member
+-- include: members
 
 -- include: serve
 
@@ -32,15 +32,14 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- include: claim_permits
 
--- include: tidy_permits
+-- include: tidy
 
 local stood, back = 0, redis.call('zremrangebyscore', leases, 0, now)
 if not looks then
   stood = queue and redis.pcall('zrem', queue, me, '+' .. me)
-  local _, wanted = read_member(me)
-  back = back + end_claim(me, wanted)
+  back = back + end_claim(me, wanted_by(me))
   if named then
-    local member = string.gsub(me, ':', ':' .. named .. ':', 1)
+    local member = string.gsub(me, '::', ':' .. named .. ':', 1)
     back = back + redis.call('zrem', leases, raw(named)) + end_claim(member, 1)
     stood = queue and redis.pcall('zrem', queue, member, '+' .. member) or stood
   end

@@ -41,9 +41,8 @@ if free <= 0 or not queue or redis.pcall('exists', queue) ~= 1 then
   end
   return answer
 end
-local name = string.match(channel, ':.*')
 
--- include: read_member
+-- include: members
 
 -- include: serve
 

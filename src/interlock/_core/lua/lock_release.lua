@@ -32,17 +32,17 @@ local lock, queue, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local channel, leaving = ARGV[3], ARGV[4]
 local named, side = holder, ''
 
--- include: tidy
-
 -- include: go_down
 
 -- include: free_for_all
 
-local name, freed = string.match(channel, ':.*'), '0'
+local freed = '0'
 
-local function news_of(needs)
-  return needs == '' and '' or nil
+local function news_of(wish)
+  return wish == '' and '' or nil
 end
+
+-- include: members
 
 -- include: microseconds
 

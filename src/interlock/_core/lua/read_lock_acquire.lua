@@ -38,7 +38,9 @@ local lease, holder, depth = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local writer, told = ARGV[4], ARGV[5]
 local client, others_wait, keep, channel = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
--- include: stand_in_queue
+-- include: join
+
+-- include: join_others
 
 -- include: readers
 
@@ -54,10 +56,7 @@ if client and not held and depth == 1 then
   if not open then
     -- The client's claim is the only holder, so the lock is free without it.
     claimed = redis.pcall('hdel', lock, client .. ':0:write') == 1
-  elseif not mode and redis.pcall('exists', queue) == 1
-    and redis.pcall('zscore', queue, client) == false and stand_in_queue(client) then
-    -- A free lock with a queue: it was left to others for a moment, or the first client did
-    -- not take it. This client joins the queue.
+  elseif not mode and join_others(client) then
     return COURTESY
   end
 end
@@ -66,7 +65,7 @@ if claimed then
 end
 if not held and (depth > 1 or not open) then
   if client then
-    stand_in_queue(client)
+    join(client)
   end
   return left
 end
@@ -91,10 +90,7 @@ elseif left < lease then
 end
 -- An owner that writes did not wait here: the client's place belongs to other waiters.
 if client and mode ~= 'write' then
-  redis.pcall('zrem', queue, client)
-  if others_wait == '1' then
-    stand_in_queue(client)
-  end
+  leave(client)
   if claimed then
     redis.pcall(PUBLISH, channel, '01')
   end

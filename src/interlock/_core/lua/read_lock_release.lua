@@ -92,7 +92,7 @@ if not alone then
   remove_entries()
   return 1
 end
-local name, freed, side = string.match(channel, ':.*'), '0', ':write'
+local freed, side = '0', ':write'
 if not queue or redis.pcall('exists', queue) ~= 1 then
   redis.call(PUBLISH, channel, '0')
   remove_entries(true)
@@ -100,6 +100,8 @@ if not queue or redis.pcall('exists', queue) ~= 1 then
 end
 
 -- include: writer_next
+
+-- include: members
 
 -- include: microseconds
 

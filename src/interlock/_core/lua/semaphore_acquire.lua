@@ -10,7 +10,7 @@
 -- KEYS[5]  queue      zset {client: when it came, in ms}; may be left out, with all about it
 -- ARGV[1]  permits    integer > 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[3]  client     string, "<client id>" or "<client id>:<permits>"; may be left out
+-- ARGV[3]  client     string, "<client id>" or "<client id>::<permits>"; may be left out
 -- ARGV[4]  channel    string, where waiters listen; may be left out
 -- ARGV[5]  others_wait  1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
@@ -50,11 +50,10 @@ if not client then
   redis.call('del', spent)
   return answer
 end
-local name = string.match(channel, ':.*')
 
--- include: stand_in_queue
+-- include: join
 
--- include: read_member
+-- include: members
 
 -- include: serve
 
@@ -65,7 +64,7 @@ if queued then
   -- A client that was woken takes its permits, unless one without a place was faster.
   woken = redis.pcall('zrem', queue, '+' .. client) == 1
   if not woken and free > 0 then
-    stands = stand_in_queue(client)
+    stands = join(client)
     if stands and nobody_else_listens() then
       local mine, all = serve(free, client)
       enough = mine or (all and enough)
@@ -75,18 +74,13 @@ end
 if enough then
   redis.call('decrby', semaphore, permits)
   redis.call('set', request, permits .. ' ' .. epoch, 'px', ttl)
-  if queued then
-    redis.pcall('zrem', queue, client)
-  end
-  if others_wait == '1' then
-    stand_in_queue(client)
-  end
+  leave(client)
   if free > wanted and (queued or others_wait == '1') then
     serve(free - wanted)
   end
 else
   if not stands then
-    stand_in_queue(client)
+    join(client)
   end
   if woken and free > 0 then
     -- Too few are left for this client, whose claim is over. They may be enough for others.

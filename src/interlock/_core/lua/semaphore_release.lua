@@ -38,9 +38,8 @@ if free == 0 or not queue or redis.pcall('exists', queue) ~= 1 then
   redis.call(PUBLISH, channel, free)
   return 1
 end
-local name = string.match(channel, ':.*')
 
--- include: read_member
+-- include: members
 
 -- include: serve
 

@@ -39,7 +39,9 @@ end
 local named, side = holder, ':write'
 local me = starts and named or client
 
--- include: stand_in_queue
+-- include: join
+
+-- include: join_others
 
 -- include: microseconds
 

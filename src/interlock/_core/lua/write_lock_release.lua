@@ -41,8 +41,6 @@ local channel, leaving = ARGV[4], ARGV[5]
 queue = own > 1 and queue
 local named, side = holder, ':write'
 
--- include: tidy
-
 -- include: go_down
 
 local longest = redis.call('hlen', lock) > 2 and longest_of_others() or -2
@@ -65,9 +63,11 @@ if not queued then
   return 1
 end
 redis.pcall('zrem', queue, named)
-local name, freed = string.match(channel, ':.*'), '1'
+local freed = '1'
 
 -- include: writer_next
+
+-- include: members
 
 -- include: microseconds
 

@@ -89,8 +89,8 @@ def beside(prefix: str, other: str) -> str:
 def _ours(what: str, channel: str) -> str:
     """Return the key or channel *what* of this library for the object with *channel*.
 
-    The queue of a semaphore has members of another form than the queue of a lock. The two need
-    different keys, because a queue may outlast its object, and the name may be used again.
+    The queue of a semaphore has claims, which the queue of a lock has not. The two need different
+    keys, because a queue may outlast its object, and the name may be used again.
     """
     kind = "semaphore_" if channel.startswith(f"{_SEMAPHORE}:") else ""
     return beside(f"interlock_{kind}{what}", channel)

@@ -34,7 +34,7 @@ class PermitQueue:
         key: the semaphore's key.
         channel: announces its permits.
         kind: of the semaphore.
-        prefix: how its members begin after the client's id; empty for plain permits.
+        prefix: what stands before the number of permits in its members; empty for plain permits.
         leave: makes the script that gives up the place of the named client, and passes on the
             permits that this client was woken for.
 
@@ -80,7 +80,8 @@ class PermitQueue:
         if session.queues_for(self.key):
             client = session.client_id
             plain = permits == 1 and not self._prefix
-            me = client if plain else f"{client}:{self._prefix}{permits}"
+            # Between the colons is a name if the client waits in the name of a permit.
+            me = client if plain else f"{client}::{self._prefix}{permits}"
             session.waiters.place_for(self.part(permits), client, me, waits=waits)
 
     def stand(

@@ -11,8 +11,8 @@ Waiters of a client that want equally many permits stand in one queue. Only its 
 server. For each such queue the client has a place in a queue on the server. A release wakes the
 first clients there, as long as permits are free. Each woken client has a claim to its permits for
 250 ms. The claim binds only clients in that queue. A client that wants more permits than are free
-is passed over for 8 s. Then permits are kept for it for 2 s. Several such clients take turns of
-10 s. So they delay the others by 4 s at most, no matter how many they are.
+is passed over. In each 10 s by the server's clock, permits are kept for one such client for 2 s. So
+they delay the others by 2 s at a time, no matter how many they are.
 
 If the user's code names the number of permits, each client sets it before its first call, unless
 the semaphore exists. A refusal may mean that the server has lost the semaphore. So the client looks

@@ -66,12 +66,12 @@ NEXT = b"0"
 STARTS = b"="
 """How a message on a client's wake channel begins if a waiter of the client is the holder now.
 
-The waiter's number follows, a colon, and the server's time in microseconds. With a fencing token,
-another colon, the token, a colon, and what the token follows come next; for a writer, ":write". For
-a leased permit, its id stands in the place of the number, and ":leased:1" at the end.
+The waiter's number follows, a colon, and the server's time in microseconds. What the waiter wanted
+comes next: nothing, ":write", or ":token:" and the fencing token, a colon, and what the token
+follows. For a leased permit, its id stands in the place of the number, and ":leased:1" at the end.
 """
 _CLAIM = re.compile(
-    STARTS + rb"(\d{1,20}):(\d{1,20})(?:(:write)|:(\d{1,20}):(epoch|clock|counter))?"
+    STARTS + rb"(\d{1,20}):(\d{1,20})(?:(:write)|:token:(\d{1,20}):(epoch|clock|counter))?"
 )
 _PERMIT = re.compile(STARTS + rb"([0-9a-f]{32}):(\d{1,20}):(leased:1)")
 

@@ -60,7 +60,7 @@ def stand_in_queue(
 
     Args:
         call: the script.
-        me: the client's id, ``:leased:``, and the number of permits.
+        me: the client's id, ``::leased:``, and the number of permits.
         others_wait: whether others of the client want equally many, so that it stays there.
         keep: seconds for which the queue is kept.
         starts: whether it waits in the name of its permit, the only one, which may start at once

@@ -63,13 +63,15 @@ def load_variants(name: str, decode: Callable[[object], R], *, varies: bool = Fa
 def text_of(name: str) -> str:
     """Return the text of ``lua/<name>.lua``; each line ``-- include: X`` becomes ``parts/X.lua``.
 
+    A part may include others.
+
     Raises:
         LookupError: there is no such part.
     """
 
     def part(found: re.Match[str]) -> str:
         try:
-            return _read(f"parts/{found[1]}.lua")
+            return text_of(f"parts/{found[1]}")
         except OSError:
             raise LookupError(
                 f"lua/{name}.lua includes {found[1]!r}: lua/parts has no such file"

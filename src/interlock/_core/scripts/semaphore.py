@@ -69,7 +69,7 @@ def stand_in_queue(
 
     Args:
         call: the script.
-        me: the client's id; a colon and the number of permits follow if it wants several.
+        me: the client's id; two colons and the number of permits follow if it wants several.
         channel: where waiters listen.
         others_wait: whether others of the client want equally many, so that it stays there.
         keep: seconds for which the queue is kept.

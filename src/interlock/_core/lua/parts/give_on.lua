@@ -1,7 +1,7 @@
 -- give_on: give the lock of *holder* to a client in the queue, or free it; return the answer.
 --
 -- A client gets a claim, which is the field "<client id>:0" and *side*. If it waits in the name of
--- a holder, that holder gets the lock. *news_of* is called with what this holder needs. It returns
+-- a holder, that holder gets the lock. *news_of* is called with the wish of this holder. It returns
 -- the end of the message, or nil if the holder cannot have this lock. It needs `pass_on`.
 
 -- The key never goes away in between: while its slot moves, a script cannot make it anew.
@@ -15,8 +15,8 @@ local function write(field)
   redis.call('pexpire', lock, CLAIM)
 end
 
-local function give(next, needs)
-  local news = news_of(needs)
+local function give(next, wish)
+  local news = news_of(wish)
   if news then
     write(next .. side)
   end

@@ -1,8 +1,20 @@
 -- go_down: reach *depth*; the script goes on if the lock of *holder* is to be given away, or freed.
 --
+-- If *leaving* is "-" and the lock is held, the queue is tidied, and that is all.
+--
 -- If the client *leaving* has a claim, its field is the holder. *side* is what all fields end with.
 -- *named* is how the client stands in *queue* in the name of *holder*. The other names are those of
 -- lock_release.
+local left = leaving == '-' and queue and redis.call('pttl', lock) or -2
+if left ~= -2 then
+
+  -- include: members
+
+  -- include: tidy
+
+  tidy(left > 0 and left <= CLAIM)
+  return nil
+end
 if leaving and queue then
   redis.pcall('zrem', queue, leaving, named)
 end

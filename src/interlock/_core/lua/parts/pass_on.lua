@@ -1,15 +1,14 @@
 -- pass_on: tell the first client in *queue* that the lock is its own, and return the client's id.
 --
 -- If the client waits in the name of a holder, *give* makes that holder the next one for 250 ms. It
--- gets the client's id with the number of the holder, and what follows that in the queue: what the
--- holder needs. Then it returns the end of the message, or nil if it cannot give that. The result
--- is the member of the queue. The message has the holder's number and the time at which the claim
--- begins. The client may start at once, so the message comes last. For all other clients the caller
--- writes the claim.
+-- gets the client's id with the number of the holder, and the wish. Then it returns the end of the
+-- message, or nil if it cannot give that. The result is the member of the queue. The message has
+-- the holder's number and the time at which the claim begins. The client may start at once, so the
+-- message comes last. For all other clients the caller writes the claim.
 --
 -- The result true means that the lock was left to others for a moment: if others listen, they were
--- told on *channel*, by '0' and *freed*. The result false means that the caller must tell all. The
--- names of all channels end in *name*.
+-- told on *channel*, by '0' and *freed*. The result false means that the caller must tell all. It
+-- needs `members`.
 --
 -- Two members of the queue begin with a colon, and are no clients. The score of ":turns" is the
 -- number of releases while others listened. That of ":left" tells when the lock was last left to
@@ -55,10 +54,9 @@ local function pass_on(give)
     if not member then
       return false
     end
-    local client, number, needs = string.match(member, '^([^:]*):?(%d*):?(.*)$')
-    local wake = 'interlock_wake' .. name .. ':' .. client
+    local client, number, wish = read_member(member)
     -- PUBSUB NUMSUB does not count pattern subscribers. They do not compete for the lock.
-    local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_waiting' .. name, wake)
+    local heard = redis.pcall('pubsub', NUMSUB, channel, waiting, wake .. client)
     if heard.err then
       return false
     end
@@ -68,16 +66,15 @@ local function pass_on(give)
         if they_listen then
           redis.call(PUBLISH, channel, '0' .. freed)
         end
-        return type(redis.pcall(PUBLISH, wake, COURTESY)) == 'number'
+        return send(member, COURTESY)
       end
       local now = number ~= '' and microseconds()
-      local told = now and give(client .. ':' .. number, needs)
-      local message = told and '=' .. number .. ':' .. now .. told or '0'
-      if type(redis.pcall(PUBLISH, wake, message)) ~= 'number' then
+      local news = now and give(client .. ':' .. number, wish)
+      if not send(member, news and '=' .. number .. ':' .. now or '0', news) then
         return false
       end
       redis.pcall('zrem', queue, member)
-      return told and member or client
+      return news and member or client
     end
     if redis.pcall('zrem', queue, member) ~= 1 then
       return false

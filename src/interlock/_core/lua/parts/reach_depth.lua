@@ -3,8 +3,8 @@
 -- The result is nil if *holder* has the lock now, else what is left of the other's lease. *draw*
 -- may be left out. It is called before the lock is taken. *free* tells whether there is no lock.
 --
--- It needs `stand_in_queue`. The names are those of lock_acquire. *named* is how the client stands
--- in the queue in the name of *holder*. *side* is what all fields end with.
+-- It needs `join` and `join_others`. The names are those of lock_acquire. *named* is how the client
+-- stands in the queue in the name of *holder*. *side* is what all fields end with.
 local function reach_depth(free, draw)
   local ours = not free and redis.call('hexists', lock, holder) == 1
   -- The client's claim is the only field, so the lock is free without it.
@@ -12,16 +12,12 @@ local function reach_depth(free, draw)
     and redis.pcall('hexists', lock, client .. ':0' .. side) == 1
   if claimed then
     free = true
-  elseif client and free and redis.pcall('exists', queue) == 1
-    and redis.pcall('zscore', queue, client) == false
-    and redis.pcall('zscore', queue, me) == false and stand_in_queue(me) then
-    -- A free lock with a queue: it was left to others for a moment, or the first client did not
-    -- take it. This client joins the queue.
+  elseif client and free and join_others(me) then
     return COURTESY
   end
   if not ours and not free then
     if client and (me == client or redis.pcall('zscore', queue, client) == false) then
-      stand_in_queue(me)
+      join(me)
     end
     return redis.call('pttl', lock)
   end
@@ -41,10 +37,7 @@ local function reach_depth(free, draw)
     redis.call('pexpire', lock, lease)
   end
   if client then
-    redis.pcall('zrem', queue, client, named)
-    if others_wait == '1' then
-      stand_in_queue(client)
-    end
+    leave(named)
   end
   return nil
 end

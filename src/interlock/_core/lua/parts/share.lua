@@ -3,7 +3,7 @@
 -- Return whether all who listen stand in the queue. Others that listen, as Java does, are not woken
 -- one by one: the first to ask gets the permits.
 local function nobody_else_listens()
-  local heard = redis.pcall('pubsub', NUMSUB, channel, 'interlock_semaphore_waiting' .. name)
+  local heard = redis.pcall('pubsub', NUMSUB, channel, waiting)
   return not heard.err and heard[2] <= heard[4]
 end
 
