@@ -47,6 +47,7 @@ THREADS: dict[str, tuple[int, str, bool]] = {
 TASKS: dict[str, tuple[int, str, bool]] = {
     "1 task": (1, "lock", False),
     "100 tasks": (100, "lock", False),
+    "1000 tasks": (1000, "lock", False),
     "100 tasks, one lock": (100, "lock", True),
     "semaphore, 100 tasks": (100, "semaphore", False),
     "write, 100 tasks": (100, "write", False),

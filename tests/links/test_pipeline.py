@@ -6,9 +6,7 @@ It writes together what gathers, but not so late that the server has nothing to 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock
 
 import pytest
 from tests.recorder import Recorder
@@ -126,32 +124,6 @@ async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None
     with pytest.raises(ServerUnavailableError):
         await never
     assert len(told) == 2
-    assert not pipeline._then
-
-
-async def test_a_cancellation_by_a_handler_while_a_reply_is_read(
-    pipeline: Pipeline, recorder: Recorder
-) -> None:
-    """A handler may cancel a task just when its reply is read; the next reply still comes."""
-
-    class Slots(deque[Any]):
-        """Cancels each slot when it is looked at, as a handler could."""
-
-        def popleft(self) -> Any:
-            slot = super().popleft()
-            stricken = Mock(wraps=slot)
-            stricken.done.side_effect = lambda: slot.cancel() and False
-            return stricken
-
-    slots = pipeline._slots
-    pipeline._slots = Slots()
-    first = pipeline.send(b"one")
-    pipeline.data_received(b":1\r\n")
-    assert first.cancelled()
-    pipeline._slots = slots
-    second = pipeline.send(b"two")
-    pipeline.data_received(b":2\r\n")
-    assert (await second, pipeline.dead, recorder.writes) == (2, False, [b"one", b"two"])
 
 
 def strike(_: object) -> None:

@@ -38,18 +38,19 @@ def parse_all(request: pytest.FixtureRequest) -> Callable[..., Any]:
     return parse_all
 
 
-def _same(one: object, other: object) -> bool:
+def same(one: object, other: object) -> bool:
     """Whether two replies are equal; errors have the same text."""
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, Exception):
         return str(one) == str(other)
     return (one, type(one)) == (other, type(other))
 
 
-def _reply(chance: random.Random, depth: int = 0) -> bytes:
+def any_reply(chance: random.Random, depth: int = 0) -> bytes:
+    """Return a reply of any shape."""
     if depth < 4 and chance.random() < 0.4:
-        items = [_reply(chance, depth + 1) for _ in range(chance.randint(0, 4))]
+        items = [any_reply(chance, depth + 1) for _ in range(chance.randint(0, 4))]
         return b"*%d\r\n" % len(items) + b"".join(items)
     text = chance.randbytes(chance.randint(0, 20))
     return chance.choice([*WHOLE, b"$%d\r\n%b\r\n" % (len(text), text)])
@@ -62,7 +63,7 @@ def test_a_whole_reply_is_read(parse_all: Callable[..., Any], reply: bytes) -> N
     expected.feed(reply)
     [value], *rest = parse_all(reply + b":", resp.ReplyError)
     assert rest == [len(reply), 1]
-    assert _same(value, cast("object", expected.gets()))
+    assert same(value, cast("object", expected.gets()))
 
 
 @pytest.mark.parametrize("reply", WHOLE, ids=repr)
@@ -88,7 +89,7 @@ def test_all_replies_are_read_at_once(parse_all: Callable[..., Any]) -> None:
     reader.feed(stream)
     values = parse_all(stream, resp.ReplyError)
     assert len(values) == len(WHOLE)
-    assert all(_same(value, cast("object", reader.gets())) for value in values)
+    assert all(same(value, cast("object", reader.gets())) for value in values)
     assert parse_all(b"", resp.ReplyError) == []
     assert parse_all(b":1\r\n$4\r\nab", resp.ReplyError) == ([1], 4, 4)
     assert parse_all(b":1\r\n:2\r\n:", resp.ReplyError) == ([1, 2], 8, 1)
@@ -101,13 +102,13 @@ def test_pieces_are_joined(
     """However the network cuts a stream of replies, all come out as soon as they are whole."""
     monkeypatch.setattr(resp, "parse_all", parse_all)
     chance = random.Random(seed)
-    stream = b"".join(_reply(chance) for _ in range(20))
+    stream = b"".join(any_reply(chance) for _ in range(20))
     ours, theirs = resp.Replies(), hiredis.Reader()
     while stream:
         size = chance.randint(1, 60)
         theirs.feed(stream[:size])
         for found in ours.read(stream[:size]):
-            assert _same(found, cast("object", theirs.gets()))
+            assert same(found, cast("object", theirs.gets()))
         stream = stream[size:]
         assert theirs.gets() is False
     assert not ours.wrong

@@ -14,7 +14,8 @@ Rules:
   signal on poll() waits, for what is left of the time.
 * `parse_all` reads any replies of RESP2, and keeps nothing between two calls. So threads, signal
   handlers and finalizers may call it at any time.
-* Threads share nothing here, except what `receive` changes, and the token guards that.
+* Threads share nothing here, except what `receive` changes, and the token guards that. `Answers`
+  belongs to the thread of one event loop.
   References are borrowed only from arguments that cannot change: bytes, texts, numbers, tuples.
 * The errors are those of `exchange_in_python` in exchange.py.
   Signals are handled as PEP 475 says.
@@ -805,12 +806,822 @@ static PyType_Spec whole_spec = {
     .slots = whole_slots,
 };
 
+/* The answers that tasks of one event loop wait for.
+
+   An `Answer` is what asyncio calls a future. A task that waits for an `asyncio.Future` is woken by
+   a callback of the loop of its own, which costs more than all that is done here for a reply. So
+   all answers that came at once wake their tasks by one callback: `Answers` itself. The tasks go
+   on in the same order, each in its own context, as the loop would let them.
+
+   Only the thread of the loop calls this, and signal handlers in it. */
+
+enum { PENDING, CAME, FAILED, CANCELLED };
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *loop, *error;                     /* of the server's errors: the class */
+    PyObject *copy_context, *cancelled, *early; /* what asyncio has: a function, two errors */
+    PyObject *call_soon, *run;                  /* names of methods */
+    PyTypeObject *kind;                         /* `Answer` */
+    PyObject **ring; /* the answers to come, the next one at *first* */
+    Py_ssize_t room, first, count;
+    PyObject *ready;        /* a list of those whose tasks are to be woken */
+    Py_ssize_t came;        /* replies so far */
+    char scheduled, served; /* whether the loop calls this soon; whether any reply was no error */
+} Answers;
+
+typedef struct {
+    PyObject_HEAD
+    Answers *answers;
+    PyObject *value; /* the reply, the error, or the message of the cancellation */
+    PyObject *then;  /* is told of the reply before its task goes on, or NULL */
+    PyObject *callback, *context; /* whom to wake, or NULL */
+    PyObject *others;             /* more of the same: a list of pairs, or NULL */
+    char state, blocking;
+} Answer;
+
+/* Have the loop call *self* soon. Return 0, or -1 with an exception set. */
+static int
+schedule(Answers *self)
+{
+    PyObject *handle;
+
+    if (self->scheduled)
+        return 0;
+    handle = PyObject_CallMethodObjArgs(self->loop, self->call_soon, (PyObject *)self, NULL);
+    if (handle == NULL)
+        return -1; /* a Ctrl-C, or the loop is closed: the next answer tries again */
+    Py_DECREF(handle);
+    self->scheduled = 1;
+    return 0;
+}
+
+/* Have the loop wake who waits for *self*. Return 0, or -1 with an exception set. */
+static int
+ring(Answer *self)
+{
+    if (self->callback == NULL)
+        return 0;
+    return PyList_Append(self->answers->ready, (PyObject *)self) < 0 ? -1
+                                                                     : schedule(self->answers);
+}
+
+/* End the wait for *self* in *state*, and take a new reference to *value*, which may be NULL. */
+static int
+conclude(Answer *self, char state, PyObject *value)
+{
+    Py_XINCREF(value);
+    self->value = value;
+    self->state = state;
+    Py_CLEAR(self->then);
+    return ring(self);
+}
+
+static int
+answer_traverse(Answer *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT((PyObject *)self->answers);
+    Py_VISIT(self->value);
+    Py_VISIT(self->then);
+    Py_VISIT(self->callback);
+    Py_VISIT(self->context);
+    Py_VISIT(self->others);
+    return 0;
+}
+
+static int
+answer_clear(Answer *self)
+{
+    Py_CLEAR(self->value);
+    Py_CLEAR(self->then);
+    Py_CLEAR(self->callback);
+    Py_CLEAR(self->context);
+    Py_CLEAR(self->others);
+    return 0;
+}
+
+static void
+answer_dealloc(Answer *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    PyObject_GC_UnTrack(self);
+    (void)answer_clear(self);
+    Py_CLEAR(self->answers); /* not before: methods need it */
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+answer_result(Answer *self, PyObject *Py_UNUSED(unused))
+{
+    PyObject *error;
+
+    if (self->state == CAME) {
+        Py_INCREF(self->value);
+        return self->value;
+    }
+    if (self->state == PENDING)
+        PyErr_SetString(self->answers->early, "there is no answer yet");
+    else if (self->state == FAILED)
+        PyErr_SetObject((PyObject *)Py_TYPE(self->value), self->value);
+    else {
+        error = PyObject_CallFunctionObjArgs(self->answers->cancelled, self->value, NULL);
+        if (error != NULL)
+            PyErr_SetObject(self->answers->cancelled, error);
+        Py_XDECREF(error);
+    }
+    return NULL;
+}
+
+static PyObject *
+answer_exception(Answer *self, PyObject *Py_UNUSED(unused))
+{
+    PyObject *error = self->state == FAILED ? self->value : Py_None;
+
+    if (self->state == PENDING || self->state == CANCELLED)
+        return answer_result(self, NULL);
+    Py_INCREF(error);
+    return error;
+}
+
+static PyObject *
+answer_done(Answer *self, PyObject *Py_UNUSED(unused))
+{
+    return PyBool_FromLong(self->state != PENDING);
+}
+
+static PyObject *
+answer_is_cancelled(Answer *self, PyObject *Py_UNUSED(unused))
+{
+    return PyBool_FromLong(self->state == CANCELLED);
+}
+
+static PyObject *
+answer_cancel(Answer *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    Py_ssize_t given = nargs + (names == NULL ? 0 : PyTuple_Size(names));
+
+    if (given > 1) {
+        PyErr_SetString(PyExc_TypeError, "(msg=None)");
+        return NULL;
+    }
+    if (self->state != PENDING)
+        return PyBool_FromLong(0);
+    if (conclude(self, CANCELLED, given && args[0] != Py_None ? args[0] : NULL) < 0)
+        return NULL;
+    return PyBool_FromLong(1);
+}
+
+static PyObject *
+answer_set_exception(Answer *self, PyObject *error)
+{
+    if (self->state != PENDING || !PyExceptionInstance_Check(error)) {
+        PyErr_SetString(self->answers->early, "it has come already, or this is no error");
+        return NULL;
+    }
+    if (conclude(self, FAILED, error) < 0)
+        return NULL;
+    Py_INCREF(Py_None); /* as in `send_all` */
+    return Py_None;
+}
+
+static PyObject *
+answer_add_done_callback(Answer *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    PyObject *context, *pair;
+    Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
+    int failed = 0;
+
+    if (nargs != 1 || named > 1) {
+        PyErr_SetString(PyExc_TypeError, "(callback, *, context=None)");
+        return NULL;
+    }
+    context = named && args[1] != Py_None ? args[1] : NULL;
+    if (context == NULL)
+        context = PyObject_CallNoArgs(self->answers->copy_context);
+    else
+        Py_INCREF(context);
+    if (context == NULL)
+        return NULL;
+    if (self->callback == NULL) {
+        Py_INCREF(args[0]);
+        self->callback = args[0];
+        self->context = context;
+    }
+    else {
+        if (self->others == NULL)
+            self->others = PyList_New(0);
+        pair = self->others == NULL ? NULL : PyTuple_Pack(2, args[0], context);
+        failed = pair == NULL || put(self->others, pair) < 0;
+        Py_DECREF(context);
+    }
+    if (failed || (self->state != PENDING && ring(self) < 0))
+        return NULL;
+    Py_INCREF(Py_None); /* as in `send_all` */
+    return Py_None;
+}
+
+/* Take the next one to wake out of *self*; return whether there is one. */
+static int
+next_callback(Answer *self, PyObject **callback, PyObject **context)
+{
+    PyObject *pair;
+
+    *callback = self->callback;
+    *context = self->context;
+    self->callback = self->context = NULL;
+    if (self->others != NULL && PyList_Size(self->others) > 0) {
+        pair = PyList_GetItem(self->others, 0);
+        self->callback = PyTuple_GetItem(pair, 0);
+        self->context = PyTuple_GetItem(pair, 1);
+        Py_INCREF(self->callback);
+        Py_INCREF(self->context);
+        (void)PyList_SetSlice(self->others, 0, 1, NULL);
+    }
+    return *callback != NULL;
+}
+
+static PyObject *
+answer_remove_done_callback(Answer *self, PyObject *unwanted)
+{
+    PyObject *callback, *context, *kept = PyList_New(0), *pair;
+    Py_ssize_t removed = 0;
+    int same = 0;
+
+    while (kept != NULL && same >= 0 && next_callback(self, &callback, &context)) {
+        same = PyObject_RichCompareBool(callback, unwanted, Py_EQ);
+        removed += same > 0;
+        pair = same == 0 ? PyTuple_Pack(2, callback, context) : NULL;
+        if (same == 0 && (pair == NULL || put(kept, pair) < 0))
+            same = -1;
+        Py_DECREF(callback);
+        Py_DECREF(context);
+    }
+    if (kept == NULL || same < 0) {
+        Py_XDECREF(kept);
+        return NULL;
+    }
+    Py_XDECREF(self->others);
+    self->others = kept;
+    if (next_callback(self, &callback, &context)) { /* the former first one: none */
+        Py_DECREF(callback);
+        Py_DECREF(context);
+    }
+    return PyLong_FromSsize_t(removed);
+}
+
+static PyObject *
+answer_await(Answer *self)
+{
+    Py_INCREF((PyObject *)self);
+    return (PyObject *)self;
+}
+
+/* Step the wait of a task, which gets *self* until the answer has come. */
+static PySendResult
+answer_send(Answer *self, PyObject *Py_UNUSED(value), PyObject **result)
+{
+    if (self->state == PENDING) {
+        self->blocking = 1;
+        *result = answer_await(self);
+        return PYGEN_NEXT;
+    }
+    *result = answer_result(self, NULL);
+    return *result == NULL ? PYGEN_ERROR : PYGEN_RETURN;
+}
+
+/* Raise StopIteration for *result*, whose reference it takes; return NULL. */
+static PyObject *
+stopped(PyObject *result)
+{
+    PyObject *stop = PyObject_CallFunctionObjArgs(PyExc_StopIteration, result, NULL);
+
+    Py_DECREF(result);
+    if (stop != NULL)
+        PyErr_SetObject(PyExc_StopIteration, stop);
+    Py_XDECREF(stop);
+    return NULL;
+}
+
+/* The same for a Python that is traced. */
+static PyObject *
+answer_next(Answer *self)
+{
+    PyObject *result;
+    PySendResult kind = answer_send(self, NULL, &result);
+
+    return kind == PYGEN_RETURN ? stopped(result) : result;
+}
+
+static PyObject *
+answer_loop(Answer *self, void *Py_UNUSED(closure))
+{
+    Py_INCREF(self->answers->loop);
+    return self->answers->loop;
+}
+
+static PyObject *
+answer_message(Answer *self, void *Py_UNUSED(closure))
+{
+    PyObject *message = self->state == CANCELLED && self->value ? self->value : Py_None;
+    Py_INCREF(message);
+    return message;
+}
+
+static PyMethodDef answer_methods[] = {
+    {"result", (PyCFunction)answer_result, METH_NOARGS, "Return the reply, or raise."},
+    {"exception", (PyCFunction)answer_exception, METH_NOARGS, "Return the error, or None."},
+    {"done", (PyCFunction)answer_done, METH_NOARGS, "Return whether nobody need wait."},
+    {"cancelled", (PyCFunction)answer_is_cancelled, METH_NOARGS, "Return whether it was given up."},
+    {"cancel", (PyCFunction)(void (*)(void))answer_cancel, METH_FASTCALL | METH_KEYWORDS,
+     "Give it up; return whether it had not come."},
+    {"set_exception", (PyCFunction)answer_set_exception, METH_O, "Raise an error in its place."},
+    {"add_done_callback", (PyCFunction)(void (*)(void))answer_add_done_callback,
+     METH_FASTCALL | METH_KEYWORDS, "Call a function soon after it has come."},
+    {"remove_done_callback", (PyCFunction)answer_remove_done_callback, METH_O,
+     "Do not call a function; return how often it was to be called."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef answer_members[] = {
+    {"_asyncio_future_blocking", T_BOOL, offsetof(Answer, blocking), 0, "Whether a task waits."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef answer_getset[] = {
+    {"_loop", (getter)answer_loop, NULL, "The event loop.", NULL},
+    {"_cancel_message", (getter)answer_message, NULL, "Why it was given up.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot answer_slots[] = {
+    {Py_tp_doc, "The answer to a command, which a task may await."},
+    {Py_tp_traverse, answer_traverse},
+    {Py_tp_clear, answer_clear},
+    {Py_tp_dealloc, answer_dealloc},
+    {Py_tp_iter, answer_await},
+    {Py_tp_iternext, answer_next},
+    {Py_am_await, answer_await},
+    {Py_am_send, answer_send},
+    {Py_tp_methods, answer_methods},
+    {Py_tp_members, answer_members},
+    {Py_tp_getset, answer_getset},
+    {0, NULL},
+};
+
+static PyType_Spec answer_spec = {
+    .name = "interlock._links._exchange.Answer",
+    .basicsize = sizeof(Answer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE
+             | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = answer_slots,
+};
+
+/* Tell the loop of the error in a callback. Return -1 if it must go on: it ends the program. */
+static int
+complained(Answers *self)
+{
+    PyObject *kind, *value, *trace, *told;
+
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)
+        || PyErr_ExceptionMatches(PyExc_SystemExit))
+        return -1;
+    PyErr_Fetch(&kind, &value, &trace);
+    PyErr_NormalizeException(&kind, &value, &trace);
+    if (trace != NULL)
+        (void)PyException_SetTraceback(value, trace);
+    told = PyObject_CallMethod(self->loop, "call_exception_handler", "({s:s,s:O})", "message",
+                               "Exception in callback of an answer", "exception", value);
+    Py_XDECREF(kind);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    Py_XDECREF(told);
+    return told == NULL ? -1 : 0;
+}
+
+/* Wake all who wait for *each*. Return 0, or -1 with an exception set. */
+static int
+woken(Answers *self, Answer *each)
+{
+    PyObject *callback, *context, *done;
+
+    while (next_callback(each, &callback, &context)) {
+        done = PyObject_CallMethodObjArgs(context, self->run, callback, (PyObject *)each, NULL);
+        Py_DECREF(callback);
+        Py_DECREF(context);
+        Py_XDECREF(done);
+        if (done == NULL && complained(self) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Wake all whose answers have come. If that is interrupted, the loop wakes the others soon. */
+static PyObject *
+answers_call(Answers *self, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
+{
+    PyObject *ready = self->ready, *fresh, *kind, *value, *trace;
+    Py_ssize_t place, count = PyList_Size(ready), end;
+
+    self->scheduled = 0;
+    fresh = PyList_New(0);
+    if (fresh == NULL)
+        return NULL;
+    self->ready = fresh;
+    for (place = 0; place < count; place++) {
+        if (woken(self, (Answer *)PyList_GetItem(ready, place)) < 0)
+            break;
+        /* Freed before the next task goes on: else each task seems to make more than it frees, and
+           the garbage collector comes. */
+        Py_INCREF(Py_None);
+        (void)PyList_SetItem(ready, place, Py_None);
+    }
+    if (place < count) {
+        PyErr_Fetch(&kind, &value, &trace);
+        (void)PyList_SetSlice(ready, 0, place, NULL);
+        end = PyList_Size(ready);
+        (void)PyList_SetSlice(ready, end, end, self->ready);
+        fresh = self->ready;
+        self->ready = ready;
+        Py_DECREF(fresh);
+        self->scheduled = 0;
+        (void)schedule(self);
+        PyErr_Restore(kind, value, trace);
+        return NULL;
+    }
+    Py_DECREF(ready);
+    Py_INCREF(Py_None); /* as in `send_all` */
+    return Py_None;
+}
+
+static PyObject *
+answers_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *given[5];
+    Answers *self;
+    int place;
+
+    if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
+        PyErr_SetString(PyExc_TypeError, "(loop, error, copy_context, cancelled, early)");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "OOOOO", &given[0], &given[1], &given[2], &given[3], &given[4]))
+        return NULL;
+    self = (Answers *)PyType_GenericAlloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->kind = (PyTypeObject *)PyObject_GetAttrString(PyType_GetModule(type), "Answer");
+    self->loop = given[0];
+    self->error = given[1];
+    self->copy_context = given[2];
+    self->cancelled = given[3];
+    self->early = given[4];
+    for (place = 0; place < 5; place++)
+        Py_INCREF(given[place]);
+    self->call_soon = PyUnicode_InternFromString("call_soon");
+    self->run = PyUnicode_InternFromString("run");
+    self->ready = PyList_New(0);
+    if (self->kind == NULL || self->call_soon == NULL || self->run == NULL || self->ready == NULL)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+/* Take out the next answer to come, with its reference; NULL if nobody waits for one. */
+static Answer *
+next_answer(Answers *self)
+{
+    PyObject *next;
+
+    if (self->count == 0)
+        return NULL;
+    next = self->ring[self->first];
+    self->first = (self->first + 1) % self->room;
+    self->count--;
+    return (Answer *)next;
+}
+
+static int
+answers_traverse(Answers *self, visitproc visit, void *arg)
+{
+    Py_ssize_t place;
+
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT((PyObject *)self->kind);
+    Py_VISIT(self->loop);
+    Py_VISIT(self->error);
+    Py_VISIT(self->copy_context);
+    Py_VISIT(self->cancelled);
+    Py_VISIT(self->early);
+    Py_VISIT(self->ready);
+    for (place = 0; place < self->count; place++)
+        Py_VISIT(self->ring[(self->first + place) % self->room]);
+    return 0;
+}
+
+/* What methods need stays: answers that live longer are called all the same. */
+static int
+answers_clear(Answers *self)
+{
+    Answer *each;
+
+    while ((each = next_answer(self)) != NULL)
+        Py_DECREF((PyObject *)each);
+    if (self->ready != NULL)
+        (void)PyList_SetSlice(self->ready, 0, PyList_Size(self->ready), NULL);
+    return 0;
+}
+
+static void
+answers_dealloc(Answers *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+
+    PyObject_GC_UnTrack(self);
+    (void)answers_clear(self);
+    PyMem_Free(self->ring);
+    Py_CLEAR(self->kind);
+    Py_CLEAR(self->loop);
+    Py_CLEAR(self->error);
+    Py_CLEAR(self->copy_context);
+    Py_CLEAR(self->cancelled);
+    Py_CLEAR(self->early);
+    Py_CLEAR(self->call_soon);
+    Py_CLEAR(self->run);
+    Py_CLEAR(self->ready);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* Make room for one more. Return 0, or -1 with an exception set. */
+static int
+make_room(Answers *self)
+{
+    Py_ssize_t place, room = self->room ? 2 * self->room : 16;
+    PyObject **ring;
+
+    if (self->count < self->room)
+        return 0;
+    ring = PyMem_Malloc(room * sizeof *ring);
+    if (ring == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (place = 0; place < self->count; place++)
+        ring[place] = self->ring[(self->first + place) % self->room];
+    PyMem_Free(self->ring);
+    self->ring = ring;
+    self->room = room;
+    self->first = 0;
+    return 0;
+}
+
+/* Return the answer to a command that is sent next. */
+static PyObject *
+answers_expect(Answers *self, PyObject *then)
+{
+    /* First: this may collect garbage, and so run other code. */
+    Answer *each = (Answer *)PyType_GenericAlloc(self->kind, 0);
+
+    if (each == NULL)
+        return NULL;
+    Py_INCREF((PyObject *)self);
+    each->answers = self;
+    if (then != Py_None) {
+        Py_INCREF(then);
+        each->then = then;
+    }
+    if (make_room(self) < 0) {
+        Py_DECREF((PyObject *)each);
+        return NULL;
+    }
+    self->ring[(self->first + self->count++) % self->room] = (PyObject *)each;
+    Py_INCREF((PyObject *)each);
+    return (PyObject *)each;
+}
+
+/* Give *reply* to the one that waits. Return 0, or -1 with an exception set. */
+static int
+answered(Answer *self, PyObject *reply)
+{
+    PyObject *then = self->then, *told;
+
+    if (self->state == PENDING && then != NULL) {
+        Py_INCREF(then);
+        told = PyObject_CallFunctionObjArgs(then, reply, NULL);
+        Py_DECREF(then);
+        if (told == NULL)
+            return -1;
+        Py_DECREF(told);
+    }
+    return self->state == PENDING ? conclude(self, CAME, reply) : 0;
+}
+
+/* Give each whole reply to the one whose turn it is. Return what `parse_all` does, without them. */
+static PyObject *
+answers_take(Answers *self, PyObject *data)
+{
+    const char *at, *end, *next, *from;
+    Py_ssize_t size, missing = 0;
+    PyObject *reply;
+    Answer *each;
+    char *begin;
+    int failed;
+
+    if (PyBytes_AsStringAndSize(data, &begin, &size) < 0)
+        return NULL;
+    for (at = begin, end = begin + size; at < end; at = next) {
+        next = reply_end(at, end, 0, &missing);
+        if (next == NULL)
+            return Py_BuildValue("([]nn)", (Py_ssize_t)(at - begin), missing);
+        from = at;
+        reply = value_at(&from, end, self->error);
+        if (reply == NULL)
+            return NULL;
+        each = next_answer(self);
+        if (each == NULL) {
+            Py_DECREF(reply);
+            PyErr_SetString(PyExc_IndexError, "nobody waits for a reply");
+            return NULL;
+        }
+        self->came++;
+        self->served = self->served || *at != '-';
+        failed = answered(each, reply);
+        Py_DECREF((PyObject *)each);
+        Py_DECREF(reply);
+        if (failed)
+            return NULL;
+    }
+    return PyList_New(0);
+}
+
+/* Return a list of all that have not come, and wait for none of them any more. */
+static PyObject *
+answers_forget(Answers *self, PyObject *Py_UNUSED(unused))
+{
+    PyObject *list = PyList_New(0);
+    Answer *each;
+
+    while (list != NULL && (each = next_answer(self)) != NULL)
+        if (put(list, (PyObject *)each) < 0)
+            Py_CLEAR(list);
+    return list;
+}
+
+static Py_ssize_t
+answers_length(Answers *self)
+{
+    return self->count;
+}
+
+static PyMethodDef answers_methods[] = {
+    {"expect", (PyCFunction)answers_expect, METH_O, "Return the answer to the next command."},
+    {"take", (PyCFunction)answers_take, METH_O,
+     "Give whole replies to those who wait; return where others begin, and what they lack."},
+    {"forget", (PyCFunction)answers_forget, METH_NOARGS, "Return all that have not come."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef answers_members[] = {
+    {"came", T_PYSSIZET, offsetof(Answers, came), READONLY, "How many replies have come."},
+    {"served", T_BOOL, offsetof(Answers, served), READONLY, "Whether any was no error."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot answers_slots[] = {
+    {Py_tp_doc, "The answers that tasks wait for, in the order of their commands."},
+    {Py_tp_new, answers_new},
+    {Py_tp_traverse, answers_traverse},
+    {Py_tp_clear, answers_clear},
+    {Py_tp_dealloc, answers_dealloc},
+    {Py_tp_call, answers_call},
+    {Py_sq_length, answers_length},
+    {Py_tp_methods, answers_methods},
+    {Py_tp_members, answers_members},
+    {0, NULL},
+};
+
+static PyType_Spec answers_spec = {
+    .name = "interlock._links._exchange.Answers",
+    .basicsize = sizeof(Answers),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = answers_slots,
+};
+
+/* A coroutine that is not awaited yet. `asyncio/hold.py` gives this type all methods that nobody
+   calls who awaits it. To await it runs no code in Python and makes no object more, as a class in
+   Python would. */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *coroutine, *references; /* what is stepped; the weak references to this */
+} Unawaited;
+
+static PyObject *
+unawaited_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *coroutine;
+    Unawaited *self;
+
+    if (kwargs != NULL || PyTuple_Size(args) != 1) {
+        PyErr_SetString(PyExc_TypeError, "(coroutine)");
+        return NULL;
+    }
+    coroutine = PyTuple_GetItem(args, 0);
+    self = (Unawaited *)PyType_GenericAlloc(type, 0);
+    if (self != NULL) {
+        Py_INCREF(coroutine);
+        self->coroutine = coroutine;
+    }
+    return (PyObject *)self;
+}
+
+static int
+unawaited_traverse(Unawaited *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->coroutine);
+    return 0;
+}
+
+static int
+unawaited_clear(Unawaited *self)
+{
+    Py_CLEAR(self->coroutine);
+    return 0;
+}
+
+static void
+unawaited_dealloc(Unawaited *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    PyObject_GC_UnTrack(self);
+    if (self->references != NULL)
+        PyObject_ClearWeakRefs((PyObject *)self);
+    (void)unawaited_clear(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+unawaited_await(Unawaited *self)
+{
+    Py_INCREF((PyObject *)self);
+    return (PyObject *)self;
+}
+
+static PySendResult
+unawaited_send(Unawaited *self, PyObject *value, PyObject **result)
+{
+    return PyIter_Send(self->coroutine, value, result);
+}
+
+static PyObject *
+unawaited_next(Unawaited *self)
+{
+    PyObject *result;
+    PySendResult kind = PyIter_Send(self->coroutine, Py_None, &result);
+    return kind == PYGEN_RETURN ? stopped(result) : result;
+}
+
+static PyMemberDef unawaited_members[] = {
+    {"_coroutine", T_OBJECT, offsetof(Unawaited, coroutine), READONLY, "What is stepped."},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Unawaited, references), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot unawaited_slots[] = {
+    {Py_tp_new, unawaited_new},
+    {Py_tp_traverse, unawaited_traverse},
+    {Py_tp_clear, unawaited_clear},
+    {Py_tp_dealloc, unawaited_dealloc},
+    {Py_tp_iternext, unawaited_next},
+    {Py_am_await, unawaited_await},
+    {Py_am_send, unawaited_send},
+    {Py_tp_members, unawaited_members},
+    {0, NULL},
+};
+
+static PyType_Spec unawaited_spec = {
+    .name = "interlock._links._exchange.Unawaited",
+    .basicsize = sizeof(Unawaited),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = unawaited_slots,
+};
+
 static int
 add_types(PyObject *added)
 {
-    PyObject *type = PyType_FromModuleAndSpec(added, &whole_spec, NULL);
-    int failed = type == NULL || PyModule_AddType(added, (PyTypeObject *)type) < 0;
-    Py_XDECREF(type);
+    PyType_Spec *specs[] = {&whole_spec, &answer_spec, &answers_spec, &unawaited_spec};
+    PyObject *type;
+    size_t place;
+    int failed = 0;
+
+    for (place = 0; !failed && place < sizeof specs / sizeof *specs; place++) {
+        type = PyType_FromModuleAndSpec(added, specs[place], NULL);
+        failed = type == NULL || PyModule_AddType(added, (PyTypeObject *)type) < 0;
+        Py_XDECREF(type);
+    }
     return failed ? -1 : 0;
 }
 

@@ -1,10 +1,36 @@
+import asyncio
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 _T = TypeVar("_T")
+
+class Answers:
+    came: int
+    served: bool
+    def __new__(
+        cls,
+        loop: asyncio.AbstractEventLoop,
+        error: type[Exception],
+        copy_context: Callable[[], Context],
+        cancelled: type[BaseException],
+        early: type[Exception],
+        /,
+    ) -> Self: ...
+    def __len__(self) -> int: ...
+    def __call__(self) -> None: ...
+    def expect(self, then: Callable[[object], None] | None, /) -> asyncio.Future[object]: ...
+    def take(self, data: bytes, /) -> list[object] | tuple[list[object], int, int]: ...
+    def forget(self) -> list[asyncio.Future[object]]: ...
+
+class Unawaited(Generic[_T]):
+    _coroutine: Coroutine[Any, Any, _T]
+    def __new__(cls, coroutine: Coroutine[Any, Any, _T], /) -> Self: ...
+    def __await__(self) -> Generator[Any, None, _T]: ...
+    def __next__(self) -> Any: ...
 
 class Whole:
     def __new__(cls, call: Callable[..., Any], undo: Callable[..., object], /) -> Self: ...

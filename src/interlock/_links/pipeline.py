@@ -17,11 +17,11 @@ redis-py connects and logs in; then its transport is given to this protocol.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.messages import TELL
+from interlock._links.answers import answers
 from interlock._links.deadlines import Deadlines
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
@@ -72,13 +72,11 @@ class Pipeline(asyncio.Protocol):
         self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
-        self._replies = Replies()
-        self._slots: deque[asyncio.Future[object]] = deque()
-        self._then: dict[asyncio.Future[object], Callable[[object], None]] = {}
+        self._slots = answers(self._loop)
+        self._replies = Replies(self._slots.take)
         self._out: list[bytes] = []
         self._hurried: list[tuple[asyncio.Future[object], float]] = []
         self._deadlines = Deadlines(self._loop, self._give_up)
-        self._answers = 0
         self._check: asyncio.TimerHandle | None = None
         self._writer: Any = None
         self._login = endpoint.login
@@ -148,9 +146,7 @@ class Pipeline(asyncio.Protocol):
 
         If the reply is an error, pass it to `judged`. Arguments and errors as `eval`.
         """
-        slot = self.send(call.packed or pack_evalsha(call))
-        if call.then is not None:
-            self._then[slot] = call.then
+        slot = self.send(call.packed or pack_evalsha(call), call.then)
         return slot if seconds >= self._timeout else self.reply(slot, seconds)
 
     def post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
@@ -271,11 +267,17 @@ class Pipeline(asyncio.Protocol):
         """Return whether a reply is still to come, even if nobody waits for it."""
         return bool(self._slots)
 
-    def send(self, packed: bytes, *, more: bool = False) -> asyncio.Future[object]:
+    def send(
+        self,
+        packed: bytes,
+        then: Callable[[object], None] | None = None,
+        more: bool = False,
+    ) -> asyncio.Future[object]:
         """Send *packed*; return the future of its reply.
 
         Args:
             packed: the command.
+            then: as in `Eval`.
             more: whether another command follows at once, to be written together with it.
 
         Raises:
@@ -285,27 +287,26 @@ class Pipeline(asyncio.Protocol):
             why = f": {self._why}" if self._why else ""
             message = f"lost the connection to {self.where}{why}"
             raise ServerUnavailableError(message, transient=True)
-        slot: asyncio.Future[object] = self._loop.create_future()
         slots, out = self._slots, self._out
         try:
-            if slots or more:
-                under_way = len(slots) - len(out)
+            under_way = len(slots)
+            slot = slots.expect(then)
+            if under_way or more:
+                under_way -= len(out)
                 if not out:
                     self._loop.call_soon(self._flush)
                 out.append(packed)
-                slots.append(slot)
                 gathered = len(out)
                 if not more and (not under_way or (gathered >= FEW and gathered >= under_way)):
                     self._flush()
             else:
-                slots.append(slot)
                 self._transport.write(packed)
         except BaseException:
             # A Ctrl-C struck. Slots and commands may not match any more.
             self._die("a command was interrupted while it was sent")
             raise
         if self._check is None:
-            self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
+            self._check = self._loop.call_later(self._timeout, self._check_alive, slots.came)
         return slot
 
     def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
@@ -354,30 +355,18 @@ class Pipeline(asyncio.Protocol):
         self._check = None
         if not self._slots:
             return
-        if answers_before == self._answers:
+        if answers_before == self._slots.came:
             self._die(f"no reply in {self._timeout:g} s")
         else:
-            self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
+            self._check = self._loop.call_later(self._timeout, self._check_alive, self._slots.came)
 
     def data_received(self, data: bytes) -> None:
         """Put each reply into the slot whose turn it is."""
         try:
-            replies = self._replies.read(data)
-            self._answers += len(replies)
-            slots, thens = self._slots, self._then
-            for reply in replies:
-                slot = slots.popleft()
-                then = thens.pop(slot, None) if thens else None
-                if not slot.done():
-                    if then is not None:
-                        then(reply)
-                    try:  # noqa: SIM105 - hot: `suppress` is a call
-                        slot.set_result(reply)
-                    except asyncio.InvalidStateError:
-                        pass  # a signal handler has cancelled its task since the line above
+            _ = self._replies.read(data)
             if self._replies.wrong:
                 self._die(f"it answered nonsense: {self._replies.wrong}")
-            if not self.served and replies and not isinstance(replies[-1], ReplyError):
+            if not self.served and self._slots.served:
                 self.served = self._endpoint.served = True
         except IndexError as error:
             self._die(f"it answered nonsense: {error}")
@@ -408,10 +397,8 @@ class Pipeline(asyncio.Protocol):
             self._check.cancel()
         self._deadlines.close()
         self._transport.abort()
-        for slot in self._slots:
+        for slot in self._slots.forget():
             _fail(slot, self._lost(why))
-        self._slots.clear()
-        self._then.clear()
 
     def _lost(self, why: str) -> ServerUnavailableError:
         return ServerUnavailableError(

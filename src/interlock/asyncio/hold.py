@@ -19,6 +19,7 @@ from interlock._core.model.no_hold import NoHold
 from interlock._drivers.awaited import end_block
 from interlock._drivers.awaited_block import Exit, entered, give_away
 from interlock._drivers.process.unclaimed import AnyClaim, Claim
+from interlock._drivers.stepped import in_c
 from interlock._drivers.tasks import LostEvent, finish_later, whole
 from interlock._hints import HOLD_NAMES, hints
 from interlock._misuse import (
@@ -418,6 +419,35 @@ class Unawaited(Coroutine[Any, Any, T]):
         self._coroutine.close()
 
 
+def _as_a_coroutine(self: Unawaited[Any], name: str) -> object:
+    """Return what schedulers and `inspect.getcoroutinestate` ask of a coroutine."""
+    if name in ("__name__", "__qualname__") or name.startswith("cr_"):
+        return getattr(self._coroutine, name)  # pyright: ignore[reportPrivateUsage]
+    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+# Type checkers shall not know of it.
+setattr(Unawaited, "__getattr__", _as_a_coroutine)  # noqa: B010
+
+
+def _refuse_a_block(self: Unawaited[Any], *_: object) -> None:
+    self.close()
+    name = getattr(self._coroutine, "__name__", "this")  # pyright: ignore[reportPrivateUsage]
+    raise TypeError(
+        f"{name}() is no block: write `await {name}()`; a block takes the lock itself, as in "
+        "`async with client.lock(name) as hold:`"
+    )
+
+
+# Type checkers shall not know of them.
+for _method in ("__aenter__", "__aexit__"):
+    setattr(Unawaited, _method, _refuse_a_block)
+
+
+if not TYPE_CHECKING:
+    Unawaited = in_c(Unawaited)
+
+
 @wants_async_with
 class Attempt(Unawaited[H]):
     """An acquire that gives a hold: ``await`` it, or enter it by ``async with``.
@@ -448,31 +478,6 @@ class Attempt(Unawaited[H]):
 
 
 publish("interlock.asyncio", Attempt, Unawaited)
-
-
-def _as_a_coroutine(self: Unawaited[Any], name: str) -> object:
-    """Return what schedulers and `inspect.getcoroutinestate` ask of a coroutine."""
-    if name in ("__name__", "__qualname__") or name.startswith("cr_"):
-        return getattr(self._coroutine, name)  # pyright: ignore[reportPrivateUsage]
-    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-# Type checkers shall not know of it.
-setattr(Unawaited, "__getattr__", _as_a_coroutine)  # noqa: B010
-
-
-def _refuse_a_block(self: Unawaited[Any], *_: object) -> None:
-    self.close()
-    name = getattr(self._coroutine, "__name__", "this")  # pyright: ignore[reportPrivateUsage]
-    raise TypeError(
-        f"{name}() is no block: write `await {name}()`; a block takes the lock itself, as in "
-        "`async with client.lock(name) as hold:`"
-    )
-
-
-# Type checkers shall not know of them.
-for _method in ("__aenter__", "__aexit__"):
-    setattr(Unawaited, _method, _refuse_a_block)
 
 
 def attempt(function: Callable[P, Coroutine[Any, Any, H]]) -> Callable[P, Attempt[H]]:

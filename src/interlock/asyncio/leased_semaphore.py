@@ -185,6 +185,9 @@ class LeasedSemaphore:
         """
         if more or unknown:
             raise unknown_arguments(self.acquire, unknown)
+        # asyncio only
+        del unknown  # many tasks may wait here: one object less for each
+        # end
         limit = FOREVER if timeout is None else check_timeout(blocking=True, timeout=timeout)
         (driver, core), caller = self._parts, current_owner()
         if driver.unclaimed.entries:

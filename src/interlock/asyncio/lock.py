@@ -151,6 +151,9 @@ class Lock:
         """
         if more or unknown:
             raise unknown_arguments(self.acquire, unknown)
+        # asyncio only
+        del unknown  # many tasks may wait here: one object less for each
+        # end
         limit = (
             FOREVER if timeout is None and blocking is True else check_timeout(blocking, timeout)
         )

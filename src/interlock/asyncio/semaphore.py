@@ -168,6 +168,9 @@ class Semaphore:
         """
         if more or unknown:
             raise unknown_arguments(self.acquire, unknown)
+        # asyncio only
+        del unknown  # many tasks may wait here: one object less for each
+        # end
         driver = self._driver
         if timeout is None and blocking is True:
             deadline = FOREVER

@@ -1,0 +1,133 @@
+"""The answers that the tasks of one event loop wait for, in C or in Python.
+
+The part in C takes a reply from the bytes to its task without Python code. If many answers come at
+once, one callback of the loop wakes all their tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from interlock._links.resp import ReplyError, parse_in_python
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Then = Callable[[object], None]
+
+_in_c: Any = None
+with suppress(ImportError):  # there was no compiler, or the C part is older than its source
+    from interlock._links._exchange import Answers as AnswersInC
+
+    _in_c = AnswersInC
+
+
+class Answers(Protocol):
+    """The answers that are to come on one connection, in the order of the commands.
+
+    Attributes:
+        came: how many replies have come.
+        served: whether any of them was no error.
+    """
+
+    came: int
+    served: bool
+
+    def __len__(self) -> int:
+        """Return how many are to come."""
+        ...
+
+    def expect(self, then: Then | None, /) -> asyncio.Future[object]:
+        """Return the answer to the command that is sent next.
+
+        *then* is called with the reply, before who waits goes on; not if nobody waits any more.
+        """
+        ...
+
+    def take(self, data: bytes, /) -> list[object] | tuple[list[object], int, int]:
+        """Give each whole reply in *data* to the answer whose turn it is.
+
+        Return what `resp.parse_all` does, without these replies.
+
+        Raises:
+            IndexError: nobody waits for a reply.
+        """
+        ...
+
+    def forget(self) -> list[asyncio.Future[object]]:
+        """Return all that are to come, and wait for none of them any more."""
+        ...
+
+
+class AnswersInPython:
+    """The same as `Answers`, by futures of *loop*; *error* is the class of the server's errors."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, error: type[Exception]) -> None:
+        self._loop = loop
+        self._error = error
+        self._slots: deque[asyncio.Future[object]] = deque()
+        self._then: dict[asyncio.Future[object], Then] = {}
+        self.came = 0
+        self.served = False
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def expect(self, then: Then | None, /) -> asyncio.Future[object]:
+        """Return the answer to the command that is sent next."""
+        slot: asyncio.Future[object] = self._loop.create_future()
+        if then is not None:
+            self._then[slot] = then
+        self._slots.append(slot)
+        return slot
+
+    def take(self, data: bytes, /) -> list[object] | tuple[list[object], int, int]:
+        """Give each whole reply in *data* to the answer whose turn it is."""
+        place = 0
+        while place < len(data):
+            try:
+                found = parse_in_python(data, place, self._error)
+            except ValueError:
+                found = -1
+            if isinstance(found, int):
+                return [], place, found
+            reply, place = found
+            self._give(reply)
+        return []
+
+    def _give(self, reply: object) -> None:
+        slot = self._slots.popleft()
+        self.came += 1
+        self.served = self.served or not isinstance(reply, self._error)
+        then = self._then.pop(slot, None)
+        if slot.done():
+            return
+        if then is not None:
+            then(reply)
+        with suppress(asyncio.InvalidStateError):  # a signal handler may have cancelled its task
+            slot.set_result(reply)
+
+    def forget(self) -> list[asyncio.Future[object]]:
+        """Return all that are to come, and wait for none of them any more."""
+        slots = list(self._slots)
+        self._slots.clear()
+        self._then.clear()
+        return slots
+
+
+def answers(loop: asyncio.AbstractEventLoop) -> Answers:
+    """Return the answers of a new connection of *loop*."""
+    if _in_c is None:
+        return AnswersInPython(loop, ReplyError)
+    made: Answers = _in_c(
+        loop,
+        ReplyError,
+        contextvars.copy_context,
+        asyncio.CancelledError,
+        asyncio.InvalidStateError,
+    )
+    return made

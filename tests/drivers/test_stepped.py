@@ -1,0 +1,128 @@
+"""What was called and not awaited yet: to await it is to await its coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import types
+import weakref
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from interlock._drivers import stepped
+from interlock.asyncio.hold import Attempt, Unawaited
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+@types.coroutine
+def told(heard: list[object]) -> Generator[object, object, object]:
+    """Say that this waits, and keep what comes."""
+    try:
+        heard.append((yield "waits"))
+    except BaseException as error:
+        heard.append(type(error))
+        raise
+    return heard
+
+
+def called(heard: list[object]) -> Unawaited[object]:
+    """Return what a method of the face returns."""
+
+    async def work() -> object:
+        return await told(heard)
+
+    return Unawaited(work())
+
+
+async def awaiting(unawaited: Unawaited[object]) -> object:
+    """Await it."""
+    return await unawaited
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_it_is_stepped_as_its_coroutine(*, traced: bool) -> None:
+    """What it waits for, what comes, and what it returns, pass through it, traced or not."""
+    heard: list[object] = []
+    task = awaiting(called(heard))
+    former = sys.gettrace()
+    if traced:
+        sys.settrace(lambda *_: None)
+    try:
+        assert task.send(None) == "waits"
+        with pytest.raises(StopIteration) as end:
+            _ = task.send(None)
+    finally:
+        sys.settrace(former)
+    assert end.value.value is heard
+    assert heard == [None]
+
+
+def test_errors_reach_its_coroutine() -> None:
+    """A cancellation does, and so does the end of who awaits it."""
+    heard: list[object] = []
+    for end in ("throw", "close"):
+        task = awaiting(called(heard))
+        assert task.send(None) == "waits"
+        if end == "close":
+            task.close()
+            continue
+        with pytest.raises(asyncio.CancelledError):
+            _ = task.throw(asyncio.CancelledError)
+    assert heard == [asyncio.CancelledError, GeneratorExit]
+
+
+def test_it_is_an_awaitable_of_its_class() -> None:
+    """A task may step it, and a block may be entered by its subclass."""
+    unawaited = called([])
+    assert isinstance(unawaited, Coroutine)
+    assert issubclass(Attempt, Unawaited)
+    assert unawaited.__name__ == "work"
+    unawaited.close()
+
+    async def number() -> int:
+        return 7
+
+    async def play() -> tuple[int, int]:
+        task = asyncio.create_task(cast("Coroutine[Any, Any, int]", Unawaited(number())))
+        return await task, await Unawaited(number())
+
+    assert asyncio.run(play()) == (7, 7)
+
+
+def test_a_cycle_through_it_is_freed() -> None:
+    """Weak references to it end, and a task that nobody can wake is collected."""
+
+    class Kept:
+        unawaited: object
+
+    kept = Kept()
+
+    async def work(kept: Kept) -> None:
+        _ = await told([kept])
+
+    kept.unawaited = unawaited = Unawaited(work(kept))
+    task = awaiting(unawaited)
+    assert task.send(None) == "waits"
+    gone = weakref.ref(kept), weakref.ref(unawaited)
+    del task, unawaited, kept
+    _ = gc.collect()
+    assert [each() for each in gone] == [None, None]
+
+
+@pytest.mark.needs("gcc")
+def test_the_part_in_c_takes_one_coroutine() -> None:
+    """All else is refused."""
+    for arguments, names in (((), {}), ((1, 2), {}), ((1,), {"name": 2})):
+        with pytest.raises(TypeError):
+            _ = stepped._in_c(*arguments, **names)
+
+
+def test_without_it_the_class_in_python_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without a compiler has the same methods."""
+    monkeypatch.setattr(stepped, "_in_c", None)
+    assert stepped.in_c(str) is str
