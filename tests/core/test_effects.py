@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from interlock._core.model.effects import (
     Carried,
     Enqueue,
     Op,
+    Script,
     Step,
     Undone,
     Wait,
@@ -26,6 +28,13 @@ if TYPE_CHECKING:
 
 def _run(effect: Any) -> Op[Any]:
     return (yield from effect)
+
+
+def test_script_is_named_by_the_digest_of_its_text() -> None:
+    """A script's sha is what EVALSHA takes for its text."""
+    double = Script("double", "return 2 * ARGV[1]", bool)
+    assert double.sha == hashlib.sha1(b"return 2 * ARGV[1]").hexdigest()
+    assert repr(double) == "<Script double>"
 
 
 def test_operation_is_ended_when_it_has_returned_or_raised(play: type[Play]) -> None:
