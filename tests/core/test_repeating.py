@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.group_lock import GroupLock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
-from interlock._core.model.effects import NEVER, Cleanup, Eval, Wait
+from interlock._core.model.effects import NEVER, PAST, Cleanup, Eval, Wait
 from interlock._core.model.holds import Owner
 from interlock.errors import ServerUnavailableError, UpgradeError
 
@@ -46,6 +47,25 @@ def test_the_same_is_sent_from_the_second_time_on(bench: Bench, play: type[Play]
     assert once == again == third
     assert all(sent is not former for sent, former in zip(again, once, strict=True))
     assert all(sent is former for sent, former in zip(third, again, strict=True))
+
+
+def test_the_single_try_of_a_red_lock_sends_the_same(bench: Bench, play: type[Play]) -> None:
+    """A member that is tried again and again, by a deadline that has passed, keeps its command."""
+    tries = [pair(bench, play, timeout=PAST) for _ in range(4)]
+    last, before = tries[3][0], tries[2][0]
+    assert last is before
+    assert isinstance(last, Eval)
+    assert last.deadline == NEVER
+
+
+def test_a_single_try_of_a_fair_lock_takes_no_place(bench: Bench, play: type[Play]) -> None:
+    """The command that its owner keeps would take one."""
+    bench.lock = FairLock(bench.session, "x")
+    usual = [pair(bench, play) for _ in range(3)][2][0]
+    single = pair(bench, play, timeout=PAST)[0]
+    assert isinstance(usual, Eval)
+    assert isinstance(single, Eval)
+    assert single.args != usual.args
 
 
 @pytest.mark.parametrize(

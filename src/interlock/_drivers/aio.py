@@ -261,14 +261,16 @@ class AsyncDriver(ConnectedDriver):
             return await home(effect.session).run(effect.op)
         if isinstance(effect, Gather):
             return await gather(effect, home, self._tasks.keep)
-        return await ask([(self, call) for call in effect.evals])
+        return await ask([(self, call) for call in effect.evals], None)
 
     # The methods that `ask` uses, also for operations of other clients.
 
-    def begin(self, call: Eval[object]) -> tuple[Pipeline, asyncio.Future[object]] | None:
+    def begin(
+        self, call: Eval[object], seconds: float | None
+    ) -> tuple[Pipeline, asyncio.Future[object]] | None:
         """Send *call* if that can be done at once.
 
-        Return the connection and the future of the reply. If the reply is an error, pass it to
+        The reply may take *seconds*, or as long as *call* says if that is None. Return the connection and the future of the reply. If the reply is an error, pass it to
         `judged`.
 
         Return None if `prepared` must send *call*. That includes a script that the connection has
@@ -279,16 +281,23 @@ class AsyncDriver(ConnectedDriver):
         pipeline = self._multiplexer.ready(call)
         if pipeline is None or call.script.sha not in pipeline.known or not self._renewer.started:
             return None
-        return pipeline, pipeline.begin(call, self._seconds(call, 0))
+        return pipeline, pipeline.begin(call, self._limit(call, seconds))
 
-    async def judged(self, pipeline: Pipeline, call: Eval[object], reply: object) -> object:
+    async def judged(
+        self, pipeline: Pipeline, call: Eval[object], reply: object, seconds: float | None
+    ) -> object:
         """Return the outcome of *call*, which *pipeline* answered with the error *reply*."""
-        return await self._multiplexer.judged(pipeline, call, reply, self._seconds(call, 0))
+        limit = self._limit(call, seconds)
+        return await self._multiplexer.judged(pipeline, call, reply, limit)
 
-    async def prepared(self, call: Eval[object]) -> object:
+    async def prepared(self, call: Eval[object], seconds: float | None) -> object:
         """Set up everything that a hold needs, then send *call*; return its reply."""
         await self._prepare()
-        return await self._multiplexer.eval(call, self._seconds(call, 0))
+        return await self._multiplexer.eval(call, self._limit(call, seconds))
+
+    def _limit(self, call: Eval[object], seconds: float | None) -> float:
+        """Return the seconds that *call* may take, *seconds* unless that is None."""
+        return self._seconds(call, 0) if seconds is None else min(self._timeout, seconds)
 
     def _wait(self, effect: Wait) -> Awaitable[None]:
         if effect.waiter is None:

@@ -26,28 +26,40 @@ if TYPE_CHECKING:
 class Sender(Protocol):
     """The part of a driver that sends."""
 
-    def begin(self, call: Eval[object]) -> tuple[Pipeline, asyncio.Future[object]] | None:
-        """Send *call* if that can be done at once; return the connection and the reply's future."""
+    def begin(
+        self, call: Eval[object], seconds: float | None
+    ) -> tuple[Pipeline, asyncio.Future[object]] | None:
+        """Send *call* if that can be done at once; return the connection and the reply's future.
+
+        The reply may take *seconds*, or as long as *call* says if that is None.
+        """
         ...
 
-    async def judged(self, pipeline: Pipeline, call: Eval[object], reply: object) -> object:
+    async def judged(
+        self, pipeline: Pipeline, call: Eval[object], reply: object, seconds: float | None
+    ) -> object:
         """Return the outcome of *call*, which *pipeline* answered with the error *reply*."""
         ...
 
-    async def prepared(self, call: Eval[object]) -> object:
+    async def prepared(self, call: Eval[object], seconds: float | None) -> object:
         """Send *call* once everything is in place for it; return its reply."""
         ...
 
 
-async def ask(questions: Sequence[tuple[Sender, Eval[object]]]) -> list[object]:
-    """Run each call for its client; return each one's reply or `InterlockError`."""
+async def ask(
+    questions: Sequence[tuple[Sender, Eval[object]]], seconds: float | None
+) -> list[object]:
+    """Run each call for its client; return each one's reply or `InterlockError`.
+
+    *seconds* as for `Gather`.
+    """
     replies: list[object] = [None] * len(questions)
     sent: dict[int, tuple[Pipeline, asyncio.Future[object]]] = {}
     others: dict[int, Coroutine[object, object, object]] = {}
     for place, (driver, call) in enumerate(questions):
-        begun = driver.begin(call)
+        begun = driver.begin(call, seconds)
         if begun is None:
-            others[place] = driver.prepared(call)
+            others[place] = driver.prepared(call, seconds)
         else:
             sent[place] = begun
     unusable: dict[int, tuple[Pipeline, Exception]] = {}
@@ -66,7 +78,7 @@ async def ask(questions: Sequence[tuple[Sender, Eval[object]]]) -> list[object]:
         raise
     await _perform(
         {
-            place: questions[place][0].judged(pipeline, questions[place][1], reply)
+            place: questions[place][0].judged(pipeline, questions[place][1], reply, seconds)
             for place, (pipeline, reply) in unusable.items()
         },
         replies,
@@ -101,8 +113,8 @@ async def gather(
     """
     questions = [(home(session), call) for session, call in effect.calls]
     if effect.enough is None:
-        return await ask(questions)
-    return await _Arrivals(questions, effect.enough, start).all_or_enough()
+        return await ask(questions, effect.seconds)
+    return await _Arrivals(questions, effect.enough, effect.seconds, start).all_or_enough()
 
 
 class _Arrivals:
@@ -115,10 +127,12 @@ class _Arrivals:
         self,
         questions: Sequence[tuple[Sender, Eval[object]]],
         enough: Enough,
+        seconds: float | None,
         start: Callable[[Coroutine[object, object, object]], asyncio.Task[object]],
     ) -> None:
         self._questions = questions
         self._enough = enough
+        self._seconds = seconds
         self._start = start
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
@@ -132,9 +146,9 @@ class _Arrivals:
         """Send all; return the replies when the last one has come, or enough."""
         slots: list[asyncio.Future[object]] = []
         for place, (driver, call) in enumerate(self._questions):
-            begun = driver.begin(call)
+            begun = driver.begin(call, self._seconds)
             if begun is None:
-                self._perform(place, driver.prepared(call))
+                self._perform(place, driver.prepared(call, self._seconds))
             else:
                 pipeline, slot = begun
                 slots.append(slot)
@@ -165,7 +179,7 @@ class _Arrivals:
             return
         if isinstance(reply, Exception):
             driver, call = self._questions[place]
-            self._perform(place, driver.judged(pipeline, call, reply))
+            self._perform(place, driver.judged(pipeline, call, reply, self._seconds))
         else:
             self._take(place, reply)
 

@@ -329,15 +329,18 @@ class ThreadDriver(ConnectedDriver):
             if waiting:
                 _leave(self.session.waiters, waiting)
 
-    def prepared(self, call: Eval[object]) -> tuple[Pool, Eval[object], float]:
+    def prepared(
+        self, call: Eval[object], seconds: float | None
+    ) -> tuple[Pool, Eval[object], float]:
         """Return the arguments for `ask`: the pool, *call*, and its time limit in seconds.
 
-        The renewal thread is started first, because every hold needs it.
+        *seconds* is the limit; None if *call* tells it. The renewal thread is started first, because every hold needs it.
         """
         if not self._renewer.started:
             self._begin()
-        left = self._timeout if call.patient else call.deadline - clock.now()
-        return self._pool, call, min(self._timeout, left)
+        if seconds is None:
+            seconds = self._timeout if call.patient else call.deadline - clock.now()
+        return self._pool, call, min(self._timeout, seconds)
 
     def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply.
@@ -384,7 +387,8 @@ class ThreadDriver(ConnectedDriver):
         if type(effect) is RunOn:
             return home(effect.session).run(effect.op)
         if type(effect) is Gather:
-            prepared = [home(session).prepared(call) for session, call in effect.calls]
+            seconds = effect.seconds
+            prepared = [home(session).prepared(call, seconds) for session, call in effect.calls]
             return ask(prepared, effect.enough)
         if type(effect) is Wait:
             self._wait(effect)

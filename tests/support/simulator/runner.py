@@ -368,7 +368,9 @@ class Runner(Generic[H]):
         unlucky = self.client.random.randrange(len(groups))
         for number, (where, calls) in enumerate(groups):
             timeout = where.patience(self)
-            if not isinstance(effect, Batch) and not calls[0].patient:
+            if isinstance(effect, Gather) and effect.seconds is not None:
+                timeout = min(timeout, max(effect.seconds, GRACE))
+            elif not isinstance(effect, Batch) and not calls[0].patient:
                 timeout = min(timeout, max(calls[0].deadline - where.clock(), GRACE))
             mine = fault if number == unlucky else None
             exchange = where.exchange(calls, timeout, partial(answer, number), self.name, mine)

@@ -831,6 +831,7 @@ class _Run:
     """One operation in lockstep: where it stands, and its outcome.
 
     Attributes:
+        begun: whether it has begun.
         effect: what it asks for; None if it has ended.
         fails: whether it has failed, and cleans up.
         interruption: the exception that was thrown into it.
@@ -839,12 +840,17 @@ class _Run:
     """
 
     __slots__ = (
-        "_begun", "_call", "_deadline", "_op", "_patient", "_step", "_tries", "effect", "fails",
+        "_call", "_deadline", "_op", "_patient", "_step", "_tries", "begun", "effect", "fails",
         "interruption", "result", "session",
     )  # fmt: skip
 
     def __init__(
-        self, session: Client, op: Op[Any] | Step[Any], interruption: BaseException | None
+        self,
+        session: Client,
+        op: Op[Any] | Step[Any],
+        interruption: BaseException | None,
+        *,
+        begun: bool,
     ) -> None:
         self.session = session
         self.effect: Effect | None = None
@@ -853,24 +859,45 @@ class _Run:
         # A step needs no generator for its first command.
         self._step = op if isinstance(op, Step) else None
         self._op = None if isinstance(op, Step) else op
-        self._begun = self.fails = False
+        self.begun, self.fails = begun, False
         self._call: Eval[object] | None = None
         self._deadline, self._patient = 0.0, False
         self._tries = 0
 
     def begin(self) -> None:
         """Go on until the first effect or the end."""
-        self._begun = True
-        if self._step is None:
+        self.begun = True
+        step = self._step
+        if step is None:
             self.step()
             return
         try:
-            self.effect = self._step.begin()
+            call = step.begin()
         except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
-            self.step(error=error)
+            self.has_begun(None, error)
         else:
-            if self.effect is None:
-                self._rest(self._step, None)
+            self.has_begun(call)
+
+    def has_begun(self, call: Eval[object] | None, failure: BaseException | None = None) -> None:
+        """Go on after the step has begun with *call*, or without one; it may have failed."""
+        self.effect = call
+        if call is None:
+            assert self._step is not None
+            self._rest(self._step, failure)
+
+    def has_ended(self, result: object) -> None:
+        """Note that the step was complete with its first command, and its *result*."""
+        self.result, self.effect, self._step = result, None, None
+        self._return_call()
+
+    def heard(self, reply: object, patience: float | None) -> None:
+        """Go on with the *reply* to the `question`, or with what came in place of it."""
+        if reply is LATE:
+            self.give_up()
+        elif isinstance(reply, Exception):
+            self.failed(reply, patience)
+        else:
+            self.answered(reply)
 
     def answered(self, reply: object) -> None:
         """Go on with the *reply* to the script that was sent."""
@@ -882,13 +909,17 @@ class _Run:
         try:
             assert type(call) is Eval
             if step.done(call.script.decode(reply)):
-                self.result, self.effect, self._step = step.result, None, None
-                self._return_call()
+                self.has_ended(step.result)
                 return
         except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
             failure = error
-            self.fails = True
-        self._rest(step, failure)
+        self.unfinished(failure)
+
+    def unfinished(self, failure: BaseException | None) -> None:
+        """Go on with the rest of the step, whose first command was not enough, or failed."""
+        assert self._step is not None
+        self.fails = failure is not None
+        self._rest(self._step, failure)
 
     def _rest(self, step: Step[Any], failure: BaseException | None) -> None:
         """Go on with the rest of *step*, which is an operation."""
@@ -930,14 +961,14 @@ class _Run:
         Its effect may not be noted here, because a Ctrl-C came before that.
         """
         self.interruption = error
-        if not self._begun:
-            self.result, self._step, self._op, self._begun = error, None, None, True
+        if not self.begun:
+            self.result, self._step, self._op, self.begun = error, None, None, True
         elif self._step is not None or (self._op is not None and not ended(self._op)):
             self.step(error=error)
 
     def abandon(self) -> None:
         """Note that nobody is left to perform the rest."""
-        if self._begun and self._step is not None:
+        if self.begun and self._step is not None:
             self._step.abandon()
 
     def perform(self) -> Op[None]:
@@ -953,16 +984,20 @@ class _Run:
     def question(self, patience: float | None) -> tuple[Client, Eval[object]]:
         """Return the client, and the script that the operation asks for, ready to be sent."""
         call: Any = self.effect
-        if call is not self._call:
-            self._call, self._deadline, self._tries = call, call.deadline, 0
-            self._patient = call.patient
-            if patience is not None:
-                call.patient = False
-                call.deadline = self.session.clock() + patience
-                if call.replication is not None:
-                    call.replication.timeout = min(call.replication.timeout, patience)
-        self._tries += 1
+        if call is self._call:
+            self._tries += 1
+        else:
+            self.has_sent(call, None if patience is None else self.session.clock() + patience)
+            if patience is not None and call.replication is not None:
+                call.replication.timeout = min(call.replication.timeout, patience)
         return self.session, call
+
+    def has_sent(self, call: Eval[object], until: float | None) -> None:
+        """Note that *call* is sent, and has time *until* then; None: as long as it says."""
+        self._call, self._deadline, self._tries = call, call.deadline, 1
+        self._patient = call.patient
+        if until is not None:
+            call.patient, call.deadline = False, until
 
     def give_up(self) -> None:
         """Fail, because others have decided: what was sent may be executed later."""
@@ -999,20 +1034,127 @@ def lockstep(
     Cost:
         The longest of their round trips, step by step.
     """
-    runs = [_Run(session, op, interruption) for session, op in ops]
+    group = _Group(ops, patience, interruption)
     try:
-        yield from undoing(_run(runs, patience, enough), _interrupt, runs)
+        try:
+            if interruption is None and group.begin():
+                decided = None if enough is None else _Decided(group.calls, enough)
+                replies: Any = yield Gather(tuple(group.calls), decided, patience)
+                if group.ended(replies):
+                    return group.results
+            yield from _go_on(group.begun_runs(), patience, enough)
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # as in `undoing`
+            yield from _interrupt(group.runs(), error)
+            raise
     except GeneratorExit:
-        for run in runs:
+        for run in group.runs():
             run.abandon()
         raise
-    return [run.result for run in runs]
+    return [run.result for run in group.runs()]
 
 
-def _run(runs: Sequence[_Run], patience: float | None, enough: int | None) -> Op[None]:
-    for run in runs:
-        run.begin()
-    yield from _go_on(runs, patience, enough)
+class _Group:
+    """The operations in lockstep: the arguments of `lockstep`.
+
+    Most are steps that end with their first command. Each gets a `_Run` only if one of them does
+    not.
+
+    Attributes:
+        calls: the first commands of the steps that have begun, each with its client.
+        results: the results of the first steps.
+    """
+
+    __slots__ = (
+        "_begun", "_interruption", "_ops", "_patience", "_runs", "_sent", "_until", "calls",
+        "results",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ops: Sequence[tuple[Client, Op[Any] | Step[Any]]],
+        patience: float | None,
+        interruption: BaseException | None,
+    ) -> None:
+        self._ops = ops
+        self._patience = patience
+        self._interruption = interruption
+        self._begun, self._sent = 0, False
+        self._until: float | None = None
+        self._runs: list[_Run] | None = None
+        self.calls: list[tuple[Client, Eval[object]]] = []
+        self.results: list[Any] = []
+
+    def begin(self) -> bool:
+        """Begin the steps, in their order; return whether each has a first command to send."""
+        calls = self.calls
+        for session, step in self._ops:
+            if not isinstance(step, Step):
+                return False
+            self._begun += 1
+            call = failure = None
+            try:
+                call = step.begin()
+            except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
+                failure = error
+            if call is None or call.replication is not None:
+                self.runs()[len(calls)].has_begun(call, failure)
+                return False
+            calls.append((session, call))
+        if not calls:
+            return False
+        if self._patience is not None:
+            self._until = calls[0][0].clock() + self._patience
+        self._sent = True
+        return True
+
+    def ended(self, replies: Sequence[object]) -> bool:
+        """Take the *replies* to `calls`; return whether all steps are complete."""
+        results = self.results
+        for (_, step), (_, call), reply in zip(self._ops, self.calls, replies, strict=True):
+            place = len(results)
+            if reply is not LATE and not isinstance(reply, Exception):
+                assert isinstance(step, Step)
+                complete, failure = False, None
+                try:
+                    complete = step.done(call.script.decode(reply))
+                except BaseException as error:  # noqa: BLE001 - as in `begin`
+                    failure = error
+                if complete:
+                    # Not above: a Ctrl-C after this is no failure of this step.
+                    results.append(step.result)
+                    continue
+                self.runs()[place].unfinished(failure)
+                place += 1
+            for run, later in zip(self.runs()[place:], replies[place:], strict=True):
+                run.heard(later, self._patience)
+            return False
+        return True
+
+    def runs(self) -> list[_Run]:
+        """Return the operations, each where it stands."""
+        if self._runs is None:
+            runs = [
+                _Run(session, op, self._interruption, begun=place < self._begun)
+                for place, (session, op) in enumerate(self._ops)
+            ]
+            for run, (_, call) in zip(runs, self.calls, strict=False):
+                run.has_begun(call)
+                if self._sent:
+                    run.has_sent(call, self._until)
+            for run, result in zip(runs, self.results, strict=False):
+                run.has_ended(result)
+            self._runs = runs
+        return self._runs
+
+    def begun_runs(self) -> list[_Run]:
+        """Return the operations, after the last of them have begun."""
+        runs = self.runs()
+        for run in runs:
+            if not run.begun:
+                run.begin()
+        return runs
 
 
 def _go_on(runs: Sequence[_Run], patience: float | None, enough: int | None = None) -> Op[None]:
@@ -1033,12 +1175,7 @@ def _go_on(runs: Sequence[_Run], patience: float | None, enough: int | None = No
         decided = None if enough is None else _Decided(questions, enough - _acquired(runs))
         replies: Any = yield Gather(questions, decided)
         for run, reply in zip(active, replies, strict=True):
-            if reply is LATE:
-                run.give_up()
-            elif isinstance(reply, Exception):
-                run.failed(reply, patience)
-            else:
-                run.answered(reply)
+            run.heard(reply, patience)
 
 
 def _acquired(runs: Sequence[_Run]) -> int:

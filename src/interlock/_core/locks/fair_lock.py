@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import require_replicas
 from interlock._core.model import names
+from interlock._core.model.effects import NEVER
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import fair_lock as scripts
 
@@ -44,6 +45,7 @@ class FairLock(Lock):
     """A lock that one owner at a time holds, in the order in which they asked."""
 
     kind = "fair lock"
+    repeats_for = (NEVER,)  # a single try takes no place in the queue
     may_start = False  # the queue is Redisson's
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:

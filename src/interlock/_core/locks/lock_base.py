@@ -52,7 +52,7 @@ from interlock._core.insight.forced_note import ask_why
 from interlock._core.locks.doubt import end_doubt
 from interlock._core.locks.kept_commands import KeptCommands
 from interlock._core.locks.known_lock import KnownLock, not_held
-from interlock._core.model.effects import NEVER, Carried, Step, Undone, Wait, failing, undoing
+from interlock._core.model.effects import NEVER, PAST, Carried, Step, Undone, Wait, failing, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, UNASKED, Hold, Owner
 from interlock._core.model.replication import Replication
 from interlock._core.queue.grant_looks import GIVEN
@@ -622,6 +622,8 @@ class LockBase(Holdable, KnownLock):
     composite: Literal[False] = False
     repeats: bool = False
     """Whether an owner sends the same commands for it each time."""
+    repeats_for: tuple[float, ...] = (NEVER, PAST)
+    """The deadlines for which the first try is the same. At PAST, a red lock limits the time."""
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
@@ -728,19 +730,20 @@ class LockBase(Holdable, KnownLock):
     def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*. It may be shared: do not change it.
 
-        The encoded command is kept for an owner that takes this lock again and again.
+        The encoded command is kept for an owner that takes this lock again and again. It also
+        serves the single try of a red lock, which limits the time itself.
         """
         kept = self._kept
         if (  # `kept_for` inlined
             kept is not None
             and kept.holder == hold.holder
             and kept.lease == hold.lease
-            and deadline == NEVER
+            and deadline in self.repeats_for
             and self.line not in self.session.waiters.places
         ):
             return kept.acquire
         call = self._request(hold, deadline, now)
-        if self.repeats and deadline == NEVER and call.replication is None:
+        if self.repeats and deadline in self.repeats_for and call.replication is None:
             self._keep(hold, call)
         return call
 
@@ -762,7 +765,8 @@ class LockBase(Holdable, KnownLock):
         number = 0 if owner is None else owner.number
         again = self._last_holder == hold.holder
         if owner is not None and again and self._holder(owner) == hold.holder:
-            first = self.acquire_script(hold, hold.lease, 1, NEVER) if call.spare_args else call
+            usual = call.deadline == NEVER and not call.spare_args
+            first = call if usual else self.acquire_script(hold, hold.lease, 1, NEVER)
             self._kept = KeptCommands(client_id, number, hold, first, self.release_script(hold, 0))
         self._last_holder = hold.holder
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from interlock._core.locks.composite import CompositeHold, CompositeLock, lockstep
-from interlock._core.model.effects import NEVER, RunOn
+from interlock._core.model.effects import NEVER, PAST, RunOn
 from interlock._core.model.holds import Hold, State
 from interlock._core.queue.lines import section
 from interlock._core.queue.waiting import wait_in_queue
@@ -56,8 +56,6 @@ LEAST_PATIENCE, MOST_PATIENCE = 0.05, 0.5
 """The bounds of that time, in seconds."""
 POLL = 0.25
 """Seconds after which a waiter looks again without a message."""
-PAST = -NEVER
-"""A deadline that has passed: one try."""
 
 
 @dataclass(slots=True)

@@ -63,6 +63,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 NEVER = float("inf")
 """A deadline that never comes."""
+PAST = -NEVER
+"""A deadline that has passed: one try."""
 
 
 class Script(Generic[R_co]):
@@ -227,10 +229,13 @@ class Gather:
         enough: called with the place and the undecoded reply of each call, as it comes, and with
             the seconds that it took. It returns None while the other replies may decide something,
             else for how many seconds they are still waited for. It must not raise.
+        seconds: how long each reply is waited for, in place of what its call says; None: as it
+            says.
     """
 
     calls: tuple[tuple[Client, Eval[object]], ...]
     enough: Enough | None = None
+    seconds: float | None = None
 
 
 @dataclass(slots=True)
