@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import hiredis
@@ -334,3 +334,138 @@ def test_what_cannot_be_sent_is_an_error(in_c: Exchange) -> None:
         resp.pack(("\ud800",))
     with pytest.raises(TypeError):
         _exchange.packed([])  # type: ignore[arg-type]
+
+
+class Servers:
+    """Three connections, and who answers on each."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        pairs = [socket.socketpair() for _ in range(3)]
+        self.ours = [stack.enter_context(ours) for ours, _ in pairs]
+        self.theirs = [stack.enter_context(theirs) for _, theirs in pairs]
+
+    def ask(
+        self, *, seconds: float = SECONDS, least: int = 3, linger: float = SECONDS
+    ) -> list[object]:
+        """Send to all; return their replies, "late" for one that did not come."""
+        from interlock._links import _exchange
+
+        replies: list[object] = ["late"] * 3
+        handles = tuple(sock.fileno for sock in self.ours)
+        commands = (b"one", b"two", b"three")
+        _exchange.exchange_all(handles, commands, replies, seconds, least, linger)
+        return replies
+
+
+@pytest.fixture
+def three() -> Iterator[Servers]:
+    """Give three connections."""
+    with ExitStack() as stack:
+        yield Servers(stack)
+
+
+@COMPILED
+def test_all_are_asked_before_any_answers(three: Servers) -> None:
+    """Replies come back in the order of the sockets, whichever comes first; an error as bytes."""
+
+    def answer() -> None:
+        asked = [sock.recv(100) for sock in three.theirs]
+        three.theirs[2].sendall(b"$-1\r\n")
+        three.theirs[1].sendall(b"-ERR no\r\n")
+        three.theirs[0].sendall(b":%d\r\n" % len(asked))
+
+    peer = threading.Thread(target=answer)
+    peer.start()
+    assert three.ask() == [3, b"-ERR no\r\n", None]
+    peer.join(10)
+
+
+@COMPILED
+def test_the_rest_is_not_waited_for_once_enough_have_answered(three: Servers) -> None:
+    """Its reply can still be read, and who answered too late is told apart from all replies."""
+    for sock in three.theirs[:2]:
+        sock.sendall(b":1\r\n")
+    assert three.ask(least=2, linger=0.01) == [1, 1, "late"]
+    three.theirs[2].sendall(b":1\r\n")
+    assert three.ours[2].recv(100) == b":1\r\n"
+
+
+@COMPILED
+def test_silent_servers_take_no_more_than_their_time(three: Servers) -> None:
+    """However few have answered, it ends."""
+    three.theirs[0].sendall(b":1\r\n")
+    assert three.ask(seconds=0.02) == [1, "late", "late"]
+
+
+@COMPILED
+def test_a_connection_that_has_ended_spoils_no_other(three: Servers) -> None:
+    """No bytes stand for its end, of which the next read tells."""
+    three.theirs[0].close()
+    three.ours[1].close()
+    three.theirs[2].sendall(b":1\r\n")
+    assert three.ask() == [b"", b"", 1]
+
+
+@COMPILED
+def test_a_signal_does_not_end_the_wait_for_all(three: Servers) -> None:
+    """A handler runs, and all replies are awaited as before; Ctrl-C ends it."""
+
+    def answer(_: int, __: object) -> None:
+        for sock in three.theirs:
+            sock.sendall(b":1\r\n")
+
+    with _struck(answer):
+        assert three.ask() == [1, 1, 1]
+    with pytest.raises(KeyboardInterrupt), _struck(signal.default_int_handler):
+        _ = three.ask()
+
+
+@COMPILED
+def test_a_command_that_does_not_fit_at_once_is_sent_in_parts(three: Servers) -> None:
+    """The others' replies are taken meanwhile."""
+    from interlock._links import _exchange
+
+    long = b"x" * 3_000_000
+    received: list[int] = []
+
+    def answer() -> None:
+        size = 0
+        while size < len(long):
+            size += len(three.theirs[0].recv(1 << 16))
+        received.append(size)
+        three.theirs[0].sendall(b":2\r\n")
+
+    peer = threading.Thread(target=answer)
+    peer.start()
+    three.theirs[1].sendall(b":1\r\n")
+    replies: list[object] = ["late"] * 2
+    handles = three.ours[0].fileno, three.ours[1].fileno
+    _exchange.exchange_all(handles, (long, b"short"), replies, SECONDS, 2, SECONDS)
+    peer.join(10)
+    assert replies == [2, 1]
+    assert received == [len(long)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ((), (), [], 1.0, 1),
+        ([], (), [], 1.0, 1, 1.0),
+        ((lambda: 0,), (), [None], 1.0, 1, 1.0),
+        ((lambda: 0,), (b"",), [], 1.0, 1, 1.0),
+        ((lambda: 0,), ("text",), [None], 1.0, 1, 1.0),
+        ((lambda: "x",), (b"",), [None], 1.0, 1, 1.0),
+        ((lambda: 0,), (b"",), [None], "text", 1, 1.0),
+        ((lambda: 0,), (b"",), [None], 1.0, "text", 1.0),
+    ],
+    ids=("none", "five", "a list", "no command", "no reply", "text", "no number", "time", "least"),
+)
+@COMPILED
+def test_misuse_of_the_call_for_all_is_an_error(arguments: tuple[object, ...]) -> None:
+    """It looks at what it is given."""
+    from interlock._links import _exchange
+
+    exchange_all: Any = _exchange.exchange_all
+    with pytest.raises(TypeError):
+        exchange_all(*arguments)

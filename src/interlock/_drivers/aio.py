@@ -270,8 +270,8 @@ class AsyncDriver(ConnectedDriver):
     ) -> tuple[Pipeline, asyncio.Future[object]] | None:
         """Send *call* if that can be done at once.
 
-        The reply may take *seconds*, or as long as *call* says if that is None. Return the connection and the future of the reply. If the reply is an error, pass it to
-        `judged`.
+        The reply may take *seconds*, or as long as *call* says if that is None. Return the
+        connection and the future of the reply. If the reply is an error, pass it to `judged`.
 
         Return None if `prepared` must send *call*. That includes a script that the connection has
         not run before: the server may not know it, and then asks for its text.

@@ -84,11 +84,12 @@ def ask(
     replies: list[object] = [None] * len(questions)
     groups = _grouped(questions, now, replies)
     try:
-        for group in groups:
-            _send(group, replies, behind=enough is not None)
+        heard = _exchange_all(groups, replies, enough, now)
+        if heard is None:
+            heard = _send_all(groups, replies, behind=enough is not None)
         if enough is None:
             _receive_all(groups, replies)
-        elif _Arrivals(groups, replies, enough, now).decided():
+        elif len(heard) < len(groups) and _Arrivals(groups, replies, enough, now, heard).decided():
             return replies.copy()  # threads may still put theirs into it
     finally:
         for group in groups:
@@ -106,7 +107,7 @@ def _grouped(
     questions: Sequence[tuple[Pool, Eval[object], float]],
     now: float,
     replies: list[object],
-) -> Collection[_Group]:
+) -> list[_Group]:
     """Group the calls by pool; put an error into *replies* for a call that no node serves."""
     groups: dict[NodePool, _Group] = {}
     for place, (whole, call, seconds) in enumerate(questions):
@@ -120,7 +121,56 @@ def _grouped(
             group = groups[pool] = _Group(pool, now + seconds)
         group.places.append(place)
         group.calls.append(call)
-    return groups.values()
+    return list(groups.values())
+
+
+def _exchange_all(
+    groups: Sequence[_Group], replies: list[object], enough: Enough | None, began: float
+) -> Sequence[_Group] | None:
+    """Send and receive by one call, if each of *groups* has a connection, and one call.
+
+    So threads that ask many servers need not wait for each other after each command and reply.
+
+    Return the groups whose replies are in, or None if nothing was sent. If *enough* may be enough,
+    the other replies were waited for as long as that allows.
+    """
+    connections: list[Connection] = []
+    for group in groups:
+        connection = group.connection = group.pool.idle()
+        alone = len(group.calls) == 1 and group.calls[0].replication is None
+        if connection is None or not (alone and group.until == groups[0].until):
+            return None
+        connections.append(connection)
+    if not connections or (exchange_all := connections[0].exchange_all) is None:
+        return None
+    number, seconds = len(groups), groups[0].until - began
+    handles = tuple([connection.handle for connection in connections])
+    commands = tuple(
+        [
+            connection.begin_with_others(group.calls[0])
+            for connection, group in zip(connections, groups, strict=True)
+        ]
+    )
+    least, linger = (number, 0.0) if enough is None else (enough.least, enough.linger)
+    answers: list[object] = [LATE] * number
+    exchange_all(handles, commands, answers, seconds, least, linger)
+    late = LATE in answers and clock.now() < groups[0].until
+    heard: list[_Group] = []
+    for group, connection, answer in zip(groups, connections, answers, strict=True):
+        if answer is LATE and late:
+            continue
+        heard.append(group)
+        try:
+            if answer is LATE:
+                raise connection.silent(seconds)
+            reply = connection.heard(group.calls[0], answer, _rounded(seconds))
+        except InterlockError as error:
+            _fail(group, connection, replies, error)
+        else:
+            group.connection = None
+            group.pool.take_back(connection)
+            replies[group.places[0]] = reply
+    return heard
 
 
 def _second(
@@ -142,7 +192,8 @@ def _second(
 class _Arrivals:
     """Receives the replies of *groups* in the order in which they come, until they decide.
 
-    The other arguments are those of `ask`, and the time at which it began.
+    The other arguments are those of `ask`, the time at which it began, and the groups whose replies
+    `_exchange_all` has heard.
     """
 
     def __init__(
@@ -151,15 +202,21 @@ class _Arrivals:
         replies: list[object],
         enough: Enough,
         began: float,
+        heard: Collection[_Group],
     ) -> None:
         self._left = [group for group in groups if group.connection or group.thread]
         self._replies = replies
         self._enough = enough
         self._began = began
+        self._heard = heard
         self._until = math.inf
 
     def decided(self) -> bool:
         """Receive; return whether there were enough before the last reply."""
+        for group in self._heard:
+            self._take(group.places)
+        if self._until < math.inf:
+            self._until = 0.0  # the others have been waited for
         while self._left and clock.now() < self._until:
             for group in self._arrived():
                 self._left.remove(group)
@@ -214,10 +271,20 @@ def _readable(groups: Sequence[_Group], seconds: float) -> list[_Group]:
     return [each for each, replies in map(by_file.__getitem__, ready) if replies.caught_up()]
 
 
+def _send_all(
+    groups: Collection[_Group], replies: list[object], *, behind: bool
+) -> Sequence[_Group]:
+    """Send the calls of *groups*, as `_send`; return that no reply is in."""
+    for group in groups:
+        _send(group, replies, behind=behind)
+    return ()
+
+
 def _send(group: _Group, replies: list[object], *, behind: bool) -> None:
     """Send the calls of *group*; *behind*: maybe on a connection that still owes older replies."""
     pool = group.pool
-    connection = group.connection = pool.idle() or (pool.owing() if behind else pool.settled())
+    connection = group.connection or pool.idle()
+    connection = group.connection = connection or (pool.owing() if behind else pool.settled())
     if connection is None:
         # A Ctrl-C in `start` may leave it waiting for ever: the process ends all the same.
         thread = threading.Thread(target=_alone, args=(group, replies), daemon=True)

@@ -334,7 +334,8 @@ class ThreadDriver(ConnectedDriver):
     ) -> tuple[Pool, Eval[object], float]:
         """Return the arguments for `ask`: the pool, *call*, and its time limit in seconds.
 
-        *seconds* is the limit; None if *call* tells it. The renewal thread is started first, because every hold needs it.
+        *seconds* is the limit; None if *call* tells it. The renewal thread is started first: every
+        hold needs it.
         """
         if not self._renewer.started:
             self._begin()

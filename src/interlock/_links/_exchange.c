@@ -635,6 +635,136 @@ end:
     return result;
 }
 
+#define SHORT 512 /* bytes of a reply that `exchange_all` reads */
+#define MOST 256  /* servers that it asks */
+
+/* What one server is sent, and has replied. It is *over* when that is whole, or came to its end. */
+typedef struct {
+    const char *data;
+    Py_ssize_t size, sent, received;
+    int fd, over;
+    char reply[SHORT];
+} Asked;
+
+/* Go on with one server as far as that takes no time: send, and then receive if *receives*. */
+static void
+proceed(Asked *one, int receives)
+{
+    ssize_t done = 0;
+
+    while (one->sent < one->size) {
+        done = send(one->fd, one->data + one->sent, one->size - one->sent, MSG_DONTWAIT);
+        if (done < 0)
+            break;
+        one->sent += done;
+    }
+    if (done >= 0 && receives) {
+        done = recv(one->fd, one->reply, SHORT, MSG_DONTWAIT);
+        one->received = done > 0 ? done : 0;
+    }
+    one->over = done >= 0 ? receives : errno != EAGAIN && errno != EINTR;
+}
+
+/* Wait until all servers have replied, or until the deadline. Once *least* of them have replied, it
+   is *linger* seconds later, or as much later as these took, if it was not earlier anyway.
+
+   Return 0, or -1 if a signal came. */
+static int
+hear_all(Asked *all, int count, double began, double *deadline, long *least, double linger)
+{
+    struct pollfd polled[MOST];
+    int places[MOST], place, waiting, ready, milliseconds;
+    double end, time, left;
+
+    for (;;) {
+        for (place = waiting = 0; place < count; place++)
+            if (!all[place].over) {
+                polled[waiting].fd = all[place].fd;
+                polled[waiting].events = all[place].sent < all[place].size ? POLLOUT : POLLIN;
+                places[waiting++] = place;
+            }
+        if (waiting == 0)
+            return 0;
+        time = now();
+        if (count - waiting >= *least) {
+            *least = count + 1;
+            end = time + (time - began > linger ? time - began : linger);
+            *deadline = end < *deadline ? end : *deadline;
+        }
+        left = *deadline - time;
+        if (left <= 0)
+            return 0;
+        milliseconds = left < 1e6 ? (int)(left * 1e3) + 1 : 1000000000;
+        ready = poll(polled, waiting, milliseconds);
+        if (ready < 0 && errno == EINTR)
+            return -1;
+        for (place = 0; place < waiting; place++)
+            if (ready < 0 || polled[place].revents)
+                proceed(&all[places[place]], 1);
+    }
+}
+
+/* Send each server its command, and wait for the replies, without the interpreter lock.
+
+   The arguments are: the sockets' methods `fileno`, the commands, a list for the replies, the
+   seconds that they may take, how many replies may be enough, and how many seconds the others are
+   waited for then. What `ask` would return is put into the list, at once for all. A server that has
+   not replied keeps what stands there. After an error there is b"": the next read tells of it. */
+static PyObject *
+exchange_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    Asked *all;
+    PyObject *reply, *result = NULL;
+    Py_ssize_t count;
+    double began = now(), deadline, linger;
+    long least;
+    int place, heard;
+
+    if (nargs != 6 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[1]) || !PyList_Check(args[2])
+        || (count = PyTuple_Size(args[0])) > MOST || PyTuple_Size(args[1]) != count
+        || PyList_Size(args[2]) != count) {
+        PyErr_SetString(PyExc_TypeError, "(filenos, commands, replies, seconds, least, linger)");
+        return NULL;
+    }
+    deadline = began + PyFloat_AsDouble(args[3]);
+    least = PyLong_AsLong(args[4]);
+    linger = PyFloat_AsDouble(args[5]);
+    if (PyErr_Occurred())
+        return NULL;
+    all = PyMem_Malloc((count + 1) * sizeof(Asked));
+    if (all == NULL)
+        return PyErr_NoMemory();
+    for (place = 0; place < count; place++) {
+        all[place].sent = all[place].received = all[place].over = 0;
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(args[1], place), (char **)&all[place].data,
+                                    &all[place].size) < 0)
+            goto end;
+        all[place].fd = number_from(PyTuple_GetItem(args[0], place));
+        if (PyErr_Occurred())
+            goto end;
+    }
+    for (heard = -2; heard < 0;) {
+        Py_BEGIN_ALLOW_THREADS
+        for (place = 0; heard == -2 && place < count; place++)
+            proceed(&all[place], 0);
+        heard = hear_all(all, (int)count, began, &deadline, &least, linger);
+        Py_END_ALLOW_THREADS
+        if (heard < 0 && PyErr_CheckSignals() < 0)
+            goto end;
+    }
+    for (place = 0; place < count; place++)
+        if (all[place].over) {
+            reply = parsed(all[place].reply, all[place].received);
+            if (reply == NULL || PyList_SetItem(args[2], place, reply) < 0)
+                goto end;
+        }
+    result = Py_None;
+    Py_INCREF(result); /* as in `send_all` */
+end:
+    PyMem_Free(all);
+    return result;
+}
+
 #ifdef CLOCK_BOOTTIME
 static PyObject *
 boottime(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
@@ -1634,6 +1764,8 @@ static PyMethodDef methods[] = {
 #ifdef CLOCK_BOOTTIME
     {"boottime", boottime, METH_NOARGS, "Return the seconds since the machine started."},
 #endif
+    {"exchange_all", (PyCFunction)(void (*)(void))exchange_all, METH_FASTCALL,
+     "Send a command to each of several sockets, and receive the replies."},
     {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
      "Send bytes; return what comes first of the reply."},
     {"parse_all", (PyCFunction)(void (*)(void))parse_all, METH_FASTCALL,

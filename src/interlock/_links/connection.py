@@ -65,6 +65,7 @@ class Connection:
         replicas: as in `Link`.
         known: the digests of the scripts whose texts were sent on it.
         owed: the replies that nobody waits for.
+        handle, exchange_all: as in `Methods`.
 
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
@@ -92,7 +93,9 @@ class Connection:
         except OSError as error:  # it has ended already
             self.close()
             raise self._broken(error, sent=False) from error
-        self._handle, self._ask, self._exchange, self._send_all, self._limit, self._in_turn = ways
+        self.handle: Any = ways.handle
+        self._ask, self._exchange, self._send_all, self._limit = ways[1:5]
+        self._in_turn, self.exchange_all = ways.receive, ways.exchange_all
         self._timeout = timeout
 
     def set_timeout(self, seconds: float) -> None:
@@ -124,7 +127,7 @@ class Connection:
         # Bound first: Python 3.11 is slow to call attributes that are not methods.
         ask = self._ask
         try:
-            reply: Any = ask(self._handle, packed, timeout)
+            reply: Any = ask(self.handle, packed, timeout)
             if reply.__class__ is not bytes:
                 self._pending = 0
                 self._endpoint.served = True
@@ -161,7 +164,7 @@ class Connection:
             refused = any(isinstance(reply, ReplyError) for reply in self.owed.come())
             if refused or not self.owed.add(1):
                 return False
-            self._send_all(self._handle, pack_known(call, self.known), self._timeout)
+            self._send_all(self.handle, pack_known(call, self.known), self._timeout)
         except (OSError, ParserError):
             return False
         return True
@@ -266,6 +269,30 @@ class Connection:
         ]
         self._write(packed + self._inquire(calls))
 
+    def begin_with_others(self, call: Eval[object]) -> bytes:
+        """Return the command for *call*, which `exchange_all` sends; `heard` takes the reply."""
+        self._pending = 1
+        self._wait_command = None
+        return call.packed or pack_evalsha(call)
+
+    def heard(self, call: Eval[object], reply: Any, timeout: float) -> object:
+        """Return the outcome of *call* after *reply* from `exchange_all`.
+
+        Its result is as one of `batch`, and so are the errors.
+        """
+        if reply.__class__ is not bytes:
+            self._pending = 0
+            self._endpoint.served = True
+            return reply
+        if reply:
+            self._received.feed(reply)
+        self.set_timeout(timeout)
+        return self.finish([call], timeout).pop()
+
+    def silent(self, timeout: float) -> InterlockError:
+        """Return the error for a reply that did not come in *timeout* seconds."""
+        return self._broken(TimeoutError(), timeout)
+
     def finish(
         self,
         calls: Sequence[Eval[object]],
@@ -341,7 +368,7 @@ class Connection:
     def _write(self, commands: list[bytes]) -> None:
         self._pending = len(commands)
         try:
-            self._send_all(self._handle, b"".join(commands), self._timeout)
+            self._send_all(self.handle, b"".join(commands), self._timeout)
         except OSError as error:
             raise self._broken(error) from error
 
@@ -377,7 +404,7 @@ class Connection:
             ServerUnavailableError: the connection failed.
         """
         try:
-            self._send_all(self._handle, pack(parts), self._timeout)
+            self._send_all(self.handle, pack(parts), self._timeout)
         except OSError as error:
             raise self._broken(error) from error
 
@@ -420,7 +447,7 @@ class Connection:
         reply = self._received.gets()
         deadline = 0.0
         while reply is False:
-            data = self._exchange(self._handle, b"", self._timeout)
+            data = self._exchange(self.handle, b"", self._timeout)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
             self._received.feed(data)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Any, bytes, float], "int | list[int] | bytes | None"]
     Exchange = Callable[[Any, bytes, float], bytes]
+    ExchangeAll = Callable[
+        [tuple[Callable[[], int], ...], tuple[bytes, ...], list[Any], float, int, float], None
+    ]
     Receive = Callable[
         [
             threading.Lock,
@@ -36,13 +39,14 @@ if TYPE_CHECKING:
 
 _in_c: tuple[Ask, Exchange, Send] | None
 _receive_in_c: Receive | None = None
+_all_in_c: ExchangeAll | None = None
 try:
-    from interlock._links._exchange import ask, exchange, receive, send_all
+    from interlock._links._exchange import ask, exchange, exchange_all, receive, send_all
 except ImportError:  # there was no compiler, or the C part is older than its source
     _in_c = None
 else:
     _in_c = ask, exchange, send_all
-    _receive_in_c = receive
+    _receive_in_c, _all_in_c = receive, exchange_all
 
 COMPILED = _in_c is not None
 """Whether the C part is there."""
@@ -96,6 +100,8 @@ class Methods(NamedTuple):
         send_all: sends.
         limit: sets the timeout of the socket.
         receive: receives messages, if no other thread does; None if threads cannot take turns.
+        exchange_all: sends a command to each of several sockets of this sort, by their handles, and
+            receives what `ask` would return; None if there is no such function.
     """
 
     handle: object
@@ -104,6 +110,7 @@ class Methods(NamedTuple):
     send_all: Send
     limit: Callable[[socket.socket, float], None]
     receive: Receive | None = None
+    exchange_all: ExchangeAll | None = None
 
 
 def encrypts(sock: socket.socket) -> bool:
@@ -118,5 +125,5 @@ def methods_for(sock: socket.socket) -> Methods:
         sock.settimeout(None)
         # A socket of gevent or eventlet stays non-blocking: other greenlets run while it waits.
         if os.get_blocking(sock.fileno()):
-            return Methods(sock.fileno, *_in_c, kernel_timeout, _receive_in_c)
+            return Methods(sock.fileno, *_in_c, kernel_timeout, _receive_in_c, _all_in_c)
     return Methods(sock, exchange_in_python, exchange_in_python, send_in_python, python_timeout)

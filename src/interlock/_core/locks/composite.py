@@ -1186,11 +1186,12 @@ def _acquired(runs: Sequence[_Run]) -> int:
 class _Decided:
     """Counts grants among the replies to *questions*; *missing* of them decide."""
 
-    __slots__ = ("_missing", "_questions")
+    __slots__ = ("_missing", "_questions", "least", "linger")
 
     def __init__(self, questions: Sequence[tuple[Client, Eval[object]]], missing: int) -> None:
         self._questions = questions
-        self._missing = missing
+        self._missing = self.least = missing
+        self.linger = LINGER
 
     def __call__(self, place: int, reply: object, took: float) -> float | None:
         """Take a reply, as `Gather.enough`; a decision that *took* long waits as long again."""

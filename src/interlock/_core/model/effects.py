@@ -213,8 +213,20 @@ LATE: Final = _Late()
 """What a `Gather` tells of a call whose reply nobody waited for."""
 
 
-Enough: TypeAlias = Callable[[int, object, float], "float | None"]
-"""Judges the replies to a `Gather` as they come."""
+class Enough(Protocol):
+    """Judges the replies to a `Gather` as they come.
+
+    Attributes:
+        least: how many replies it needs at least to decide.
+        linger: for how many seconds the others are waited for then, at least.
+    """
+
+    least: int
+    linger: float
+
+    def __call__(self, place: int, reply: object, took: float, /) -> float | None:
+        """Judge *reply*, as `Gather` tells."""
+        ...
 
 
 @dataclass(slots=True)
