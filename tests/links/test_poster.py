@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import Eval, Script
-from interlock._links.connection import Connection
+from interlock._links.connection import UNREAD, UNREAD_FOR, Connection
 from interlock._links.endpoint import Endpoint
 from interlock._links.pool import Pool
 from interlock._links.poster import Poster
@@ -16,6 +16,34 @@ if TYPE_CHECKING:
     import pytest
 
 ONE: Script[object] = Script("one", "return 1", lambda reply: reply)
+
+
+def test_replies_are_dropped_before_they_are_many(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are dropped when there are some, and after a while.
+
+    To look each time would cost two system calls whenever a contended lock changes hands.
+    """
+    now = 1000.0
+    monkeypatch.setattr("interlock._links.connection.monotonic", lambda: now)
+    pool = Pool(topology_of(Endpoint.from_url(redis_url)))
+    poster, call = Poster(pool), Eval(ONE, ("key",), ())
+
+    def unread() -> int:
+        # Answered after the earlier commands.
+        assert pool.eval(call, 30) == 1
+        assert poster.post(call)
+        assert pool.eval(call, 30) == 1
+        [connection] = poster._connections.values()
+        return connection.owed.count
+
+    assert [unread() for _ in range(UNREAD)] == [*range(1, UNREAD + 1)]
+    assert max(unread() for _ in range(3 * UNREAD)) <= UNREAD + 1
+    now += UNREAD_FOR
+    assert unread() <= 2
+    poster.close()
+    pool.close(30)
 
 
 def test_a_handler_closes_it_while_it_sends(

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Origin
 
+UNREAD, UNREAD_FOR = 16, 0.25
+"""How many replies `post` leaves unread, and for how many seconds.
+
+It looks that often whether the connection has ended.
+"""
 TICK = 0.05
 REFUSED_WAIT = 0.01
 """Seconds for which a refused caller waits for the answer of the replicas.
@@ -83,7 +88,7 @@ class Connection:
         # redis-py connects, we drive.
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001
         self._received = Replies()
-        self._timeout = -1.0
+        self._timeout, self._looked_at = -1.0, 0.0
         self.replicas = self._pending = 0
         self.owed = OwedReplies(self._socket, self._received)
         try:
@@ -154,15 +159,19 @@ class Connection:
         return reply
 
     def post(self, call: Eval[object]) -> bool:
-        """Send *call*, and leave its reply unread until the next call of this method.
+        """Send *call*, and leave its reply unread. Later calls of this method drop it.
 
         Return whether it was sent. If not, or after an exception, the connection is useless.
         """
         if self._in_turn is None:
             return False  # its socket has no way to read without waiting
+        now = monotonic()
         try:
-            refused = any(isinstance(reply, ReplyError) for reply in self.owed.come())
-            if refused or not self.owed.add(1):
+            if self.owed.count >= UNREAD or now >= self._looked_at + UNREAD_FOR:
+                self._looked_at = now
+                if any(isinstance(reply, ReplyError) for reply in self.owed.come()):
+                    return False
+            if not self.owed.add(1):
                 return False
             self._send_all(self.handle, pack_known(call, self.known), self._timeout)
         except (OSError, ParserError):

@@ -311,6 +311,7 @@ class Pool:
     Attributes:
         eval: runs a call on the node that serves its keys, within a number of seconds; errors as
             `NodePool.eval`. A redirection is followed.
+        only: the pool of a single server; None in a cluster.
     """
 
     eval: Callable[[Eval[object], float], object]
@@ -321,7 +322,8 @@ class Pool:
         self._closed = False
         # A single server redirects nobody: its calls need not pass through here.
         only = topology.only
-        self.eval = self._eval if only is None else self._opened(only).eval
+        self.only = None if only is None else self._opened(only)
+        self.eval = self._eval if self.only is None else self.only.eval
 
     def open(self, pubsub: PubSub, timeout: float) -> None:
         """Learn everything that must be known of the servers; errors as `Topology.open`."""

@@ -1,7 +1,7 @@
 """Commands that are sent at once, and whose replies nobody waits for.
 
-Each node has a connection for them, taken from the pool. The replies to earlier commands are read
-and dropped before the next command is sent. If anything is wrong, the connection is given up and
+Each node has a connection for them, taken from the pool. The replies to earlier commands are
+dropped before a later command is sent. If anything is wrong, the connection is given up and
 nothing is sent. Such a command only makes something safer, and the caller has another way.
 """
 
@@ -40,25 +40,25 @@ class Poster:
         if not self._busy.acquire(blocking=False):
             return False
         try:
-            return not self._closed and self._post(call)
+            if self._closed:
+                return False
+            node = self._pool.only or self._pool.serving(call)
+            # Taken out meanwhile: after an interruption nobody uses it again.
+            connection = self._connections.pop(node, None) or node.idle()
+            if connection is None:
+                return False
+            if not connection.post(call):
+                node.discard(connection)
+                return False
+            self._connections[node] = connection
+            if self._closed:  # meanwhile
+                self.close()
         except InterlockError:
             return False
+        else:
+            return True
         finally:
             self._busy.release()
-
-    def _post(self, call: Eval[object]) -> bool:
-        node = self._pool.serving(call)
-        # Taken out meanwhile: after an interruption nobody uses it again.
-        connection = self._connections.pop(node, None) or node.idle()
-        if connection is None:
-            return False
-        if not connection.post(call):
-            node.discard(connection)
-            return False
-        self._connections[node] = connection
-        if self._closed:  # meanwhile
-            self.close()
-        return True
 
     def close(self) -> None:
         """Close all connections, and send nothing any more.
