@@ -178,32 +178,33 @@ class NodeSubscriber:
         The calling thread receives messages meanwhile, unless another thread does.
         """
         connection = self._connection
-        if connection is None or not self._has_bell(connection):
+        if connection is None or (connection.bell is None and not self._hang_bell(connection)):
             return wakeup.wait(seconds)
         if connection.token.locked():
             return self._sleep(connection, wakeup, seconds)
         self._waits += 1
-        until = clock.now() + seconds
+        now, lock = clock.now, wakeup.lock
+        left, until = seconds, now() + seconds
         try:
-            while self._handle_messages(connection):
-                if wakeup.wait(0):
+            while not connection.messages or self._handle_messages(connection):
+                if lock.acquire(blocking=False):  # it has rung
                     return True
-                left = until - clock.now()
                 if left <= 0:
                     return False
                 wakeup.bell = connection.bell and connection.bell[0]
-                if not connection.receive_in_turn(wakeup.lock, left):
+                if not connection.receive_in_turn(lock, left):
                     break
                 wakeup.bell = None
+                left = until - now()
         finally:
             wakeup.bell = None
             if self._asleep:
                 self._call()
-        return self._sleep(connection, wakeup, until - clock.now())
+        return self._sleep(connection, wakeup, until - now())
 
-    def _has_bell(self, connection: SharedConnection) -> bool:
+    def _hang_bell(self, connection: SharedConnection) -> bool:
         """Return whether *connection* has a bell; it gets one when the first thread waits."""
-        if connection.bell is None and connection.shared:
+        if connection.shared:
             with self._lock:
                 if self._connection is connection and connection.bell is None:
                     connection.hang_bell()
@@ -226,8 +227,6 @@ class NodeSubscriber:
     def _handle_messages(self, connection: SharedConnection) -> bool:
         """Handle what was received; return False if the thread must do the rest."""
         messages = connection.messages
-        if not messages:
-            return True
         with self._lock:
             self._heard_at = clock.now()
             while messages:
@@ -244,12 +243,13 @@ class NodeSubscriber:
 
     def _is_message(self, message: Any) -> bool:
         """Return whether *message* is a message or a PONG."""
-        if message.__class__ is not list or not message:
-            return False
-        if message[0] == b"pong":
-            return True
-        [kind, *texts] = message
-        return kind == self._message and [type(text) for text in texts] == [bytes, bytes]
+        match message:
+            case [kind, bytes(), bytes()]:
+                return bool(kind == self._message)
+            case [b"pong", *_]:
+                return True
+            case _:
+                return False
 
     def _call(self) -> None:
         """Call the thread: somebody must receive or handle messages."""
