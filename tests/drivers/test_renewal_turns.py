@@ -72,6 +72,21 @@ def test_each_turn_of_work_looks_for_operators(
         assert len(looks) == number
 
 
+def test_a_look_that_was_put_off_is_no_work(
+    renewer: Renewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that releases a lock again and again puts off its look each time."""
+    turns: list[int] = []
+    monkeypatch.setattr(renewer, "_work", lambda: turns.append(1))
+    looks, lock = renewer._session.looks, Bench().lock
+    looks.given(lock, clock.now() - 10)
+    assert renewer._turn(rung=True) == 0
+    assert renewer._turn(rung=False) == 0
+    looks.given(lock, clock.now())
+    assert renewer._turn(rung=False)
+    assert len(turns) == 2
+
+
 def test_a_look_that_a_busy_lane_does_not_take_comes_later(renewer: Renewer) -> None:
     """Otherwise the next client would wait until it polls."""
     session: Any = renewer._session

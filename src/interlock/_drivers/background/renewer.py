@@ -111,7 +111,7 @@ class Renewer:
         self._wakeup = Wakeup()
         self._moved = False
         self._closing = False
-        self._others_due = -NEVER
+        self._others_due = self._card_due = -NEVER
         self._thread: threading.Thread | None = None
         self._cleanups = CleanupQueue()
         self.card = CardWriter(self._session, about_this_process(), stack_of)
@@ -282,22 +282,25 @@ class Renewer:
             return None
         try:
             now, watchdog = clock.now(), self._session.watchdog
+            if not rung and -NEVER < self._others_due <= now:
+                self._others_due = self._next_of_others()  # a look may have been put off
             due = now if rung else min(self._others_due, watchdog.rest(now))
             if due <= now:
                 self._work()
                 callbacks.resume()
                 now = clock.now()
-                self._others_due = min(
-                    self._cleanups.next_due(),
-                    self._session.looks.next_due(),
-                    self.card.next_look(now),
-                )
+                self._card_due = self.card.next_look(now)
+                self._others_due = self._next_of_others()
                 due = min(self._others_due, watchdog.next_due(now))
             return min(max(due - now, 0), threading.TIMEOUT_MAX)
         except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
             callbacks.report_aside("the renewal thread", error)
             self._others_due = -NEVER  # whatever it was woken for is still to do
             return PAUSE_AFTER_ERROR
+
+    def _next_of_others(self) -> float:
+        """Return when something is due that is no renewal."""
+        return min(self._cleanups.next_due(), self._session.looks.next_due(), self._card_due)
 
     def _work(self) -> None:
         """Do the work that is due at each node.
