@@ -145,6 +145,29 @@ def test_failure_does_not_change_what_is_kept(bench: Bench, play: type[Play]) ->
         assert (call.deadline, call.unknown) == (NEVER, 0)
 
 
+def test_a_client_in_the_server_s_queue_sends_the_very_same(bench: Bench, play: type[Play]) -> None:
+    """Its tries are kept, too. A deadline or a lost reply does not change them."""
+    for _ in range(3):
+        without = pair(bench, play)
+    bench.waiters.place_for(bench.lock.line, bench.session.client_id, waits=False)
+    first, kept = pair(bench, play)[0], pair(bench, play)[0]
+    assert isinstance(kept, Eval)
+    assert first == kept
+    assert kept.spare_args
+    assert pair(bench, play)[0] is kept
+    timed = pair(bench, play, timeout=10.0)[0]
+    assert isinstance(timed, Eval)
+    assert (timed.args, timed.deadline) == (kept.args, bench.now + 10.0)
+    acquire = play(bench.lock.acquire(bench.owner, NEVER, None)).answer(lost_reply())
+    again = acquire.answer(None).effect
+    assert again is not kept
+    assert again.unknown
+    acquire.abandon()
+    assert pair(bench, play)[0] is kept
+    assert (kept.deadline, kept.unknown) == (NEVER, 0)
+    assert without[0] != kept
+
+
 def test_a_kept_request_of_a_fenced_lock_is_made_anew_after_a_small_token(
     bench: Bench, play: type[Play]
 ) -> None:

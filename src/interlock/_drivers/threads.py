@@ -9,7 +9,7 @@ import warnings
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from interlock._core.model.effects import (
     NEVER,
@@ -383,24 +383,22 @@ class ThreadDriver(ConnectedDriver):
 
     def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:  # noqa: PLR0911
         # One return for each effect. Not `isinstance`, which is a call.
-        if type(effect) is Eval:
-            return self.eval(effect)
+        if type(effect) is Enqueue:
+            return self.session.waiters.join(effect.line, Wakeup(), waiting)
+        if type(effect) is Wait:
+            self._wait(effect)
+            return None
+        if type(effect) is Post:
+            return self._poster.post(effect.call)
         if type(effect) is RunOn:
             return home(effect.session).run(effect.op)
         if type(effect) is Gather:
             seconds = effect.seconds
             prepared = [home(session).prepared(call, seconds) for session, call in effect.calls]
             return ask(prepared, effect.enough)
-        if type(effect) is Wait:
-            self._wait(effect)
-            return None
-        if type(effect) is Enqueue:
-            return self.session.waiters.join(effect.line, Wakeup(), waiting)
         if type(effect) is Cleanup:
             self._renewer.clean_up(effect)
             return None
-        if type(effect) is Post:
-            return self.post(effect)
         assert type(effect) is Batch
         return ask([(self._pool, call, self._timeout) for call in effect.evals])
 
@@ -417,7 +415,7 @@ class ThreadDriver(ConnectedDriver):
         elif effect.waiter is None:
             time.sleep(min(max(seconds, 0), threading.TIMEOUT_MAX))
         else:
-            wakeup = cast("Wakeup", effect.waiter.wakeup)
+            wakeup: Any = effect.waiter.wakeup  # a `Wakeup`; `cast` is a call
             # A waiter that was woken is still in its queue.
             channel = channel_of(effect.waiter.line)
             if not self._subscriber.wait(channel, wakeup, min(MEND_INTERVAL, seconds)):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._core.model.effects import NEVER
+
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval
     from interlock._core.model.holds import Hold
@@ -49,3 +51,10 @@ class KeptCommands:
         self.release = release
         self.renewal: Eval[list[bool]] | None = None
         self.waiting: dict[tuple[bool, bool], Eval[Grant | float]] = {}
+
+    def keep_waiting(self, call: Eval[Grant | float]) -> None:
+        """Keep a copy of *call*, a try that was not sent yet."""
+        if call.spare_args:  # else the place has just ended
+            _, others_wait, _, *starts = call.args[-call.spare_args :]
+            kept = self.waiting[bool(others_wait), bool(starts)] = call.anew()
+            kept.deadline = NEVER

@@ -27,7 +27,9 @@ from interlock._core.scripts.script import GRANTED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.locks.kept_commands import KeptCommands
     from interlock._core.model.effects import Op
+    from interlock._core.queue.places import Place
     from interlock._core.queue.waiter import Waiter
     from interlock._core.queue.waiters import Waiters
     from interlock._core.scripts.lock import LockStatus
@@ -101,24 +103,48 @@ class Lock(StartedLock):
                 return last[4]
         return self.release_script(hold, depth)
 
+    def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        """Return the script that tries to get *hold*. It may be shared: do not change it."""
+        kept = self._kept
+        if (  # `kept_for` inlined
+            kept is not None
+            and kept.holder == hold.holder
+            and kept.lease == hold.lease
+            and deadline == NEVER
+        ):
+            place = self.session.waiters.places.get(self.line)
+            known = kept.acquire if place is None else self._stand(kept, hold, place)
+            if known is not None:
+                return known
+        return super().request(hold, deadline, now)
+
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        kept, waiters = self.kept_for(hold), self.session.waiters
-        place = waiters.places.get(self.line)
+        kept = self.kept_for(hold)
+        place = self.session.waiters.places.get(self.line)
         if kept is None or place is None or deadline <= now:
             return super()._request(hold, deadline, now)
-        others_wait = not waiters.alone(self.line)
-        starts = self.starts(hold, others_wait=others_wait)
-        last = kept.waiting.get((others_wait, starts))
-        if last is None:
+        known = self._stand(kept, hold, place)
+        if known is None:
             call = super()._request(hold, deadline, now)
-        else:
+            kept.keep_waiting(call)
+            return call
+        call = known.anew()
+        call.deadline = self.answer_by(deadline, now)
+        return call
+
+    def _stand(self, kept: KeptCommands, hold: Hold, place: Place) -> Eval[Grant | float] | None:
+        """Stand in the server's queue at *place*; return the kept try for *hold*, if there is one.
+
+        Then nothing else is to be noted before that try is sent.
+        """
+        others_wait = not self.session.waiters.alone(self.line)
+        starts = self.starts(hold, others_wait=others_wait)
+        known = kept.waiting.get((others_wait, starts))
+        if known is not None:
             if starts:
                 hold.stand()
             place.stand(others_wait, hold.holder if starts else "")
-            call = last.anew()
-            call.deadline = self.answer_by(deadline, now)
-        kept.waiting[others_wait, starts] = call
-        return call
+        return known
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         return scripts.lock_release(self.key, hold.holder, depth, self._publish, self.channel)

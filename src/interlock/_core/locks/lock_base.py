@@ -863,7 +863,8 @@ class LockBase(Holdable, KnownLock):
                     op = self._after_first_try(hold, deadline, sent_at, outcome)
                 outcome = None
                 taken = yield from op
-                if taken:
+                place = self.session.waiters.places.get(self.line)
+                if taken and place is not None and place.taken:
                     # Usually no place is left. One is if others gave up during a local pass.
                     yield from leave_queue(self.session, self.line, self.leave_script, later=True)
             except GeneratorExit:

@@ -24,16 +24,16 @@ class StartedLock(LockBase):
     """Whether a release may make a waiter of another client the next holder."""
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        session = self.session
-        if self.stands_in_queue and session.clock() < deadline:  # a single try has no place
+        session, stands = self.session, self.stands_in_queue
+        if stands and session.clock() < deadline:  # a single try has no place
             session.waiters.place_for(self.line, session.client_id)
-        turn = self._turn(hold) if self.passes_locally or self.may_start else NO_TURN
+        turn = self._turn(hold, stands) if self.passes_locally or self.may_start else NO_TURN
         return self._wait_here(hold, deadline, turn)
 
-    def _turn(self, hold: Hold) -> Turn:
-        """Return how the lock may be given to *hold*."""
+    def _turn(self, hold: Hold, stands: bool) -> Turn:
+        """Return how the lock may be given to *hold*; *stands*: the client is in the queue."""
         start = partial(self._start, hold) if self.may_start else None
-        if not self.stands_in_queue:
+        if not stands:
             return Turn(hold, start)
         return Turn(hold, start, partial(self.session.looks.given, self))
 
@@ -46,17 +46,17 @@ class StartedLock(LockBase):
 
     def _start(self, hold: Hold, claim: Claim) -> Op[bool]:
         """Start with *claim*, which a release gave to *hold*; return whether it is held now."""
-        if not self.believes(claim):
-            return False
-        return (yield from start(self.session, self.line, hold, claim, self._keeping))
+        believed = self.believes(claim)
+        return start(self.session, self.line, hold, claim, self._keeping, believed=believed)
 
     def _keeping(self, hold: Hold) -> Eval[list[bool]]:
-        """Return the command that keeps *hold* for a whole lease, and takes nothing."""
+        """Return the command that keeps *hold* for a whole lease, and takes nothing.
+
+        It may be shared: do not change it.
+        """
         kept = self.kept_for(hold)
-        last = None if kept is None else kept.renewal
-        if last is not None:
-            return last.anew()
-        call = confirming(hold)
-        if kept is not None:
-            kept.renewal = call
-        return call
+        if kept is None:
+            return confirming(hold)
+        if kept.renewal is None:
+            kept.renewal = confirming(hold)
+        return kept.renewal

@@ -275,7 +275,8 @@ class Enqueue:
     line: Line
 
     def __iter__(self) -> Generator[Effect, object, Waiter]:
-        return cast("Waiter", (yield self))
+        waiter: Any = yield self
+        return waiter  # type: ignore[no-any-return]
 
 
 @dataclass(slots=True)
@@ -327,9 +328,6 @@ class Post(Generic[R_co]):
 
     call: Eval[R_co]
     heard: Callable[[object], None]
-
-    def __iter__(self) -> Generator[Effect, object, bool]:
-        return bool((yield self))
 
 
 Effect: TypeAlias = "Eval[object] | Batch[object] | Gather | RunOn[object] | \

@@ -626,13 +626,12 @@ class Hold(HoldLease):
             return 0.0
         return valid_until(begun, CLAIM)
 
-    def start(self, token: int | None, at: int, now: float) -> bool:
-        """Begin with the claim that a release gave it at *at*; return whether it is held now.
+    def start(self, token: int | None, until: float, now: float) -> bool:
+        """Begin with a claim, which ends at *until*; return whether it is held now.
 
         Half of the claim must be left: the confirmation is on its way for that long at most.
         """
-        until = self.claim_end(at, now)
-        if now + CLAIM / 2 >= until or self.state is not PENDING:  # closed during that call
+        if now + CLAIM / 2 >= until or self.state is not PENDING:  # closed meanwhile
             return False
         self.depth = 1
         self.token = token

@@ -16,7 +16,7 @@ asks for one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from interlock._core.model.effects import NEVER, Batch
 from interlock._core.queue.places import Place
@@ -74,8 +74,9 @@ class GrantLooks:
 
     def released(self, core: CoreLock, now: float) -> None:
         """Note that a release of *core* told another client that it is next."""
-        if core.looked_at is not None:
-            self.given(cast("Given", core.looked_at), now)
+        given: Any = core.looked_at
+        if given is not None:
+            self.given(given, now)
 
     def next_due(self) -> float:
         """Return when the next look is due."""

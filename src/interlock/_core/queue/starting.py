@@ -35,7 +35,7 @@ def may_start(session: Session, hold: Hold, *, others_wait: bool) -> bool:
         (hold.placed or not others_wait)
         and session.may_pass_on
         and hold.lease > 2 * CLAIM
-        and len(session.holds) < MANY
+        and len(session.holds.table) < MANY
     )
 
 
@@ -45,6 +45,8 @@ def start(
     hold: Hold,
     claim: Claim,
     keeping: Callable[[Hold], Eval[list[bool]]],
+    *,
+    believed: bool = True,
 ) -> Op[bool]:
     """Start with *claim*, which a release gave to *hold*, if it stands.
 
@@ -60,19 +62,22 @@ def start(
         line: what *hold* waits for.
         hold: who was made the holder.
         claim: the message that says so.
-        keeping: returns the command that keeps *hold* for a whole lease, and takes nothing.
+        keeping: returns the command that keeps *hold* for a whole lease, and takes nothing. It is
+            not changed.
+        believed: whether a hold of this kind may start with *claim*.
     """
-    now = sent_at = session.clock()
-    stands = now + CLAIM / 2 < hold.claim_end(claim.at, now)
-    if hold.unanswered or not stands:
+    sent_at = session.clock()
+    until = hold.claim_end(claim.at, sent_at)
+    if not believed or hold.unanswered or sent_at + CLAIM / 2 >= until:
         return False
     hold.sent()
-    post = Post(keeping(hold), partial(_confirm, session, hold, sent_at))
-    if not (yield from post) or not hold.start(claim.token, claim.at, session.clock()):
-        hold.uncount_try()
-        return False
+    sent = yield Post(keeping(hold), partial(_confirm, session, hold, sent_at))
+    now = session.clock()
+    started = sent and hold.start(claim.token, until, now)
     hold.uncount_try()
-    session.watchdog.expect(hold, session.clock())
+    if not started:
+        return False
+    session.watchdog.expect(hold, now)
     session.waiters.started(line, hold.holder)
     if session.holds.observer is not None:
         session.holds.observer.acquired(hold, sent_at)

@@ -136,7 +136,7 @@ def wait_in_queue(
             if session.deadlocked:
                 session.raise_deadlock(args)
             look_at = _next_look(waiter, session, interval, look_at)
-            told = claim or (waiter.front and waiter.take())
+            told = claim or (waiter.front and waiter.should_ask and waiter.take())
             if told or (waiter.front and session.clock() >= look_at):
                 if session.waiters.begin_asking(waiter, session.clock()):
                     remaining = yield from attempt(*args)

@@ -181,13 +181,13 @@ def grant_or_left(reply: object) -> Grant | float:
         return GRANTED
     if isinstance(reply, int):
         return seconds(reply)
-    remaining, at = pair(reply)
-    told = text(at)
-    if not (told.isascii() and told.isdigit()):
-        raise ReplyShapeError(f"expected microseconds, got {at!r}")
-    refusal = Refusal(seconds(remaining))
-    refusal.at = int(told[:19])  # Redis counts with 64 bits
-    return refusal
+    match many(reply):
+        case [remaining, bytes(at)] if at.isdigit():
+            refusal = Refusal(seconds(remaining))
+            refusal.at = int(at[:19])  # Redis counts with 64 bits
+            return refusal
+        case _:
+            raise ReplyShapeError(f"expected milliseconds and microseconds, got {reply!r}")
 
 
 def many(reply: object) -> list[object]:
