@@ -26,6 +26,7 @@ from interlock import (
 from interlock._core.scripts.script import ReplyShapeError
 from interlock._drivers.background import aio_change_watchers
 from interlock._drivers.background import change_watchers as watching
+from interlock._drivers.process import lifecycle
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -137,7 +138,7 @@ async def test_observers_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch)
     owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
     seen: list[Any] = []
     reported: list[BaseException] = []
-    for module in (watching, aio_change_watchers):
+    for module in (watching, aio_change_watchers, lifecycle):
         monkeypatch.setattr(module, "report", lambda _, error: reported.append(error))
 
     def callback(info: Any) -> None:
@@ -169,8 +170,9 @@ async def test_an_observer_outlives_what_goes_wrong(
     owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
     seen: list[Any] = []
     reported: list[BaseException] = []
-    for module in (watching, aio_change_watchers):
+    for module in (watching, aio_change_watchers, lifecycle):
         monkeypatch.setattr(module, "report", lambda _, error: reported.append(error))
+    for module in (watching, aio_change_watchers):
         monkeypatch.setattr(module, "RETRY", 0.05)
 
     def callback(info: Any) -> None:

@@ -203,9 +203,9 @@ async def test_a_callback_is_called(face: Face, redis_url: str) -> None:
                 raise LookupError("a callback that fails stops nothing")
 
         with pytest.MonkeyPatch.context() as patch:
-            module = "aio_change_watchers" if face.is_async else "change_watchers"
+            module = "background.aio_change_watchers" if face.is_async else "process.lifecycle"
             patch.setattr(
-                f"interlock._drivers.background.{module}.report",
+                f"interlock._drivers.{module}.report",
                 lambda what, error: reported.append(f"{what}: {type(error).__name__}"),
             )
             observation = client.watch("job", every=EVERY).observe(callback)
