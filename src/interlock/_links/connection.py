@@ -178,24 +178,6 @@ class Connection:
             return False
         return True
 
-    @contextmanager
-    def _telling(self, attempts: Sequence[Attempt]) -> Generator[None]:
-        """Send the messages of *attempts* by another connection if the body does not end well.
-
-        Their scripts have done their work, and leave no messages if they are sent again.
-        """
-        try:
-            yield
-        except BaseException:
-            if untold := [message for attempt in attempts for message in attempt.untold()]:
-                # If this fails too, waiters look by themselves.
-                with (
-                    suppress(InterlockError),
-                    closing(Connection(self._endpoint, self._timeout)) as other,
-                ):
-                    _ = other.exchange(untold, self._timeout)
-            raise
-
     @property
     def outdated(self) -> bool:
         """Return whether there are newer credentials than this connection logged in with."""
@@ -258,10 +240,7 @@ class Connection:
         return self.finish(calls, timeout, meanwhile)
 
     def ask(self, call: Eval[object], timeout: float) -> object:
-        """Run *call* on a node that is just taking over its slot.
-
-        Return its reply or `InterlockError`.
-        """
+        """Run *call* on a node that is just taking over its slot; return its reply or error."""
         self.set_timeout(timeout)
         # The text goes with it: to send it later, the node must be asked (ASKING) again.
         self._write([ASKING, pack_eval(with_known_keys(call)), *self._inquire([call])])
@@ -285,10 +264,7 @@ class Connection:
         return call.packed or pack_evalsha(call)
 
     def heard(self, call: Eval[object], reply: Any, timeout: float) -> object:
-        """Return the outcome of *call* after *reply* from `exchange_all`.
-
-        Its result is as one of `batch`, and so are the errors.
-        """
+        """Return the outcome of *call* after *reply* from `exchange_all`, as `batch` would."""
         if reply.__class__ is not bytes:
             self._pending = 0
             self._endpoint.served = True
@@ -333,7 +309,7 @@ class Connection:
     ) -> list[object]:
         """Send *calls* again until their *replies* are final; return each one's or its error."""
         attempts = [Attempt(call) for call in calls]
-        with self._telling(attempts):
+        with _telling(attempts, self._endpoint, self._timeout):
             while again := _again(attempts, replies):
                 _ = self._answers(timeout)
                 self.set_timeout(timeout)
@@ -418,10 +394,7 @@ class Connection:
             raise self._broken(error) from error
 
     def drain(self, timeout: float) -> bool:
-        """Read the replies that an interrupted caller did not wait for.
-
-        Return False if the connection is useless now.
-        """
+        """Read the replies that an interrupted caller left; return False if it is useless now."""
         try:
             self.set_timeout(timeout)
             for _ in range(self._pending + self.owed.count):
@@ -480,9 +453,24 @@ class Connection:
             )
         if not self.served and not encrypts(self._socket):
             what += maybe_tls(error)
-        return ServerUnavailableError(
-            f"lost the connection to {self.where}: {what}", sent=sent, transient=True
-        )
+        what = f"lost the connection to {self.where}: {what}"
+        return ServerUnavailableError(what, sent=sent, transient=True)
+
+
+@contextmanager
+def _telling(attempts: Sequence[Attempt], endpoint: Origin, timeout: float) -> Generator[None]:
+    """Send the messages of *attempts* by another connection if the body does not end well.
+
+    Their scripts have done their work, and leave no messages if they are sent again.
+    """
+    try:
+        yield
+    except BaseException:
+        if untold := [message for attempt in attempts for message in attempt.untold()]:
+            # If this fails too, waiters look by themselves.
+            with suppress(InterlockError), closing(Connection(endpoint, timeout)) as other:
+                _ = other.exchange(untold, timeout)
+        raise
 
 
 def _again(attempts: Sequence[Attempt], replies: Sequence[object]) -> dict[int, bytes]:

@@ -1036,23 +1036,23 @@ def lockstep(
     """
     group = _Group(ops, patience, interruption)
     try:
-        try:
-            if interruption is None and group.begin():
-                decided = None if enough is None else _Decided(group.calls, enough)
-                replies: Any = yield Gather(tuple(group.calls), decided, patience)
-                if group.ended(replies):
-                    return group.results
-            yield from _go_on(group.begun_runs(), patience, enough)
-        except GeneratorExit:
-            raise
-        except BaseException as error:  # as in `undoing`
-            yield from _interrupt(group.runs(), error)
-            raise
+        return (yield from undoing(_in_step(group, patience, enough), _interrupt, group))
     except GeneratorExit:
         for run in group.runs():
             run.abandon()
         raise
-    return [run.result for run in group.runs()]
+
+
+def _in_step(group: _Group, patience: float | None, enough: int | None) -> Op[list[Any]]:
+    """Send the first commands of *group* at once, then go on with what takes longer."""
+    if group.begin():
+        decided = None if enough is None else _Decided(group.calls, enough)
+        replies: Any = yield Gather(tuple(group.calls), decided, patience)
+        if group.ended(replies):
+            return group.results
+    runs = group.begun_runs()
+    yield from _go_on(runs, patience, enough)
+    return [run.result for run in runs]
 
 
 class _Group:
@@ -1088,6 +1088,8 @@ class _Group:
 
     def begin(self) -> bool:
         """Begin the steps, in their order; return whether each has a first command to send."""
+        if self._interruption is not None:
+            return False
         calls = self.calls
         for session, step in self._ops:
             if not isinstance(step, Step):
@@ -1202,8 +1204,9 @@ class _Decided:
         return max(LINGER, took) if self._missing <= 0 else None
 
 
-def _interrupt(runs: Sequence[_Run], error: BaseException) -> Op[None]:
+def _interrupt(group: _Group, error: BaseException) -> Op[None]:
     """Throw *error* into each operation that has not ended; perform its clean-up."""
+    runs = group.runs()
     for run in runs:
         run.interrupt(error)
     yield from _go_on(runs, None)
