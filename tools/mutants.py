@@ -40,7 +40,7 @@ TARGETS = {
         "accept_pass",
     ),
     "locks/read_write_lock.py": ("request", "may_try_first", "acquire_script", "_valid_hold"),
-    "upkeep/idempotency.py": ("begin", "done", "carry_on", "_go_on", "send", "failed", "_leave"),
+    "upkeep/idempotency.py": ("begin", "done", "carry_on", "_go_on", "send", "_leave"),
 }  # fmt: skip
 """The functions of the hot path: acquire, re-enter, release, extend, semaphore, read/write."""
 TESTS = (

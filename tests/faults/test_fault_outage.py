@@ -123,7 +123,7 @@ async def test_a_wait_ends_in_time(own: Stage, outage: Outage) -> None:
     outage.end()
     print(f"late by: {max(took) - 1:.3f} s")
     assert max(took) < 1.0 + COMMAND_TIMEOUT + NOISE
-    assert min(took) > 0.9
+    assert min(took) > 0.5  # none begins a pause that ends after its time
 
 
 async def test_a_server_that_was_never_there_is_told_at_once(own: Stage) -> None:
