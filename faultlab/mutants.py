@@ -205,7 +205,7 @@ MUTANTS = (
     Mutant(
         "an event stays set",
         "L-11",
-        Mistake("event_clear", Call("set", "redis.call('exists', $1)", which=1)),
+        Mistake("event_clear", Call("set", "redis.call('exists', $1)")),
         ("event",),
     ),
     Mutant(
