@@ -33,6 +33,7 @@ from interlock._core.model.effects import Eval, Script
 from interlock._core.scripts.barrier import Barrier
 from interlock._core.scripts.condition import Condition
 from interlock._core.scripts.fair_lock import Queue
+from interlock._core.scripts.script import Request
 from interlock._drivers.wrong_type import types_of
 from interlock._links.connection import Connection
 from interlock._links.endpoint import Endpoint
@@ -118,20 +119,25 @@ def constructors() -> dict[str, Callable[..., Eval[object]]]:
     return found
 
 
+def keys_of(hint: object, chance: random.Random) -> object:
+    """Return hostile keys and names for a parameter of the type *hint*; None for other types."""
+    base, channel = chance.choice(TEXTS), chance.choice(TEXTS)
+    if hint == "Queue":
+        keys = (base, names.fair_queue(base), names.fair_timeouts(base))
+        return Queue(keys, chance.random() * 10, "PUBLISH", channel)
+    if hint == "Barrier":
+        keys = (names.barrier_key(base), names.barrier_parties(base), names.barrier_passed(base))
+        return Barrier(*keys, "PUBLISH", channel)
+    if hint == "Condition":
+        waiting = (names.condition_waiting(base), names.condition_leases(base))
+        return Condition(*waiting, "PUBLISH", channel)
+    return Request(base, channel, chance.random() * 10) if hint == "Request" else None
+
+
 def argument(name: str, hint: object, chance: random.Random) -> object:
     """Return a hostile argument for the parameter *name*."""
-    if hint == "Queue":
-        base = chance.choice(TEXTS)
-        keys = (base, names.fair_queue(base), names.fair_timeouts(base))
-        return Queue(keys, chance.random() * 10, "PUBLISH", chance.choice(TEXTS))
-    if hint == "Barrier":
-        base = chance.choice(TEXTS)
-        keys = (names.barrier_key(base), names.barrier_parties(base), names.barrier_passed(base))
-        return Barrier(*keys, "PUBLISH", chance.choice(TEXTS))
-    if hint == "Condition":
-        base = chance.choice(TEXTS)
-        keys = (names.condition_waiting(base), names.condition_leases(base))
-        return Condition(*keys, "PUBLISH", chance.choice(TEXTS))
+    if keys := keys_of(hint, chance):
+        return keys
     if name in ("publish", "channel"):
         # Most constructors take the queue's key from a channel.
         channels = (names.lock_channel(chance.choice(TEXTS)), chance.choice(TEXTS))
