@@ -12,6 +12,8 @@ from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.model.effects import NEVER, Enqueue, Eval, Wait
 from interlock._core.objects.election import Election
+from interlock._core.objects.leased_semaphore import LeasedSemaphore
+from interlock._core.objects.semaphore import Semaphore
 from interlock._core.queue.grant_looks import LOOK_AFTER, GrantLooks
 from interlock.errors import ClosedError, ServerUnavailableError
 from interlock.options import Options
@@ -62,14 +64,24 @@ def test_a_look_is_put_off_by_the_next_release(bench: Bench) -> None:
     assert looks.next_due() == NEVER
 
 
-class Noted(dict[str, Any]):
+def test_both_kinds_of_a_name_are_looked_at(bench: Bench) -> None:
+    """A plain and a leased semaphore of one name: only a leased one's look finds ended leases."""
+    looks = GrantLooks(lambda: None)
+    kinds = Semaphore, LeasedSemaphore
+    queues: list[Any] = [kind(bench.session, "name").queue for kind in kinds]
+    for queue in queues:
+        looks.given(queue, 10.0)
+    assert looks.take_due(11.0) == queues
+
+
+class Noted(dict[Any, Any]):
     """The looks to come; another thread notes one more just when they were copied."""
 
     def __init__(self, looks: GrantLooks, lock: Lock, at: float) -> None:
         super().__init__()
         self._looks, self._lock, self._at = looks, lock, at
 
-    def copy(self) -> dict[str, Any]:
+    def copy(self) -> dict[Any, Any]:
         """Return a copy without it."""
         copied = dict(self)
         self._looks.given(self._lock, self._at)

@@ -39,6 +39,7 @@ class PermitQueue:
             permits that this client was woken for.
 
     Attributes:
+        kind: of the semaphore.
         key: the semaphore's key.
         channel: announces its permits.
     """
@@ -56,7 +57,7 @@ class PermitQueue:
         self.key = key
         self.channel = channel
         self._line = line_of(channel, key)
-        self._kind, self._prefix = kind, prefix
+        self.kind, self._prefix = kind, prefix
         self._leave = leave
 
     def part(self, permits: int) -> Line:
@@ -157,7 +158,7 @@ class PermitQueue:
         If it asks in vain, the client looks who is still there.
         """
         session = self._session
-        wish = partial(session.wish, self._kind, self.key)
+        wish = partial(session.wish, self.kind, self.key)
         if not session.queues_for(self.key):
             return Turn(wish=wish)
         polled = partial(session.looks.given, self)

@@ -43,6 +43,7 @@ Other answers are 0 (or nil) if the server does not have the hold, and 1.
 class Given(Protocol):
     """A lock that was given away, or the queue for permits."""
 
+    kind: str
     key: str
     channel: str
 
@@ -59,15 +60,16 @@ class GrantLooks:
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        self._due: dict[str, tuple[float, Given]] = {}
-        self._failed = set[str]()
+        # By kind, too: of both kinds of semaphores with one name, each has a look of its own.
+        self._due: dict[tuple[str, str], tuple[float, Given]] = {}
+        self._failed = set[tuple[str, str]]()
         self._wake = wake
         self._planned = NEVER
 
     def given(self, lock: Given, now: float) -> None:
         """Note that *lock* was given to another client, or that a waiter has polled in vain."""
         due = now + LOOK_AFTER
-        self._due[lock.key] = due, lock
+        self._due[lock.key, lock.kind] = due, lock
         if due < self._planned:
             self._planned = due
             self._wake()
@@ -112,8 +114,9 @@ class GrantLooks:
         for lock, reply in zip(locks, replies, strict=True):
             # The server may have closed an idle connection. And a client that closes looks then.
             failed = isinstance(reply, ServerUnavailableError | ClosedError)
-            again = failed and lock.key not in self._failed
-            (self._failed.add if again else self._failed.discard)(lock.key)
+            place = lock.key, lock.kind
+            again = failed and place not in self._failed
+            (self._failed.add if again else self._failed.discard)(place)
             if again or reply == GIVEN:
                 self.given(lock, clock())
 
