@@ -373,6 +373,29 @@ def test_who_wants_several_is_not_overtaken_for_ever(
     assert max(several.waits) < 20.5
 
 
+@FLEETS
+def test_who_is_told_when_to_look_may_die(fleet: Program) -> None:
+    """Permits are kept for one that wants two. If the next behind it dies then, another one looks.
+
+    That is the client that released, when they are not kept any more; polls would come later.
+    """
+    books, last = Books(), Books()
+    simulator = Simulator(1, invariants=(PermitsInOrder(),))
+    simulator.network.server.execute("SET", "name", "2")
+    clients: list[SimulatedClient] = []
+    holding = [fleet(books, 1, work=seconds) for seconds in (90, 18)]
+    for program in (*holding, fleet(books, 1, 2), fleet(books, 1), fleet(last, 1)):
+        clients.append(simulator.client(poll_cap=60.0))
+        simulator.spawn(clients[-1], program)
+        simulator.run_for(0.2)
+    simulator.run_for(18.6 - simulator.now)
+    assert len(books.waits) == 2
+    assert _number(simulator) == 1, "it is kept"
+    clients[3].crash()
+    simulator.run_for(2)
+    assert last.waits
+
+
 @pytest.mark.parametrize("greedy", [1, 5])
 @pytest.mark.parametrize("seed", range(2))
 def test_who_wants_too_many_stops_nobody(seed: int, greedy: int) -> None:

@@ -11,7 +11,7 @@
 -- ARGV[2]  channel    string, where waiters listen
 -- ARGV[3]  named      string, 32 hex digits: the permit it stands there for; may be left out
 --
--- Returns  3 when another client in the queue was told that it is next, else 1
+-- Returns  3 when another client in the queue was told that it is next, or when to look; else 1
 -- Source   our own
 -- Wire     the number and the zset, if the client had permits that it has not confirmed. Messages
 --          as those of a release; "300:leased:<permits>" on a wake channel if a claim was given

@@ -6,8 +6,8 @@
 -- ARGV[1]  ids        string, 32 hex digits each: sending them twice changes nothing
 -- ARGV[2]  channel    string, where waiters listen
 --
--- Returns  1 when all ids were held, 3 when clients in the queue were told that they are next, too;
---          else 0
+-- Returns  1 when all ids were held, 3 when clients in the queue were told that they are next, or
+--          when to look, too; else 0
 -- Source   RPermitExpirableSemaphore.tryRelease, Redisson 4.7.0, with the server's clock
 --          in place of the client's
 -- Wire     the number and the zset; on the channel the new number, or with several ids how many

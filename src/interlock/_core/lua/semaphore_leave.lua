@@ -8,7 +8,7 @@
 --                     not listen any more leaves the queue, and free permits go to the next clients
 -- ARGV[2]  channel    string, where waiters listen
 --
--- Returns  3 when another client in the queue was told that it is next, else 1
+-- Returns  3 when another client in the queue was told that it is next, or when to look; else 1
 -- Source   our own
 -- Wire     messages as those of a release
 local semaphore, queue, me, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2]

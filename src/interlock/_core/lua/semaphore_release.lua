@@ -16,8 +16,8 @@
 -- ARGV[4]  channel    string, where waiters listen
 -- ARGV[5]  epoch      integer, in which all these permits were taken; 0: not known
 --
--- Returns  1 when done, 3 when clients in the queue were told that they are next, too; 0 when it is
---          missing and not created, or was made anew since the permits were taken
+-- Returns  1 when done, 3 when clients in the queue were told that they are next, or when to look,
+--          too; 0 when it is missing and not created, or was made anew since the permits were taken
 -- Source   RSemaphore.release and releaseIfExists, Redisson 4.7.0
 -- Wire     the number, and its new value on the channel unless it is negative: Java's listener
 --          fails on that. With clients in the queue, the first ones get claims for 250 ms and

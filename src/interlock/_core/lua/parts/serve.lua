@@ -12,10 +12,11 @@
 -- again. Several such clients take turns. All this follows from the clock and the places. A note of
 -- whose turn it is would have to be mended each time such a client comes, leaves or dies.
 --
--- The function tells whether *caller* may take its permits, whether all clients must be told, and
--- whether some were woken to take theirs. Last comes the number of permits that nobody in the queue
--- can use. All must be told if a command was refused, or if none of the first 128 can be served. It
--- needs `members`.
+-- The function tells whether *caller* may take its permits, and whether all clients must be told.
+-- Then it tells whether some were told to take theirs, or when to look. If so, somebody must look
+-- later: they may have died. Last comes the number of permits that nobody in the queue can use. All
+-- must be told if a command was refused, or if none of the first 128 can be served. It needs
+-- `members`.
 
 -- Return how many permits *member* wants.
 local function wanted_by(member)
@@ -117,9 +118,9 @@ local function serve(free, caller, give, take_back)
       if told then
         take_back(member, told)
       end
-    elseif wait == 0 then
+    else
       given = true
-      if not told then
+      if wait == 0 and not told then
         redis.pcall('zadd', queue, -(now + CLAIM), '+' .. member)
       end
     end
