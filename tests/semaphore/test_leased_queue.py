@@ -518,6 +518,22 @@ def test_a_plain_release_leaves_permits_to_be_asked_for(room: Room) -> None:
     assert (room.free(), room.held(), room.waiting()) == (0, 4, [])
 
 
+def test_who_gives_up_its_clients_own_place_passes_on_too(room: Room) -> None:
+    """A client that stands there in its own name may leave in that of a permit as well."""
+    ids, mine = room.take(permits=3), room.ids()
+    room.wait("a")
+    _ = stand(room, "a", mine)
+    room.wait("b")
+    latches = (f"redisson_unlock_latch:{{name}}:{number}" for number in "12")
+    release = plain.semaphore_release("name", Request(*latches, 30), 1, 1, 0, "PUBLISH", CHANNEL)
+    assert room.run(release) == 3
+    assert room.woken() == ["a"]
+    leaving = scripts.leased_semaphore_leave("name", "a::leased:1", "PUBLISH", CHANNEL, mine)
+    assert room.run(leaving) == 3
+    assert room.woken() == ["b"]
+    assert ids
+
+
 def give_unheard(room: Room, ids: str | None) -> None:
     """Release the permits *ids*, while the server refuses every message on a wake channel."""
     call = scripts.leased_semaphore_release("name", ids or "", "PUBLISH", CHANNEL)
@@ -559,6 +575,23 @@ def test_a_refused_message_takes_no_permit_that_is_held(room: Room) -> None:
     assert mine
     assert held_for(room, mine) > 50
     assert (room.free(), room.held()) == (2, 1)
+
+
+def test_a_refused_message_takes_no_permit_twice(room: Room) -> None:
+    """If one message of several is refused, who asks has only what nobody was given."""
+    ids = room.take(permits=3)
+    room.wait("a", "b", "c:3")
+    room.server.execute("DEL", LEASES)
+    room.server.execute("SET", "name", 3)
+    call = scripts.leased_semaphore_acquire("name", 60, room.ids(3), "PUBLISH", CHANNEL)
+    scripts.stand_in_queue(call, "c::leased:3", others_wait=False, keep=10)
+    sends = "redis.pcall('PUBLISH', wake .. client, told)"
+    text = call.script.text.replace(sends, f"(client == 'b' and {{err = 'no'}} or {sends})")
+    assert text != call.script.text
+    keys = [len(call.keys), *call.keys]
+    assert room.server.execute("EVAL", text, *keys, *call.args) is not None
+    assert (room.free(), room.held()) == (2, 1)
+    assert ids
 
 
 @pytest.mark.parametrize(

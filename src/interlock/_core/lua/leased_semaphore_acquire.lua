@@ -137,8 +137,8 @@ if not held and claimed == 0 and not woken and queued and free > 0 then
     mine, all, _, unused = serve(free, me, give, take_back)
     -- Who has no place asks as if it stood at the end.
     mine = mine or not client and unused >= wanted
-    enough = mine or (all and enough)
     free = tonumber(redis.call('get', semaphore))
+    enough = mine or (all and free >= wanted)
     if wanted == 1 and redis.call('zscore', leases, members[1]) then
       -- It also stands in the queue in the name of its permit, and was given this. So another
       -- one that it might take is left for others.

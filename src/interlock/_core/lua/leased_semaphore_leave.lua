@@ -36,13 +36,13 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local stood, back = 0, redis.call('zremrangebyscore', leases, 0, now)
 if not looks then
-  stood = queue and redis.pcall('zrem', queue, me, '+' .. me)
+  local member = me
   back = back + end_claim(me, wanted_by(me))
   if named then
-    local member = string.gsub(me, '::', ':' .. named .. ':', 1)
+    member = string.gsub(me, '::', ':' .. named .. ':', 1)
     back = back + redis.call('zrem', leases, raw(named)) + end_claim(member, 1)
-    stood = queue and redis.pcall('zrem', queue, member, '+' .. member) or stood
   end
+  stood = queue and redis.pcall('zrem', queue, me, '+' .. me, member, '+' .. member)
 elseif queue then
   local ends = redis.call('zrange', leases, 0, 0, 'withscores')[2]
   tidy(ends and tonumber(ends) <= now + CLAIM)
