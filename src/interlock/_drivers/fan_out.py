@@ -33,6 +33,8 @@ Changing the time-out of a connection costs a system call.
 """
 LOOK = 0.001
 """Seconds between two looks whether a thread has ended."""
+MOST = 256
+"""How many servers one call asks, as in _exchange.c."""
 
 
 class _Group:
@@ -135,13 +137,17 @@ def _exchange_all(
     the other replies were waited for as long as that allows.
     """
     connections: list[Connection] = []
+    exchange_all = None
     for group in groups:
         connection = group.connection = group.pool.idle()
         alone = len(group.calls) == 1 and group.calls[0].replication is None
         if connection is None or not (alone and group.until == groups[0].until):
             return None
         connections.append(connection)
-    if not connections or (exchange_all := connections[0].exchange_all) is None:
+        exchange_all = connection.exchange_all
+        if exchange_all is None:  # it is encrypted, for example
+            return None
+    if exchange_all is None or len(groups) > MOST:
         return None
     number, seconds = len(groups), groups[0].until - began
     handles = tuple([connection.handle for connection in connections])
