@@ -273,6 +273,46 @@ async def test_asyncio_takes_it_for_a_future(make: Make) -> None:
     assert (await asyncio.wait(answers))[0] == set(answers)
 
 
+async def test_asyncio_can_tell_which_task_is_slow() -> None:
+    """In its debug mode, each task is woken by a callback of its own."""
+    loop = asyncio.get_running_loop()
+    loop.set_debug(True)
+    try:
+        assert isinstance(answers(loop), AnswersInPython)
+    finally:
+        loop.set_debug(False)
+
+
+async def test_a_task_that_gathers_answers_can_be_cancelled(make: Make) -> None:
+    """The last answer is asked for the error, whether or not that was given up."""
+    expected = make()
+    for came in (b"", b":1\r\n"):
+        answers = [expected.expect(None) for _ in range(2)]
+        task = asyncio.ensure_future(asyncio.gather(*answers, return_exceptions=True))
+        await let_others_run()
+        _ = expected.take(came)
+        _ = task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 60)
+        assert answers[0].cancelled() is (came == b"")
+        _ = expected.forget()
+
+
+async def test_an_answer_that_a_ctrl_c_struck_is_forgotten_with_the_others(make: Make) -> None:
+    """Its reply is lost, and its task must hear of that."""
+    expected = make()
+
+    def strike(_: object) -> None:
+        _ = [expected.expect(None) for _ in range(40)]
+        raise KeyboardInterrupt
+
+    struck = expected.expect(strike)
+    second = expected.expect(None)
+    with pytest.raises(KeyboardInterrupt):
+        _ = expected.take(b":1\r\n:2\r\n")
+    assert expected.forget()[:2] == [struck, second]
+
+
 async def test_a_callback_that_fails_stops_no_other(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,6 +395,53 @@ def test_a_ctrl_c_before_the_loop_knows_is_made_up_for(
     turn(loop)
     assert told == slots
     assert slots[0].result() == 1
+
+
+@pytest.mark.needs("gcc")
+def test_a_ctrl_c_before_the_loop_knows_of_the_last_answer(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other answer may come, so the loop is told at once."""
+    expected, told, strikes = answers(loop), list[object](), [KeyboardInterrupt()]
+    slot = expected.expect(None)
+    slot.add_done_callback(told.append)
+    call_soon: Any = loop.call_soon
+
+    def strike(callback: object) -> object:
+        if strikes:
+            raise strikes.pop()
+        return call_soon(callback)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(loop, "call_soon", strike)
+        _ = expected.take(b":1\r\n")
+    turn(loop)
+    assert told == [slot]
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize("then", ["another comes", "it is given up", "another is given up"])
+def test_a_ctrl_c_where_the_loop_begins_to_wake_tasks(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """The loop drops the callback, and another one is made as soon as anything happens."""
+    expected, told = answers(loop), list[object]()
+    came, other = (expected.expect(None) for _ in range(2))
+    for slot in (came, other):
+        slot.add_done_callback(told.append)
+    call_soon: Any = loop.call_soon
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "call_soon", lambda callback: call_soon(callback).cancel() or 1)
+        _ = expected.take(b":1\r\n")
+    turn(loop)
+    assert told == []
+    if then == "another comes":
+        _ = expected.take(b":2\r\n")
+    else:
+        given_up = came if then == "it is given up" else other
+        assert given_up.cancel() is (given_up is other)
+    turn(loop)
+    assert told == ([came] if then == "it is given up" else [came, other])
 
 
 async def test_what_nobody_refers_to_is_freed(make: Make) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import hiredis
 import pytest
 
+from interlock._drivers import fan_out
 from interlock._links import exchange as exchanges
 from interlock._links import resp
 
@@ -444,6 +445,32 @@ def test_a_command_that_does_not_fit_at_once_is_sent_in_parts(three: Servers) ->
     peer.join(10)
     assert replies == [2, 1]
     assert received == [len(long)]
+
+
+@COMPILED
+def test_no_other_command_may_follow_a_part_of_one(three: Servers) -> None:
+    """A server that did not take a command whole is not late: its connection is useless."""
+    from interlock._links import _exchange
+
+    three.theirs[1].sendall(b":1\r\n")
+    replies: list[object] = ["late"] * 2
+    handles = three.ours[0].fileno, three.ours[1].fileno
+    _exchange.exchange_all(handles, (b"x" * 3_000_000, b"short"), replies, SECONDS, 1, 0.01)
+    assert replies == [b"", 1]
+
+
+@COMPILED
+def test_how_many_one_call_asks(three: Servers) -> None:
+    """`fan_out` knows the limit."""
+    from interlock._links import _exchange
+
+    def ask(count: int) -> None:
+        handles, replies = (three.ours[0].fileno,) * count, [None] * count
+        _exchange.exchange_all(handles, (b"",) * count, replies, 0.0, count, 0.0)
+
+    ask(fan_out.MOST)
+    with pytest.raises(TypeError):
+        ask(fan_out.MOST + 1)
 
 
 @pytest.mark.parametrize(

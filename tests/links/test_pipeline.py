@@ -137,11 +137,28 @@ async def test_a_ctrl_c_while_replies_are_read_ends_the_connection(pipeline: Pip
     second = pipeline.send(b"two")
     with pytest.raises(KeyboardInterrupt):
         pipeline.data_received(b":1\r\n:2\r\n")
-    assert not struck.done()
-    with pytest.raises(ServerUnavailableError):
-        await second
+    for slot in (struck, second):
+        with pytest.raises(ServerUnavailableError):
+            await slot
     with pytest.raises(ServerUnavailableError):
         _ = pipeline.send(b"three")
+
+
+def test_a_ctrl_c_before_replies_are_read_ends_the_connection(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are received before that, and asyncio drops them."""
+    loop = asyncio.new_event_loop()
+    pipeline = loop.run_until_complete(Pipeline.open(Endpoint.from_url(redis_url), 60.0))
+    slot = pipeline.send(pack(("PING",)))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(pipeline, "data_received", strike)
+        loop.run_forever()
+    with pytest.raises(ServerUnavailableError):
+        loop.run_until_complete(slot)
+    assert pipeline.dead
+    loop.run_until_complete(let_others_run())
+    loop.close()
 
 
 async def test_a_ctrl_c_while_a_command_is_sent_ends_the_connection(

@@ -709,7 +709,8 @@ hear_all(Asked *all, int count, double began, double *deadline, long *least, dou
    The arguments are: the sockets' methods `fileno`, the commands, a list for the replies, the
    seconds that they may take, how many replies may be enough, and how many seconds the others are
    waited for then. What `ask` would return is put into the list, at once for all. A server that has
-   not replied keeps what stands there. After an error there is b"": the next read tells of it. */
+   not replied keeps what stands there. After an error there is b"": the next read tells of it. The
+   same stands for a command that was not sent whole: no other one may follow it. */
 static PyObject *
 exchange_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
@@ -753,7 +754,7 @@ exchange_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t narg
             goto end;
     }
     for (place = 0; place < count; place++)
-        if (all[place].over) {
+        if (all[place].over || all[place].sent < all[place].size) {
             reply = parsed(all[place].reply, all[place].received);
             if (reply == NULL || PyList_SetItem(args[2], place, reply) < 0)
                 goto end;
@@ -970,20 +971,27 @@ typedef struct {
     char state, blocking;
 } Answer;
 
-/* Have the loop call *self* soon. Return 0, or -1 with an exception set. */
+/* Have the loop call *self* soon. Return 0, or -1 with an exception set.
+
+   After a Ctrl-C it is tried again, because no other answer may come. */
 static int
 schedule(Answers *self)
 {
-    PyObject *handle;
+    PyObject *handle, *kind, *value, *trace;
+    int struck;
 
     if (self->scheduled)
         return 0;
     handle = PyObject_CallMethodObjArgs(self->loop, self->call_soon, (PyObject *)self, NULL);
-    if (handle == NULL)
-        return -1; /* a Ctrl-C, or the loop is closed: the next answer tries again */
-    Py_DECREF(handle);
-    self->scheduled = 1;
-    return 0;
+    struck = handle == NULL;
+    if (struck) {
+        PyErr_Fetch(&kind, &value, &trace);
+        handle = PyObject_CallMethodObjArgs(self->loop, self->call_soon, (PyObject *)self, NULL);
+        PyErr_Restore(kind, value, trace);
+    }
+    self->scheduled = handle != NULL;
+    Py_XDECREF(handle);
+    return struck ? -1 : 0;
 }
 
 /* Have the loop wake who waits for *self*. Return 0, or -1 with an exception set. */
@@ -996,6 +1004,16 @@ ring(Answer *self)
                                                                      : schedule(self->answers);
 }
 
+/* The same, even if the loop is to call `Answers` already. A Ctrl-C that strikes where the loop
+   begins that call loses it. */
+static int
+ring_again(Answer *self)
+{
+    if (self->callback != NULL)
+        self->answers->scheduled = 0;
+    return ring(self);
+}
+
 /* End the wait for *self* in *state*, and take a new reference to *value*, which may be NULL. */
 static int
 conclude(Answer *self, char state, PyObject *value)
@@ -1004,7 +1022,7 @@ conclude(Answer *self, char state, PyObject *value)
     self->value = value;
     self->state = state;
     Py_CLEAR(self->then);
-    return ring(self);
+    return state == CAME ? ring(self) : ring_again(self);
 }
 
 static int
@@ -1042,6 +1060,14 @@ answer_dealloc(Answer *self)
     Py_DECREF(type);
 }
 
+/* Return the error of a cancellation; asyncio's `gather` asks for it by that name, too. */
+static PyObject *
+answer_cancelled_error(Answer *self, PyObject *Py_UNUSED(unused))
+{
+    PyObject *message = self->state == CANCELLED ? self->value : NULL;
+    return PyObject_CallFunctionObjArgs(self->answers->cancelled, message, NULL);
+}
+
 static PyObject *
 answer_result(Answer *self, PyObject *Py_UNUSED(unused))
 {
@@ -1056,7 +1082,7 @@ answer_result(Answer *self, PyObject *Py_UNUSED(unused))
     else if (self->state == FAILED)
         PyErr_SetObject((PyObject *)Py_TYPE(self->value), self->value);
     else {
-        error = PyObject_CallFunctionObjArgs(self->answers->cancelled, self->value, NULL);
+        error = answer_cancelled_error(self, NULL);
         if (error != NULL)
             PyErr_SetObject(self->answers->cancelled, error);
         Py_XDECREF(error);
@@ -1097,7 +1123,7 @@ answer_cancel(Answer *self, PyObject *const *args, Py_ssize_t nargs, PyObject *n
         return NULL;
     }
     if (self->state != PENDING)
-        return PyBool_FromLong(0);
+        return ring_again(self) < 0 ? NULL : PyBool_FromLong(0);
     if (conclude(self, CANCELLED, given && args[0] != Py_None ? args[0] : NULL) < 0)
         return NULL;
     return PyBool_FromLong(1);
@@ -1263,6 +1289,8 @@ static PyMethodDef answer_methods[] = {
     {"result", (PyCFunction)answer_result, METH_NOARGS, "Return the reply, or raise."},
     {"exception", (PyCFunction)answer_exception, METH_NOARGS, "Return the error, or None."},
     {"done", (PyCFunction)answer_done, METH_NOARGS, "Return whether nobody need wait."},
+    {"_make_cancelled_error", (PyCFunction)answer_cancelled_error, METH_NOARGS,
+     "Return the error that tells that it was given up."},
     {"cancelled", (PyCFunction)answer_is_cancelled, METH_NOARGS, "Return whether it was given up."},
     {"cancel", (PyCFunction)(void (*)(void))answer_cancel, METH_FASTCALL | METH_KEYWORDS,
      "Give it up; return whether it had not come."},
@@ -1547,7 +1575,9 @@ answered(Answer *self, PyObject *reply)
     return self->state == PENDING ? conclude(self, CAME, reply) : 0;
 }
 
-/* Give each whole reply to the one whose turn it is. Return what `parse_all` does, without them. */
+/* Give each whole reply to the one whose turn it is. Return what `parse_all` does, without them.
+
+   After a Ctrl-C the one that it struck is still to come: `forget` returns it, too. */
 static PyObject *
 answers_take(Answers *self, PyObject *data)
 {
@@ -1560,6 +1590,7 @@ answers_take(Answers *self, PyObject *data)
 
     if (PyBytes_AsStringAndSize(data, &begin, &size) < 0)
         return NULL;
+    self->scheduled = 0; /* as in `ring_again` */
     for (at = begin, end = begin + size; at < end; at = next) {
         next = reply_end(at, end, 0, &missing);
         if (next == NULL)
@@ -1577,7 +1608,13 @@ answers_take(Answers *self, PyObject *data)
         self->came++;
         self->served = self->served || *at != '-';
         failed = answered(each, reply);
-        Py_DECREF((PyObject *)each);
+        if (failed && each->state == PENDING && make_room(self) == 0) {
+            self->first = (self->first + self->room - 1) % self->room;
+            self->ring[self->first] = (PyObject *)each;
+            self->count++;
+        }
+        else
+            Py_DECREF((PyObject *)each);
         Py_DECREF(reply);
         if (failed)
             return NULL;

@@ -106,10 +106,16 @@ class AnswersInPython:
         then = self._then.pop(slot, None)
         if slot.done():
             return
-        if then is not None:
-            then(reply)
-        with suppress(asyncio.InvalidStateError):  # a signal handler may have cancelled its task
-            slot.set_result(reply)
+        try:
+            if then is not None:
+                then(reply)
+            with suppress(asyncio.InvalidStateError):  # a signal handler may have cancelled it
+                slot.set_result(reply)
+        except BaseException:
+            # A Ctrl-C struck: `forget` returns it, too.
+            if not slot.done():
+                self._slots.appendleft(slot)
+            raise
 
     def forget(self) -> list[asyncio.Future[object]]:
         """Return all that are to come, and wait for none of them any more."""
@@ -121,7 +127,8 @@ class AnswersInPython:
 
 def answers(loop: asyncio.AbstractEventLoop) -> Answers:
     """Return the answers of a new connection of *loop*."""
-    if _in_c is None:
+    # In its debug mode asyncio tells which task is slow, if each one has its own callback.
+    if _in_c is None or loop.get_debug():
         return AnswersInPython(loop, ReplyError)
     made: Answers = _in_c(
         loop,

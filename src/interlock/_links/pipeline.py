@@ -97,9 +97,31 @@ class Pipeline(asyncio.Protocol):
         self._writer, inner._writer, inner._reader = inner._writer, None, None  # noqa: SLF001
         self._transport = self._writer.transport
         self._transport.set_protocol(self)
+        self._guard_reads()
         if self._login is not None:
             self._login.follow(self)
         return self
+
+    def _guard_reads(self) -> None:
+        """Close the connection if a Ctrl-C strikes while asyncio reads from it.
+
+        asyncio reads before it calls `data_received`, and then drops what it has read. Each later
+        reply would be another's.
+        """
+        tls: Any = getattr(self._transport, "_ssl_protocol", None)
+        transport: Any = self._transport if tls is None else tls._transport  # noqa: SLF001
+        read = getattr(transport, "_read_ready_cb", None)
+        if read is None:
+            return  # another kind of loop
+
+        def guarded() -> None:
+            try:
+                read()
+            except BaseException:
+                self._die("it was interrupted while replies were read")
+                raise
+
+        transport._read_ready_cb = guarded  # noqa: SLF001
 
     def log_in_anew(self) -> None:
         """Log in with the newest credentials, unless this connection did; from any thread."""
