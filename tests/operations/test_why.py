@@ -182,6 +182,7 @@ def test_one_sentence_tells_of_many_permits_that_are_alike() -> None:
     info = LockInfo("rates", "read_write_lock", "read", holders=both, holder_count=4)
     text = explain("rates", info).text
     assert "is held by 3 holders of whom no card tells. Whether they are alive is not known" in text
+    assert "they are new, are Java" in text
     assert "ended within the first seconds. The first lease ends in 5.0 s" in text
     assert text.count("The read lock 'rates' is held by") == 2
 

@@ -316,10 +316,12 @@ def _life(each: HolderInfo, number: int) -> str:
         return f"That process is slow, frozen or cut off: it is silent since {since}. {ends}"
     if client.answering is None:
         whether = "it is alive" if number == 1 else "they are alive"
-        cause = (
-            "it is Java, writes no card, or" if number == 1 else "they are Java, write no card, or"
+        causes = (
+            "it is new, is Java, writes no card, or"
+            if number == 1
+            else "they are new, are Java, write no card, or"
         )
-        return f"Whether {whether} is not known: {cause} ended within the first seconds. {ends}"
+        return f"Whether {whether} is not known: {causes} ended within the first seconds. {ends}"
     if client.connected is False:
         return (
             f"That process has no connection, and answered {duration(silent)} ago: it has ended, "
