@@ -279,6 +279,8 @@ def test_a_deadlock_is_a_red_picture(
         page.get_by_text("Deadlock:").wait_for()
         assert page.locator("svg line.dead").count() == 10
         assert page.locator("svg line:not(.dead)").count() == 0
+        edges = page.request.get(f"{console}graph.json").json()["edges"]
+        assert [each["deadlock"] for each in edges] == [True] * 10
         assert violations(page) == []
         page.screenshot(path=pictures / "console-deadlock.png", full_page=True)
         page.goto(f"{console}timeline")

@@ -29,13 +29,13 @@ class Edge:
         owner: the `party` of a holder or waiter.
         lock: the name of a lock.
         waits: whether the owner waits for the lock; else it holds the lock.
-        dead: whether the line is a part of a deadlock.
+        deadlock: whether the line is a part of a deadlock.
     """
 
     owner: str
     lock: str
     waits: bool
-    dead: bool
+    deadlock: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def graph_of(
         labels[owner] = " ".join(part for part in parts if part) or plain
         return owner
 
-    dead_waits = {(_owner(link.party), link.key) for links in cycles for link in links}
-    dead_holds = {
+    waits = {(_owner(link.party), link.key) for links in cycles for link in links}
+    holds = {
         (_owner(following.party), link.key)
         for links in cycles
         for link, following in zip(links, (*links[1:], links[0]), strict=True)
@@ -102,19 +102,19 @@ def graph_of(
     for info in locks:
         for waiter in info.waiters:
             owner = node(waiter.client, waiter.holder, info.name, waiter.thread)
-            dead = (owner, info.name) in dead_waits
-            edges[Edge(owner, info.name, waits=True, dead=dead)] = None
+            deadlock = (owner, info.name) in waits
+            edges[Edge(owner, info.name, waits=True, deadlock=deadlock)] = None
         for each in info.holders:
             owner = node(each.client, each.holder, info.name, each.thread)
-            dead = (owner, info.name) in dead_holds
-            edges[Edge(owner, info.name, waits=False, dead=dead)] = None
+            deadlock = (owner, info.name) in holds
+            edges[Edge(owner, info.name, waits=False, deadlock=deadlock)] = None
     for card in waiting:
         for entry in chain(card.waits.values(), card.wishes.values()):
             if entry.key in shown:
                 owner = node(card.client, entry.holder, entry.key, entry.thread)
-                dead = (owner, entry.key) in dead_waits
-                edges[Edge(owner, entry.key, waits=True, dead=dead)] = None
-    first = sorted(edges, key=lambda edge: not edge.dead)[:MOST]
+                deadlock = (owner, entry.key) in waits
+                edges[Edge(owner, entry.key, waits=True, deadlock=deadlock)] = None
+    first = sorted(edges, key=lambda edge: not edge.deadlock)[:MOST]
     told = tuple(tuple(_owner(link.party) for link in links) for links in cycles)
     return Graph(tuple(first), labels, told)
 
