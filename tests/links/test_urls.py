@@ -79,6 +79,14 @@ def test_an_unknown_option_is_refused(face: Face) -> None:
         face.module.connect("redis://localhost", leese=1)
 
 
+@pytest.mark.parametrize("name", ["self", "kwargs"])
+def test_only_options_that_a_url_can_have_are_named(face: Face, name: str) -> None:
+    """What redis-py's functions call their own arguments is no option of a URL."""
+    with pytest.raises(ConfigError, match=f"unknown option '{name}'") as caught:
+        face.module.connect(f"redis://localhost?{name}=1")
+    assert f" {name}," not in str(caught.value)
+
+
 async def test_no_password_in_an_error(stage: Stage) -> None:
     """The error for an unreachable server or a bad login shows the address, never the password."""
     dead, owner = free_port(), stage.owner()

@@ -102,7 +102,7 @@ def parameters(connection_class: Any) -> frozenset[str]:
     # CPython 3.11 may raise a SystemError ("AST constructor recursion depth mismatch"). The other
     # thread may get the error too, even if it parses something else.
     names = (inspect.signature(init).parameters for init in inits if inspect.isfunction(init))
-    return frozenset[str]().union(*names)
+    return frozenset[str]().union(*names) - {"self", "args", "kwargs"}
 
 
 def anonymous() -> dict[str, None]:

@@ -60,7 +60,9 @@ def need(extra: str, *modules: str) -> None:
         UsageError: one is missing.
     """
     if missing := [module for module in modules if find_spec(module) is None]:
-        raise UsageError(f"{', '.join(missing)} is not installed: pip install 'interlock[{extra}]'")
+        are = "is" if len(missing) == 1 else "are"
+        names = ", ".join(missing)
+        raise UsageError(f"{names} {are} not installed: pip install 'interlock[{extra}]'")
 
 
 def cannot_listen(listen: Address, error: BaseException) -> UsageError:
