@@ -149,3 +149,48 @@ async def test_debugging_shows_a_cancelled_wait(
     assert caught.value.__cause__ is not None
     trace = traceback.extract_tb(caught.value.__cause__.__traceback__)
     assert any("/src/interlock/" in each.filename for each in trace)
+
+
+async def _leaves_lost(client: interlock.asyncio.Client) -> None:
+    async with client.lock("lost"):
+        await client.force_release("lost", holder=client.holds()[0].holder, reason="test")
+
+
+async def _leaves_a_try_lost(client: interlock.asyncio.Client) -> None:
+    async with client.try_lock("lost") as hold:
+        assert hold
+        await client.force_release("lost", holder=client.holds()[0].holder, reason="test")
+
+
+REFUSALS: dict[str, Callable[[Any], Awaitable[object]]] = {
+    "timeout": _enters(lambda client: client.lock("x", timeout=0)),
+    "release": lambda client: client.lock("x").release(),
+    "lost": _leaves_lost,
+    "try-lost": _leaves_a_try_lost,
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_a_refused_or_lost_lock_shows_no_frame_of_ours(name: str, redis_url: str) -> None:
+    """A timeout, a wrong release and a loss that a block's end tells end at the user's line."""
+    async with (
+        interlock.asyncio.connect(redis_url) as other,
+        interlock.asyncio.connect(redis_url) as client,
+        other.lock("x"),
+    ):
+        with pytest.raises(InterlockError) as caught:
+            await REFUSALS[name](client)
+    trace = traceback.extract_tb(caught.value.__traceback__)
+    assert [each for each in trace if "/src/interlock/" in each.filename] == []
+
+
+def test_a_lost_lock_for_threads_shows_no_frame_of_ours(redis_url: str) -> None:
+    """The end of a block for threads, too, shows the user's line alone."""
+    with (
+        interlock.connect(redis_url) as client,
+        pytest.raises(interlock.HoldLostError) as caught,
+        client.lock("lost"),
+    ):
+        client.force_release("lost", holder=client.holds()[0].holder, reason="test")
+    trace = traceback.extract_tb(caught.value.__traceback__)
+    assert [each for each in trace if "/src/interlock/" in each.filename] == []

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, cast
 
 from interlock._drivers.process.thread_local import of_thread
 from interlock._drivers.tasks import current_owner, finish_later, until_left, whole
+from interlock._traceback import shorten
+from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -136,7 +138,11 @@ class Block:
 def _leave(block: Block, *args: Any) -> Awaitable[object]:
     """Leave *block*; as a method of the class it is given the lock, too."""
     lock: Entered = args[0] if block.lock is None else block.lock
-    left = lock._leave(block, args[-2])
+    try:
+        left = lock._leave(block, args[-2])
+    except InterlockError as error:
+        shorten(error)
+        raise
     block.hears = None
     return left
 

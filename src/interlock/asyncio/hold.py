@@ -27,8 +27,10 @@ from interlock._misuse import (
     publish,
     wants_async_with,
 )
+from interlock._traceback import shorten
 from interlock.errors import (
     HoldLostError,
+    InterlockError,
     NotHeldError,
 )
 from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
@@ -209,7 +211,11 @@ class Hold:
             HoldLostError: it was lost before.
             ServerUnavailableError: no reply; it may be tried again.
         """
-        await self._driver.perform(self._hold.release())
+        try:
+            await self._driver.perform(self._hold.release())
+        except InterlockError as error:
+            shorten(error)
+            raise
         self._end()
 
     def _end(self) -> None:
@@ -339,7 +345,11 @@ class Hold:
         # A wait for a condition puts another one in its place.
         release = self._hold.latest().release()
         # It may have been released inside, or not acquired.
-        await end_block(self._driver, release, block, error, own=own, once=False)
+        try:
+            await end_block(self._driver, release, block, error, own=own, once=False)
+        except InterlockError as trouble:
+            shorten(trouble)
+            raise
 
 
 _new = Hold.__new__
@@ -474,7 +484,11 @@ class Attempt(Unawaited[H]):
         trace: TracebackType | None,
     ) -> None:
         if self._hold is not None:
-            await self._hold.__aexit__(kind, error, trace)
+            try:
+                await self._hold.__aexit__(kind, error, trace)
+            except InterlockError as trouble:
+                shorten(trouble)
+                raise
 
 
 publish("interlock.asyncio", Attempt, Unawaited)

@@ -22,8 +22,10 @@ from interlock._misuse import (
     check_long_lease,
     wants_with,
 )
+from interlock._traceback import shorten
 from interlock.errors import (
     HoldLostError,
+    InterlockError,
     NotHeldError,
 )
 from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
@@ -195,7 +197,11 @@ class Hold:
             HoldLostError: it was lost before.
             ServerUnavailableError: no reply; it may be tried again.
         """
-        self._driver.perform(self._hold.release())
+        try:
+            self._driver.perform(self._hold.release())
+        except InterlockError as error:
+            shorten(error)
+            raise
         self._end()
 
     def _end(self) -> None:
@@ -323,7 +329,11 @@ class Hold:
         # A wait for a condition puts another one in its place.
         release = self._hold.latest().release()
         # It may have been released inside, or not acquired.
-        end_block(self._driver, release, block, error, own=own, once=False)
+        try:
+            end_block(self._driver, release, block, error, own=own, once=False)
+        except InterlockError as trouble:
+            shorten(trouble)
+            raise
 
 
 _new = Hold.__new__

@@ -23,7 +23,7 @@ from interlock._misuse import (
     wants_with,
 )
 from interlock._traceback import shorten
-from interlock.errors import ConfigError
+from interlock.errors import ConfigError, InterlockError
 from interlock.options import (
     FOREVER,
     check_lease,
@@ -173,7 +173,11 @@ class Lock:
             One round trip, and another one to name the present holder in NotHeldError.
         """
         driver, core, owner, _ = self._parts
-        change_hold(driver, core, core.release(owner or current_owner()))
+        try:
+            change_hold(driver, core, core.release(owner or current_owner()))
+        except InterlockError as error:
+            shorten(error)
+            raise
 
     def __enter__(self) -> Hold:
         limit, (driver, core, owner, lease) = self._timeout, self._parts
@@ -188,11 +192,11 @@ class Lock:
         step = core.acquire(owner, deadline, lease)
         try:
             hold = acquire_for(driver, step, self._entered, block, self.name)
+            if hold is None:
+                raise driver.run(self._core.refusal(limit))  # noqa: TRY301 - see `shorten`
         except BaseException as error:
             shorten(error)
             raise
-        if hold is None:
-            raise driver.run(self._core.refusal(limit))
         return hold
 
     def _entered(self, block: Block | None, hold: AnyHold) -> Hold:
@@ -269,7 +273,11 @@ class Lock:
         driver, core, _, _ = self._parts
         owner = block.owner or self._left_by_hand()
         own = error is not None and driver.cancelled_by_loss(error, core.hold_of(owner))
-        end_block(driver, core.release(owner), block, error, own=own)
+        try:
+            end_block(driver, core.release(owner), block, error, own=own)
+        except InterlockError as trouble:
+            shorten(trouble)
+            raise
 
     def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:
         """Note that *owner* entered by hand, and may leave by ``__exit__`` or `release`."""
