@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+import time
+
+import pytest
 
 from interlock._core.model.effects import Eval, Script
+from interlock._links import exchange
 from interlock._links.connection import UNREAD, UNREAD_FOR, Connection
 from interlock._links.endpoint import Endpoint
 from interlock._links.pool import Pool
 from interlock._links.poster import Poster
 from interlock._links.topology import topology_of
-
-if TYPE_CHECKING:
-    import pytest
 
 ONE: Script[object] = Script("one", "return 1", lambda reply: reply)
 
@@ -72,3 +72,53 @@ def test_a_handler_closes_it_while_it_sends(
     assert not node._open
     assert not poster.post(call)
     pool.close(30)
+
+
+def test_a_connection_that_cannot_post_is_kept(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With TLS nothing is posted. To connect anew takes longer than all that a post saves."""
+    monkeypatch.setattr(exchange, "_in_c", None)
+    pool = Pool(topology_of(Endpoint.from_url(redis_url)))
+    poster, call = Poster(pool), Eval(ONE, ("key",), ())
+    assert pool.eval(call, 30) == 1
+    [node] = pool._pools.values()
+    [connection] = node._idle
+    assert not poster.post(call)
+    assert list(node._idle) == [connection]
+    assert pool.eval(call, 30) == 1
+    assert list(node._idle) == [connection]
+    poster.close()
+    pool.close(30)
+
+
+def test_the_only_connection_is_left_to_commands(redis_url: str) -> None:
+    """With ``max_connections=1`` nothing is posted: every command would wait in vain."""
+    pool = Pool(topology_of(Endpoint.from_url(f"{redis_url}?max_connections=1")))
+    poster, call = Poster(pool), Eval(ONE, ("key",), ())
+    assert pool.eval(call, 30) == 1
+    assert not poster.post(call)
+    assert pool.eval(call, 0.1) == 1
+    poster.close()
+    pool.close(30)
+
+
+def test_a_ctrl_c_leaves_nothing_for_close_to_wait_for(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that only the traceback keeps is closed already."""
+    pool = Pool(topology_of(Endpoint.from_url(redis_url)))
+    poster, call = Poster(pool), Eval(ONE, ("key",), ())
+    assert pool.eval(call, 30) == 1
+
+    def struck(connection: Connection, _: Eval[object]) -> bool:
+        raise KeyboardInterrupt(connection)
+
+    monkeypatch.setattr(Connection, "post", struck)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        _ = poster.post(call)
+    began = time.monotonic()
+    poster.close()
+    pool.close(30)
+    assert time.monotonic() - began < 15
+    assert isinstance(kept.value.args[0], Connection)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Origin
+    from interlock._links.exchange import Receive
 
 UNREAD, UNREAD_FOR = 16, 0.25
 """How many replies `post` leaves unread, and for how many seconds.
@@ -89,6 +90,7 @@ class Connection:
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001
         self._received = Replies()
         self._timeout, self._looked_at = -1.0, 0.0
+        self._in_turn: Receive | None = None
         self.replicas = self._pending = 0
         self.owed = OwedReplies(self._socket, self._received)
         try:
@@ -158,13 +160,16 @@ class Connection:
         self._endpoint.served = True
         return reply
 
+    @property
+    def posts(self) -> bool:
+        """Whether `post` can be used: it needs a socket that can be read without waiting."""
+        return self._in_turn is not None
+
     def post(self, call: Eval[object]) -> bool:
         """Send *call*, and leave its reply unread. Later calls of this method drop it.
 
         Return whether it was sent. If not, or after an exception, the connection is useless.
         """
-        if self._in_turn is None:
-            return False  # its socket has no way to read without waiting
         now = monotonic()
         try:
             if self.owed.count >= UNREAD or now >= self._looked_at + UNREAD_FOR:
@@ -215,7 +220,7 @@ class Connection:
     def owe(self) -> bool:
         """Note that `finish` must drop the replies to come; return False if that cannot be."""
         pending, self._pending = self._pending, 0
-        return self._in_turn is not None and self.owed.add(pending)
+        return self.posts and self.owed.add(pending)
 
     def batch(
         self,

@@ -103,6 +103,17 @@ class NodePool:
         except IndexError:
             return None
 
+    def spare(self) -> Connection | None:
+        """Return a connection on which the caller may post from now on, or None.
+
+        The only one that may be open is for commands.
+        """
+        connection = self.idle() if self._limit > 1 else None
+        if connection is not None and not connection.posts:
+            self.take_back(connection)
+            return None
+        return connection
+
     def take_back(self, connection: Connection) -> None:
         """Take a connection back; one that still owes a reply is closed."""
         if connection.owes:

@@ -44,10 +44,15 @@ class Poster:
                 return False
             node = self._pool.only or self._pool.serving(call)
             # Taken out meanwhile: after an interruption nobody uses it again.
-            connection = self._connections.pop(node, None) or node.idle()
+            connection = self._connections.pop(node, None) or node.spare()
             if connection is None:
                 return False
-            if not connection.post(call):
+            try:
+                sent = connection.post(call)
+            except BaseException:
+                node.discard(connection)  # else `close` waits for it while the traceback keeps it
+                raise
+            if not sent:
                 node.discard(connection)
                 return False
             self._connections[node] = connection
