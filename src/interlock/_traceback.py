@@ -35,7 +35,7 @@ def shorten(error: E) -> E:
     if isinstance(error, InterlockError):
         if not DEBUG:
             _shorten_ours(error)
-    elif not (DEBUG or isinstance(error, Exception) or _passes_users(error.__traceback__)):
+    elif not (DEBUG or isinstance(error, Exception) or passes_users(error.__traceback__)):
         error.__traceback__ = None
     return error
 
@@ -60,7 +60,7 @@ def _shorten_ours(error: InterlockError) -> None:
     error.__context__ = context
 
 
-def _passes_users(trace: TracebackType | None) -> bool:
+def passes_users(trace: TracebackType | None) -> bool:
     """Return whether one of the frames from *trace* on is neither ours nor of what we call."""
     while trace is not None:
         if _package(trace) not in _LIBRARIES:

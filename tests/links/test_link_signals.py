@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import gc
 import signal
+import socket
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import interlock
+from interlock._core.model.effects import Eval, Script
 from interlock._links import exchange
 from interlock._links.connection import Connection
-from interlock._links.pool import DRAIN_TIMEOUT
+from interlock._links.endpoint import Endpoint
+from interlock._links.pool import DRAIN_TIMEOUT, Pool
+from interlock._links.topology import topology_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,6 +63,70 @@ def test_periodic_signals_do_not_prolong_a_timeout(
             assert time.monotonic() - began < 20
         finally:
             fresh_server.resume()
+
+
+@pytest.mark.timeout(60, method="thread")  # the other method is an alarm
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize("kind", [OSError, TimeoutError, RuntimeError])
+def test_the_error_of_a_handler_ends_the_wait(
+    fresh_server: RedisServer, kind: type[Exception]
+) -> None:
+    """The caller gets it, even if it looks like an error of the connection."""
+    strikes = iter((True,))
+
+    def strike(*_: object) -> None:
+        if next(strikes, False):
+            raise kind("from the handler")
+
+    with interlock.connect(fresh_server.url(), command_timeout=PATIENCE) as client:
+        lock = client.lock("name")
+        assert not lock.locked()
+        fresh_server.pause()
+        try:
+            with pytest.raises(kind, match="from the handler"), alarms(0.1, strike):
+                lock.acquire()
+        finally:
+            fresh_server.resume()
+        assert lock.acquire(timeout=PATIENCE)
+        lock.release()
+
+
+@pytest.mark.needs("gcc")
+def test_the_rest_of_a_lost_reply_is_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No later command gets it, if a Ctrl-C lost the beginning and the rest comes late."""
+    assert exchange._in_c is not None
+    ask, *others = exchange._in_c
+    strikes, lost = iter((True,)), threading.Event()
+
+    def struck(*args: Any) -> object:
+        reply = ask(*args)
+        if next(strikes, False):
+            lost.set()
+            raise KeyboardInterrupt
+        return reply
+
+    def serve() -> None:
+        with suppress(OSError), server.accept()[0] as first:
+            _ = first.recv(1000)
+            first.sendall(b"*3\r\n")
+            _ = lost.wait(30)
+            first.sendall(b":1\r\n")
+            _ = first.recv(1000)  # the next command, if the connection is used again
+            first.sendall(b":2\r\n:3\r\n")
+        with server.accept()[0] as second:
+            _ = second.recv(1000)
+            second.sendall(b":4\r\n")
+
+    monkeypatch.setattr(exchange, "_in_c", (struck, *others))
+    call = Eval[object](Script("one", "return 1", lambda reply: reply), ("key",), ())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        port = server.getsockname()[1]
+        pool = Pool(topology_of(Endpoint.from_url(f"redis://127.0.0.1:{port}")))
+        with pytest.raises(KeyboardInterrupt):
+            _ = pool.eval(call, 30)
+        assert pool.eval(call, 30) == 4
+        pool.close(30)
 
 
 @pytest.mark.timeout(60, method="thread")  # the other method is an alarm

@@ -38,6 +38,7 @@ from interlock._links.resp import (
     with_known_keys,
 )
 from interlock._links.wait_command import WaitCommand
+from interlock._traceback import passes_users
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -409,6 +410,23 @@ class Connection:
             return False
         return not self._received.ready  # else the Ctrl-C has lost the beginning of a reply
 
+    def recover(self, timeout: float) -> bool:
+        """Read what an interrupted caller did not; return False if the connection is useless now.
+
+        A Ctrl-C may lose the beginning of a reply, and the rest of a list looks like replies. So
+        the last one must be the answer to a question that is sent now.
+        """
+        if not self.owes:
+            return self.drain(timeout)
+        question = str(monotonic())
+        try:
+            drained = self.drain(timeout)
+            return drained and self.exchange([pack(("PING", question))], timeout) == [
+                question.encode()
+            ]
+        except InterlockError:
+            return False
+
     def exchange(self, commands: list[bytes], timeout: float) -> list[object]:
         """Send packed *commands* in one write; return the replies, the server's errors among them.
 
@@ -450,6 +468,8 @@ class Connection:
         self, error: Exception, timeout: float | None = None, *, sent: bool = True
     ) -> InterlockError:
         """Return what *error* means for a caller."""
+        if self.posts and passes_users(error.__traceback__):
+            raise error  # a signal handler raised it: a blocking socket calls nobody's code
         timed_out = isinstance(error, BlockingIOError | TimeoutError)
         what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)
         if not self.served and what == NO_REPLY:

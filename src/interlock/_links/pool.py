@@ -286,7 +286,7 @@ class NodePool:
         usable = isinstance(error, InterlockError) and not (error.sent or left(error))
         if not isinstance(error, Exception):
             try:
-                usable = connection.drain(DRAIN_TIMEOUT)
+                usable = connection.recover(DRAIN_TIMEOUT)
             except BaseException:
                 self.discard(connection)  # a second signal
                 raise
