@@ -10,7 +10,7 @@ from tests.core.bench import Play
 from interlock._core.locks import composite
 from interlock._core.locks.composite import lockstep
 from interlock._core.locks.lock import Lock
-from interlock._core.model.effects import LATE, NEVER, Cleanup, Gather, Op
+from interlock._core.model.effects import LATE, NEVER, PAST, Cleanup, Gather, Op, RunOn
 from interlock._core.scripts.lock import lock_acquire
 from interlock.errors import ServerUnavailableError
 
@@ -51,6 +51,74 @@ def test_a_signal_when_enough_have_decided(bench: Bench, monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt):
         _ = play.answer([1])
     assert all(isinstance(effect, Gather) for effect in play.effects)
+
+
+def _clean(play: Play) -> None:
+    """Answer the releases that *play* sends, and let the background take the others, to the end."""
+    while True:
+        reply: object = None
+        if isinstance(play.effect, Gather):
+            reply = [1 for _ in play.effect.calls]
+        else:
+            assert isinstance(play.effect, RunOn)
+            try:
+                _ = Play(play.effect.op).answer(None)
+            except KeyboardInterrupt as signal:
+                reply = signal
+        _ = play.answer(reply)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_signal_while_a_command_is_made(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """It is raised, though enough other members are granted before its own clean-up is over."""
+    locks = [Lock(bench.session, name) for name in "abc"]
+    request = Lock.request
+
+    def struck(lock: Lock, *of: Any) -> Any:
+        if lock is locks[place]:
+            raise KeyboardInterrupt
+        return request(lock, *of)
+
+    monkeypatch.setattr(Lock, "request", struck)
+    steps: list[Any] = [lock.acquire(bench.owner, PAST, None) for lock in locks]
+    play = Play(lockstep([(bench.session, step) for step in steps], 1.0, enough=2))
+    granted: list[object] = [None] * 3
+    granted[place] = 0  # the release has found nothing: the try may still arrive
+    with pytest.raises(KeyboardInterrupt):
+        _clean(play.answer(granted))
+
+
+@pytest.mark.parametrize(("method", "call"), [("has_sent", 2), ("_return_call", 1)])
+def test_a_signal_while_deadlines_change(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, method: str, call: int
+) -> None:
+    """It is raised as it is, and the commands that locks keep have no deadline left in them."""
+    locks, owner = [Lock(bench.session, name) for name in "abc"], bench.owner
+    for lock in locks * 3:
+        hold = Play(lock.acquire(owner, PAST, None)).answer(None).result
+        _ = Play(hold.release()).answer(1)
+    kept = [Play(lock.acquire(owner, PAST, None)) for lock in locks]
+    commands = [play.effect for play in kept]
+    for play in kept:
+        _ = Play(play.answer(None).result.release()).answer(1)
+    steps: list[Any] = [lock.acquire(owner, PAST, None) for lock in locks]
+    play = Play(lockstep([(bench.session, step) for step in steps], 1.0))
+    calls, whole = 0, getattr(composite._Run, method)
+
+    def struck(*of: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise KeyboardInterrupt
+        whole(*of)
+
+    monkeypatch.setattr(composite._Run, method, struck)
+    with pytest.raises(KeyboardInterrupt):
+        _clean(play.answer([5000, None, None]))
+    assert calls >= call
+    assert [command.deadline for command in commands] == [NEVER] * 3
 
 
 def test_a_late_member_is_given_up_once(bench: Bench, play: type[Play]) -> None:

@@ -882,8 +882,7 @@ class _Run:
         """Go on after the step has begun with *call*, or without one; it may have failed."""
         self.effect = call
         if call is None:
-            assert self._step is not None
-            self._rest(self._step, failure)
+            self.unfinished(failure)
 
     def has_ended(self, result: object) -> None:
         """Note that the step was complete with its first command, and its *result*."""
@@ -905,18 +904,19 @@ class _Run:
         if step is None or self._op is not None:
             self.step(reply)
             return
-        failure: BaseException | None = None
+        complete, failure = False, None
         try:
             assert type(call) is Eval
-            if step.done(call.script.decode(reply)):
-                self.has_ended(step.result)
-                return
+            complete = step.done(call.script.decode(reply))
         except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
             failure = error
-        self.unfinished(failure)
+        if complete:
+            self.has_ended(step.result)  # not above: a Ctrl-C after this is no failure of this step
+        else:
+            self.unfinished(failure)
 
     def unfinished(self, failure: BaseException | None) -> None:
-        """Go on with the rest of the step, whose first command was not enough, or failed."""
+        """Go on with the rest of the step: its first command is missing, not enough, or failed."""
         assert self._step is not None
         self.fails = failure is not None
         self._rest(self._step, failure)
@@ -965,6 +965,8 @@ class _Run:
             self.result, self._step, self._op, self.begun = error, None, None, True
         elif self._step is not None or (self._op is not None and not ended(self._op)):
             self.step(error=error)
+        else:
+            self._return_call()  # a Ctrl-C may have come just before that
 
     def abandon(self) -> None:
         """Note that nobody is left to perform the rest."""
@@ -1143,11 +1145,13 @@ class _Group:
             ]
             for run, (_, call) in zip(runs, self.calls, strict=False):
                 run.has_begun(call)
-                if self._sent:
-                    run.has_sent(call, self._until)
             for run, result in zip(runs, self.results, strict=False):
                 run.has_ended(result)
+            # Before the deadlines are changed: after a Ctrl-C, they must not be changed once more.
             self._runs = runs
+            for run, (_, call) in zip(runs, self.calls, strict=False):
+                if self._sent and run.effect is call:
+                    run.has_sent(call, self._until)
         return self._runs
 
     def begun_runs(self) -> list[_Run]:
