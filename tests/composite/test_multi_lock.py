@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import queued, until
+from tests.support.servers import RedisServer
 
 import interlock
 from interlock._core.locks import multi_lock
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.composite.table import Table
-    from tests.support.servers import RedisServer
 
 
 async def test_all_are_held_and_given_back(table: Table) -> None:
@@ -241,9 +241,24 @@ async def test_a_key_that_is_something_else(table: Table) -> None:
     client = table.client()
     table.servers[0].execute("SET", "b", "text")
     lock: Any = table.multi(client, "a", "b", "c")
-    with pytest.raises(WrongTypeError):
-        await table.owner().do(lock.acquire)
+    for timeout in (0, None):
+        with pytest.raises(WrongTypeError, match=r"^'b' at"):
+            await table.owner().do(lock.acquire, timeout=timeout)
     assert table.stored()[0] == ["b"]
+
+
+async def test_servers_with_and_without_tls(table: Table) -> None:
+    """One server may be reached by TLS, and another one without it."""
+    with RedisServer(tls=True) as encrypted:
+        clients = table.clients([table.servers[0].url(), encrypted.url()])
+        lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
+        owner = table.owner()
+        for _ in range(3):
+            assert await owner.do(lock.acquire) is True
+            await owner.do(lock.release)
+        assert table.stored()[0] == table.keys_of(encrypted) == []
+        for client in clients:
+            await owner.do(client.close)
 
 
 def test_its_threads_hold_up_no_exit(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.locks import transfer
+from interlock._core.locks.lock import Lock
+from interlock._core.locks.multi_lock import MultiLock
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import State, valid_until
 from interlock._core.upkeep.watchdog import Round
@@ -27,6 +29,41 @@ def test_a_released_hold_is_not_entered(bench: Bench) -> None:
     assert hold.state is State.ENDING
     assert hold.enter() is None
     assert hold.depth == 1
+
+
+@pytest.fixture
+def drawn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw a new number when a hold is made, as another thread of its owner does that gives up."""
+    reserve = bench.session.holds.reserve
+
+    def after_another(hold: Hold, former: Hold | None = None) -> Hold:
+        bench.owner.renumber()
+        return reserve(hold, former)
+
+    monkeypatch.setattr(bench.session.holds, "reserve", after_another)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_number_that_was_just_given_up(bench: Bench, play: type[Play]) -> None:
+    """A late command of the thread that gave it up must not hit the hold that is made now."""
+    acquire = bench.acquire()
+    assert acquire.effect.args[1] == f"c0ffee:{bench.owner.number}"
+    hold = acquire.answer(None).result
+    assert hold.holder == f"c0ffee:{bench.owner.number}"
+    assert not hold.late_grants()
+    assert play(hold.release()).answer(1).over
+
+    adoption = play(transfer.adopt(bench.lock, bench.owner, "another", None, None))
+    assert adoption.effect.args[1] == f"c0ffee:{bench.owner.number}"
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_number_that_was_just_given_up_by_several(bench: Bench, play: type[Play]) -> None:
+    """Locks that one script would take are taken one by one then."""
+    lock = MultiLock([bench.lock, Lock(bench.session, "y")])
+    acquire = play(lock.acquire(bench.owner, NEVER, None))
+    alone = play(acquire.effect.op)
+    assert alone.effect.args[1] == f"c0ffee:{bench.owner.number}"
 
 
 def test_a_release_between_the_look_and_the_entry(

@@ -141,7 +141,9 @@ def _exchange_all(
     for group in groups:
         connection = group.connection = group.pool.idle()
         alone = len(group.calls) == 1 and group.calls[0].replication is None
-        if connection is None or not (alone and group.until == groups[0].until):
+        alone = alone and group.until == groups[0].until
+        # Any of the servers may have TLS, and then no such function.
+        if connection is None or connection.exchange_all is None or not alone:
             return None
         connections.append(connection)
         exchange_all = connection.exchange_all

@@ -122,9 +122,12 @@ class Acquire(Undone["Hold | None"]):
                     self.again = self.result = None
                     held = table.get(key)
                     continue
+            number = owner.number
             hold = self.result = lock.new_hold(owner, self.lease)
             found = session.holds.reserve(hold, held)
             if found is hold:
+                if owner.number != number:
+                    lock.name_anew(hold, owner)
                 break
             # Another thread of the same owner was faster.
             self.result, held = None, found
@@ -726,6 +729,17 @@ class LockBase(Holdable, KnownLock):
     def _holder(self, owner: Owner) -> str:
         """Return the holder id for a new hold of *owner*."""
         return self.session.holder(owner)
+
+    def name_anew(self, hold: Hold, owner: Owner) -> None:
+        """Give *hold*, which was just reserved, the present holder id of *owner*.
+
+        Another thread of the same owner may have drawn a new number since `new_hold`, because
+        commands with the old one may still arrive. They must not hit this hold.
+        """
+        holder = self._holder(owner)
+        if holder != hold.holder:
+            hold.rename(holder)
+            hold.sent()
 
     def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*. It may be shared: do not change it.

@@ -34,7 +34,7 @@ from interlock._core.model.holds import ENDED, LOST, Hold
 from interlock._core.model.names import shares_channels, waiting_queue
 from interlock._core.scripts.lock import lock_renew, locks_acquire, locks_release
 from interlock._core.scripts.script import Grant, ReplyShapeError
-from interlock.errors import InterlockError, ServerUnavailableError
+from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
@@ -143,7 +143,8 @@ class AcquireTogether(Opened["CompositeHold | None"]):
         self.begun = True
         if not way.usable or way.awaited():
             return None
-        holder, holds, lease = session.holder(owner), self._holds, self._lease
+        number, holds, lease = owner.number, self._holds, self._lease
+        holder = session.holder(owner)
         for member in members:
             if lease is None:
                 hold = Hold(member, owner, holder, session.options.lease, lock_renew)
@@ -155,6 +156,9 @@ class AcquireTogether(Opened["CompositeHold | None"]):
                 hold.end()
                 self._give_up()
                 return None
+        if owner.number != number:
+            self._give_up()  # as for `LockBase.name_anew`
+            return None
         clock = session.clock  # bound first: else Python 3.11 looks for a method
         now = self._sent_at = clock()
         deadline = self._deadline
@@ -190,6 +194,8 @@ class AcquireTogether(Opened["CompositeHold | None"]):
         for hold in self._holds:
             if failure is not None and hold.unanswered:
                 hold.failed(failure)
+        if isinstance(failure, WrongTypeError):
+            failure = None  # a member that is asked alone tells of its own key
         now, deadline = session.clock(), self._deadline
         useless = failure is not None and not (
             isinstance(failure, ServerUnavailableError) and failure.transient

@@ -218,6 +218,8 @@ def _adopt(core: Lock, hold: Hold, holder: str, token: int | None) -> Op[Hold]:
             raise ReentryError(
                 f"{core.kind} {core.name!r} is held by the same owner", name=core.name
             )
+        if (owner := hold.owner()) is not None:
+            core.name_anew(hold, owner)
         hold.gave_back()  # nothing is sent yet
         sent_at = session.clock()
         call = once(session, core.key, scripts.lock_give(core.key, holder, hold.holder, hold.lease))

@@ -14,6 +14,7 @@ local names = {}
 for i, each in ipairs(locks) do
   lock = each
   if redis.call('exists', lock) == 1 then
+    redis.call('hexists', lock, holder) -- fails if it is no lock
     return redis.call('pttl', lock)
   end
   names[i] = each
