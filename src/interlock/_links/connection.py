@@ -17,6 +17,7 @@ Rules:
 from __future__ import annotations
 
 import socket
+from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Origin
     from interlock._links.exchange import Receive
+    from interlock._links.login import Login
 
 UNREAD, UNREAD_FOR = 16, 0.25
 """How many replies `post` leaves unread, and for how many seconds.
@@ -61,7 +63,48 @@ Only after that answer can the connection be used again.
 """
 
 
-class Connection:
+class _LoggedIn(ABC):
+    """The login of a connection, and those that follow."""
+
+    where: str
+    _timeout: float
+    _login: Login | None
+    _version: int
+
+    @property
+    def outdated(self) -> bool:
+        """Return whether there are newer credentials than this connection logged in with."""
+        return self._login is not None and self._version != self._login.version
+
+    def log_in_anew(self) -> bool:
+        """Log in with the newest credentials, unless this connection did.
+
+        If the server refuses them, the connection keeps the former ones. Return False if it failed.
+        """
+        login = self._login
+        if login is None or self._version == login.version:
+            return True
+        version = login.version
+        try:
+            [reply] = self.exchange([login.command()], self._timeout)
+        except ServerUnavailableError:
+            return False
+        if isinstance(reply, ReplyError):
+            login.refused(refusal(str(reply), None, self.where))
+        else:
+            self._version = version
+        return True
+
+    @abstractmethod
+    def exchange(self, commands: list[bytes], timeout: float) -> list[object]:
+        """Send packed *commands* in one write; return the replies, the server's errors among them.
+
+        Raises:
+            ServerUnavailableError: the connection failed, or was silent for *timeout* seconds.
+        """
+
+
+class Connection(_LoggedIn):
     """A connection that one thread at a time uses.
 
     Args:
@@ -182,30 +225,6 @@ class Connection:
             self._send_all(self.handle, pack_known(call, self.known), self._timeout)
         except (OSError, ParserError):
             return False
-        return True
-
-    @property
-    def outdated(self) -> bool:
-        """Return whether there are newer credentials than this connection logged in with."""
-        return self._login is not None and self._version != self._login.version
-
-    def log_in_anew(self) -> bool:
-        """Log in with the newest credentials, unless this connection did.
-
-        If the server refuses them, the connection keeps the former ones. Return False if it failed.
-        """
-        login = self._login
-        if login is None or self._version == login.version:
-            return True
-        version = login.version
-        try:
-            [reply] = self.exchange([login.command()], self._timeout)
-        except ServerUnavailableError:
-            return False
-        if isinstance(reply, ReplyError):
-            login.refused(refusal(str(reply), None, self.where))
-        else:
-            self._version = version
         return True
 
     @property
@@ -428,11 +447,7 @@ class Connection:
             return False
 
     def exchange(self, commands: list[bytes], timeout: float) -> list[object]:
-        """Send packed *commands* in one write; return the replies, the server's errors among them.
-
-        Raises:
-            ServerUnavailableError: the connection failed, or was silent for *timeout* seconds.
-        """
+        """Send packed *commands* in one write; return the replies."""
         self.set_timeout(timeout)
         self._write(commands)
         return self._replies(len(commands), timeout)
