@@ -36,11 +36,9 @@ local function left_to_others(place, they_listen)
   end
   local time = redis.pcall('time')
   local period = time[1] and math.floor(time[1] * 1000 / LEFT_EVERY)
-  -- A place or a note that is later than now is from before the clock was set back.
-  if period and math.floor(place / LEFT_EVERY) ~= period then
+  if period and math.floor(place / LEFT_EVERY) < period then
     local noted = redis.pcall('zscore', queue, ':left')
-    local span = type(noted) == 'string' and math.floor(tonumber(noted) / LEFT_EVERY)
-    if noted == false or span and span ~= period then
+    if not noted or math.floor((tonumber(noted) or math.huge) / LEFT_EVERY) < period then
       local now = time[1] * 1000 + math.floor(time[2] / 1000)
       return type(redis.pcall('zadd', queue, now, ':left')) == 'number'
     end
