@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[1]
 PLUGIN = """
 import asyncio, pytest, uvloop
@@ -18,6 +20,7 @@ async def on_uvloop():
 """
 
 
+@pytest.mark.timeout(240)
 def test_locks_in_tasks_on_uvloop(tmp_path: Path) -> None:
     """The tests of tasks, cancellation and the asyncio pipeline pass on uvloop's event loop."""
     (tmp_path / "on_uvloop.py").write_text(PLUGIN)
@@ -35,7 +38,7 @@ def test_locks_in_tasks_on_uvloop(tmp_path: Path) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=230,
         check=False,
         cwd=TESTS.parent,
         env={"PATH": "/usr/sbin:/usr/bin:/bin", "PYTHONPATH": str(tmp_path)},
