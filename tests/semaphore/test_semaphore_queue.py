@@ -267,6 +267,16 @@ def test_nothing_is_kept_for_who_has_just_come(room: Room) -> None:
     assert room.woken() == ["a"]
 
 
+def test_a_clock_that_is_set_back_takes_no_turn_from_who_wants_more(room: Room) -> None:
+    """Places from before then are in the future; permits are kept in the next ten seconds."""
+    room.now = START + 8_500
+    room.wait("big:3", "a")
+    room.place("big:3", -3_600)
+    room.place("a", -3_601)
+    room.give()
+    assert room.woken() == ["a1500"]
+
+
 def test_nothing_is_kept_for_who_is_gone(room: Room) -> None:
     """A request for more than are free delays nobody once its client is gone."""
     room.now = START + 8_500

@@ -53,7 +53,9 @@ local function serve(free, caller, give, take_back)
       local found, all = redis.pcall('zrange', queue, 0, LOOKS_AT - 1, 'withscores'), {}
       for i = 1, #found, 2 do
         local came = tonumber(found[i + 1])
-        if came > 0 and came < now - now % KEEP_EVERY and wanted_by(found[i]) > 1 then
+        -- A place far in the future was taken before the clock was set back.
+        local long = came < now - now % KEEP_EVERY or came > now + KEEP_EVERY
+        if came > 0 and long and wanted_by(found[i]) > 1 then
           all[#all + 1] = found[i]
         end
       end
