@@ -141,14 +141,12 @@ def _exchange_all(
     for group in groups:
         connection = group.connection = group.pool.idle()
         alone = len(group.calls) == 1 and group.calls[0].replication is None
-        alone = alone and group.until == groups[0].until
+        if connection is None or not (alone and group.until == groups[0].until):
+            return None
         # Any of the servers may have TLS, and then no such function.
-        if connection is None or connection.exchange_all is None or not alone:
+        if (exchange_all := connection.exchange_all) is None:
             return None
         connections.append(connection)
-        exchange_all = connection.exchange_all
-        if exchange_all is None:  # it is encrypted, for example
-            return None
     if exchange_all is None or len(groups) > MOST:
         return None
     number, seconds = len(groups), groups[0].until - began

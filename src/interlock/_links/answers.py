@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from interlock._links.resp import ReplyError, parse_in_python
+from interlock._links.resp import ReplyError, parse_all_in_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,17 +87,10 @@ class AnswersInPython:
 
     def take(self, data: bytes, /) -> list[object] | tuple[list[object], int, int]:
         """Give each whole reply in *data* to the answer whose turn it is."""
-        place = 0
-        while place < len(data):
-            try:
-                found = parse_in_python(data, place, self._error)
-            except ValueError:
-                found = -1
-            if isinstance(found, int):
-                return [], place, found
-            reply, place = found
+        found = parse_all_in_python(data, self._error)
+        for reply in found if isinstance(found, list) else found[0]:
             self._give(reply)
-        return []
+        return [] if isinstance(found, list) else ([], *found[1:])
 
     def _give(self, reply: object) -> None:
         slot = self._slots.popleft()
