@@ -191,7 +191,7 @@ MUTANTS = (
     Mutant(
         "a latch that has a count is set again",
         "L-11",
-        Mistake("latch_try_set", Call("set", "redis.call('set', $1, $2)", which=0)),
+        Mistake("parts/make_number", Call("set", "redis.call('set', $1, $2)", which=0)),
         ("latch",),
     ),
     Mutant(

@@ -1,6 +1,6 @@
 -- latch_try_set: set the count of a latch that has none; once, however often the call arrives.
 --
--- KEYS[1]  latch    string, the count
+-- KEYS[1]  number   string, the count
 -- KEYS[2]  request  string, the answer to this call, for copies of it
 -- KEYS[3]  spent    string, the same of an answered call, to be removed; if there is none, a key
 --                   that never exists
@@ -12,19 +12,11 @@
 -- Returns  1 when set, 0 when it has a count
 -- Source   RCountDownLatch.trySetCount, Redisson 4.7.0
 -- Wire     the count, and "1" on the channel; the total is ours alone, and so is this code
-local latch, request, spent, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local number, request, spent, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local count, ttl, channel = ARGV[1], ARGV[2], ARGV[3]
 
-local before = redis.call('get', request)
-if before then
-  return tonumber(before)
-end
-redis.call('del', spent)
-local made = redis.call('set', latch, count, 'nx') and 1 or 0
-redis.call('set', request, made, 'px', ttl)
-if made == 0 then
-  return 0
-end
+-- include: make_number
+
 if total and redis.call('exists', total) == 1 then
   redis.call('set', total, count)
 end
