@@ -335,14 +335,17 @@ def test_a_hold_without_an_owner_is_not_renewed(redis_url: str) -> None:
         def use() -> None:
             assert client.lock("name", owner="somebody").acquire()
 
-        with pytest.warns(interlock.MisuseWarning, match="is not renewed any more") as told:
+        def abandon() -> None:
             user = threading.Thread(target=use)
             user.start()
             user.join()
             [hold] = session.holds
             wait_until(lambda: not backup._kept, 20, "the end of the renewal")
+            assert hold.state == "held"
             wait_until(lambda: told.list, 20, "a thread has warned")
-        assert hold.state == "held"
+
+        with pytest.warns(interlock.MisuseWarning, match="is not renewed any more") as told:
+            abandon()
 
 
 def test_the_thread_in_c_logs_in(monkeypatch: pytest.MonkeyPatch) -> None:

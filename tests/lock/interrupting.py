@@ -212,7 +212,7 @@ class SecondBlow:
 
 
 def strike_undo(monkeypatch: pytest.MonkeyPatch, module: Any, owner: Any, undo: str) -> list[str]:
-    """Let Ctrl-C interrupt a wait in *module* once. Let another interrupt *undo* of *owner* then.
+    """Strike a wait in *module* by Ctrl-C, once; then strike the method *undo* of *owner*, once.
 
     Return a list that tells what was struck.
     """

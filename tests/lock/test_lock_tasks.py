@@ -124,10 +124,14 @@ async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> No
 async def test_a_task_that_ends_holding(redis_url: str, other: Client) -> None:
     """A MisuseWarning names a finished task's hold, which is released."""
     async with renews_soon(interlock.asyncio.connect(redis_url)) as client:
-        with pytest.warns(MisuseWarning, match="'name' by task 'careless'") as told:
+
+        async def abandon() -> None:
             await asyncio.create_task(client.lock("name").acquire(), name="careless")
             assert await other.lock("name").acquire(timeout=10)
             await until(lambda: told.list, 10, "a thread has warned")
+
+        with pytest.warns(MisuseWarning, match="'name' by task 'careless'") as told:
+            await abandon()
         await other.lock("name").release()
 
 

@@ -210,20 +210,28 @@ def test_ctrl_c_anywhere_in_a_wait(locks: list[Any]) -> None:
 
 def test_a_thread_that_dies_holding(client: Client, other: Client) -> None:
     """A MisuseWarning names a dead thread's hold, which is released."""
-    with pytest.warns(interlock.MisuseWarning, match="'name' by thread 'careless'") as told:
+
+    def abandon() -> None:
         _in_thread(client.lock("name").acquire, name="careless")
         assert other.lock("name").acquire(timeout=5)
         wait_until(lambda: told.list, 10, "a thread has warned")
+
+    with pytest.warns(interlock.MisuseWarning, match="'name' by thread 'careless'") as told:
+        abandon()
     other.lock("name").release()
 
 
 def test_a_thread_that_dies_leaves_the_others_alone(client: Client) -> None:
     """The holds of living threads are renewed as before while a dead one's ends."""
+
+    def abandon() -> None:
+        _in_thread(client.lock("dropped").acquire)
+        wait_until(lambda: not client.lock("dropped").locked(), 5, "it is released")
+        wait_until(lambda: told.list, 10, "a thread has warned")
+
     with client.lock("kept") as kept:
         with pytest.warns(interlock.MisuseWarning, match="'dropped'") as told:
-            _in_thread(client.lock("dropped").acquire)
-            wait_until(lambda: not client.lock("dropped").locked(), 5, "it is released")
-            wait_until(lambda: told.list, 10, "a thread has warned")
+            abandon()
         assert kept.valid
         assert client.lock("kept").owned()
 

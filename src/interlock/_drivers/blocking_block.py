@@ -44,8 +44,8 @@ E = TypeVar("E")
 class Entered(Protocol):
     """A lock, as its blocks see it."""
 
-    def _leave(self, block: Block, error: BaseException | None) -> object:
-        """Release what *block* acquired; *error* ends it."""
+    def _leave(self, block: Block, raised: BaseException | None) -> object:
+        """Release what *block* acquired; *raised* ends it."""
         ...
 
 

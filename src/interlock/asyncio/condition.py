@@ -94,9 +94,9 @@ class Condition:
     else:
         __aexit__ = _ExitOfLock()
 
-    async def _leave(self, block: Block, error: BaseException | None) -> None:
+    async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired."""
-        await self.lock._leave(block, error)
+        await self.lock._leave(block, raised)
 
     @property
     def hold(self) -> Hold | None:

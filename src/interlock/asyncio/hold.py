@@ -335,20 +335,20 @@ class Hold:
         __aenter__ = whole(__aenter__, _struck)
         __aexit__ = Exit(_struck)
 
-    async def _leave(self, block: Block | None, error: BaseException | None) -> None:
+    async def _leave(self, block: Block | None, raised: BaseException | None) -> None:
         """Release it at the end of *block*, in any task that leaves it."""
         if self._released or (block is not None and block.given_away):
             return
         if self._claim is not None:
             self._claim.over = True
-        own = self._driver.cancelled_by_loss(error, self._hold)
+        own = self._driver.cancelled_by_loss(raised, self._hold)
         # A wait for a condition puts another one in its place.
         release = self._hold.latest().release()
         # It may have been released inside, or not acquired.
         try:
-            await end_block(self._driver, release, block, error, own=own, once=False)
-        except InterlockError as trouble:
-            shorten(trouble)
+            await end_block(self._driver, release, block, raised, own=own, once=False)
+        except InterlockError as error:
+            shorten(error)
             raise
 
 
@@ -480,14 +480,14 @@ class Attempt(Unawaited[H]):
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
-        error: BaseException | None,
+        raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         if self._hold is not None:
             try:
-                await self._hold.__aexit__(kind, error, trace)
-            except InterlockError as trouble:
-                shorten(trouble)
+                await self._hold.__aexit__(kind, raised, trace)
+            except InterlockError as error:
+                shorten(error)
                 raise
 
 

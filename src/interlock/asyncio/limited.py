@@ -157,13 +157,13 @@ class Limited:
     else:
         __aexit__ = Exit()
 
-    async def _leave(self, block: Block, error: BaseException | None) -> None:
+    async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Give back what *block* acquired, in any task that leaves it."""
         permit: Permit | None = self._by_hand.leave(caller()) if block.got is None else block.got
         if permit is None:
             raise NotHeldError(f"no block of {self!r} is open", name=self._template)
         block.got = None  # it may refer to the block
-        await permit._leave(block, error)
+        await permit._leave(block, raised)
 
     def _named(self) -> LeasedSemaphore:
         if self._semaphore is None:

@@ -290,17 +290,17 @@ class Lock:
     else:
         __aexit__ = Exit()
 
-    async def _leave(self, block: Block, error: BaseException | None) -> None:
+    async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired, in any task that leaves it."""
         if block.given_away:
             return
         driver, core, _, _ = self._parts
         owner = block.owner or self._left_by_hand()
-        own = error is not None and driver.cancelled_by_loss(error, core.hold_of(owner))
+        own = raised is not None and driver.cancelled_by_loss(raised, core.hold_of(owner))
         try:
-            await end_block(driver, core.release(owner), block, error, own=own)
-        except InterlockError as trouble:
-            shorten(trouble)
+            await end_block(driver, core.release(owner), block, raised, own=own)
+        except InterlockError as error:
+            shorten(error)
             raise
 
     def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:

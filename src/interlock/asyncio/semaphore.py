@@ -90,9 +90,9 @@ class Permits:
         if not await self._driver.perform(step):
             self._core.tell_gone(n)
 
-    async def _leave(self, block: Block | None, error: BaseException | None) -> None:
+    async def _leave(self, block: Block | None, raised: BaseException | None) -> None:
         """Give them back at the end of *block*."""
-        await end_by(self.release, error)
+        await end_by(self.release, raised)
         if block is not None:
             block.left = None
 
@@ -290,13 +290,13 @@ class Semaphore:
     else:
         __aexit__ = Exit()
 
-    async def _leave(self, block: Block, error: BaseException | None) -> None:
+    async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Give back the permit of *block*, in any task that leaves it."""
         permits: Permits | None = block.got
         if permits is not None:
-            await permits._leave(block, error)
+            await permits._leave(block, raised)
         else:
-            await end_by(self.release, error)
+            await end_by(self.release, raised)
 
     async def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless it exists; one round trip.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class _Entered(Protocol):
     """What a block gets, and what it does at its end."""
 
-    async def _leave(self, block: Block | None, error: BaseException | None) -> None: ...
+    async def _leave(self, block: Block | None, raised: BaseException | None) -> None: ...
 
 
 E = TypeVar("E", bound=_Entered)
@@ -69,13 +69,13 @@ class Trying(Generic[E]):
     else:
         __aexit__ = Exit()
 
-    async def _leave(self, block: Block, error: BaseException | None) -> None:
+    async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired, in any task that leaves it."""
         got: E | None = self._by_hand.leave(caller()) if block.got is None else block.got
         block.got = None  # it may refer to the block
         if got is None:
             raise RuntimeError("this block was not entered")
-        await got._leave(block, error)
+        await got._leave(block, raised)
 
 
 publish("interlock.asyncio", Trying)

@@ -94,9 +94,9 @@ class Condition:
     else:
         __exit__ = _ExitOfLock()
 
-    def _leave(self, block: Block, error: BaseException | None) -> None:
+    def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired."""
-        self.lock._leave(block, error)
+        self.lock._leave(block, raised)
 
     @property
     def hold(self) -> Hold | None:

@@ -319,20 +319,20 @@ class Hold:
         __enter__ = whole(__enter__, _struck)
         __exit__ = Exit(_struck)
 
-    def _leave(self, block: Block | None, error: BaseException | None) -> None:
+    def _leave(self, block: Block | None, raised: BaseException | None) -> None:
         """Release it at the end of *block*, in any thread that leaves it."""
         if self._released or (block is not None and block.given_away):
             return
         if self._claim is not None:
             self._claim.over = True
-        own = self._driver.cancelled_by_loss(error, self._hold)
+        own = self._driver.cancelled_by_loss(raised, self._hold)
         # A wait for a condition puts another one in its place.
         release = self._hold.latest().release()
         # It may have been released inside, or not acquired.
         try:
-            end_block(self._driver, release, block, error, own=own, once=False)
-        except InterlockError as trouble:
-            shorten(trouble)
+            end_block(self._driver, release, block, raised, own=own, once=False)
+        except InterlockError as error:
+            shorten(error)
             raise
 
 

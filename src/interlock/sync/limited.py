@@ -153,13 +153,13 @@ class Limited:
     else:
         __exit__ = Exit()
 
-    def _leave(self, block: Block, error: BaseException | None) -> None:
+    def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Give back what *block* acquired, in any thread that leaves it."""
         permit: Permit | None = self._by_hand.leave(caller()) if block.got is None else block.got
         if permit is None:
             raise NotHeldError(f"no block of {self!r} is open", name=self._template)
         block.got = None  # it may refer to the block
-        permit._leave(block, error)
+        permit._leave(block, raised)
 
     def _named(self) -> LeasedSemaphore:
         if self._semaphore is None:

@@ -266,17 +266,17 @@ class Lock:
     else:
         __exit__ = Exit()
 
-    def _leave(self, block: Block, error: BaseException | None) -> None:
+    def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired, in any thread that leaves it."""
         if block.given_away:
             return
         driver, core, _, _ = self._parts
         owner = block.owner or self._left_by_hand()
-        own = error is not None and driver.cancelled_by_loss(error, core.hold_of(owner))
+        own = raised is not None and driver.cancelled_by_loss(raised, core.hold_of(owner))
         try:
-            end_block(driver, core.release(owner), block, error, own=own)
-        except InterlockError as trouble:
-            shorten(trouble)
+            end_block(driver, core.release(owner), block, raised, own=own)
+        except InterlockError as error:
+            shorten(error)
             raise
 
     def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:

@@ -89,9 +89,9 @@ class Permits:
         if not self._driver.perform(step):
             self._core.tell_gone(n)
 
-    def _leave(self, block: Block | None, error: BaseException | None) -> None:
+    def _leave(self, block: Block | None, raised: BaseException | None) -> None:
         """Give them back at the end of *block*."""
-        end_by(self.release, error)
+        end_by(self.release, raised)
         if block is not None:
             block.left = None
 
@@ -280,13 +280,13 @@ class Semaphore:
     else:
         __exit__ = Exit()
 
-    def _leave(self, block: Block, error: BaseException | None) -> None:
+    def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Give back the permit of *block*, in any thread that leaves it."""
         permits: Permits | None = block.got
         if permits is not None:
-            permits._leave(block, error)
+            permits._leave(block, raised)
         else:
-            end_by(self.release, error)
+            end_by(self.release, raised)
 
     def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless it exists; one round trip.

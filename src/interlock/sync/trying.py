@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class _Entered(Protocol):
     """What a block gets, and what it does at its end."""
 
-    def _leave(self, block: Block | None, error: BaseException | None) -> None: ...
+    def _leave(self, block: Block | None, raised: BaseException | None) -> None: ...
 
 
 E = TypeVar("E", bound=_Entered)
@@ -67,13 +67,13 @@ class Trying(Generic[E]):
     else:
         __exit__ = Exit()
 
-    def _leave(self, block: Block, error: BaseException | None) -> None:
+    def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired, in any thread that leaves it."""
         got: E | None = self._by_hand.leave(caller()) if block.got is None else block.got
         block.got = None  # it may refer to the block
         if got is None:
             raise RuntimeError("this block was not entered")
-        got._leave(block, error)
+        got._leave(block, raised)
 
 
 publish("interlock.sync", Trying)
