@@ -44,6 +44,6 @@ WORK = Work(
     rounds=5,
     notes=(
         "all five servers share this machine's processors with the client",
-        ("bare over all: what five servers cost here at the least, without a lock library"),
+        "bare over all: what five servers cost here at the least, without a lock library",
     ),
 )

@@ -36,7 +36,8 @@ def test_locks_in_tasks_on_uvloop(tmp_path: Path) -> None:
             *plugins,
             *(str(TESTS / name) for name in names),
             # It strikes asyncio's own code, which uvloop does not run.
-            *("-k", "not ctrl_c_before_replies_are_read"),
+            "-k",
+            "not ctrl_c_before_replies_are_read",
         ],
         capture_output=True,
         text=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -155,16 +155,24 @@ EARLIER = (
 )
 
 
+@contextmanager
+def beside_a_part(
+    server: RedisServer, *rights: str
+) -> Iterator[tuple[interlock.Client, interlock.Client, ThreadPoolExecutor, redis.Redis]]:
+    """Give a client whose user has *rights*, another client, a thread, and one who looks on."""
+    with (
+        server.client() as looker,
+        ThreadPoolExecutor(1) as pool,
+        interlock.connect(server.url(), poll_cap=60) as one,
+    ):
+        looker.execute_command("ACL", "SETUSER", "part", "on", ">x", *rights)
+        with interlock.connect(server.url(0, "part", "x"), card=False) as part:
+            yield part, one, pool, looker
+
+
 def test_who_may_not_wake_the_first_tells_all(fresh_server: RedisServer) -> None:
     """A release of a user with the queue's key, but not its channels, wakes all who wait."""
-    with fresh_server.client() as server:
-        server.execute_command("ACL", "SETUSER", "half", "on", ">x", "~*", "&redisson_*", "+@all")
-    with (
-        interlock.connect(fresh_server.url(0, "half", "x"), card=False) as half,
-        interlock.connect(fresh_server.url(), poll_cap=60) as one,
-        ThreadPoolExecutor(1) as pool,
-        fresh_server.client() as server,
-    ):
+    with beside_a_part(fresh_server, "~*", "&redisson_*", "+@all") as (half, one, pool, server):
         waiting = pool.submit(one.semaphore("name").acquire)
         wait_until(lambda: server.zcard(QUEUE) == 1, 5, "it stands in the queue")
         wait_until(lambda: server.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it hears")
@@ -175,15 +183,8 @@ def test_who_may_not_wake_the_first_tells_all(fresh_server: RedisServer) -> None
 @pytest.mark.parametrize("lacking", ["exists", "zrange", "zadd", "zrem", "time", "pubsub|numsub"])
 def test_who_lacks_a_part_of_the_rights_tells_all(fresh_server: RedisServer, lacking: str) -> None:
     """A release of a user without one of the queue's commands is none that nobody hears of."""
-    with fresh_server.client() as server:
-        rights = ("~*", "&*", "+@all", f"-{lacking}")
-        server.execute_command("ACL", "SETUSER", "part", "on", ">x", *rights)
-    with (
-        interlock.connect(fresh_server.url(0, "part", "x"), card=False) as part,
-        interlock.connect(fresh_server.url(), poll_cap=60) as one,
-        ThreadPoolExecutor(1) as pool,
-        fresh_server.client() as server,
-    ):
+    rights = ("~*", "&*", "+@all", f"-{lacking}")
+    with beside_a_part(fresh_server, *rights) as (part, one, pool, server):
         waiting = pool.submit(one.semaphore("name").acquire)
         wait_until(lambda: server.zcard(QUEUE) == 1, 10, "it stands in the queue")
         wait_until(lambda: server.pubsub_numsub(CHANNEL)[0][1] == 1, 10, "it hears")
@@ -198,25 +199,11 @@ def test_who_lacks_a_part_of_the_rights_releases_permits_with_leases(
     fresh_server: RedisServer, lacking: str
 ) -> None:
     """A release of permits with leases wakes all who wait, if its user may not use the queue."""
-    with fresh_server.client() as server:
-        rights = ["~*", "&*", "+@all", f"-{lacking}"]
-        if lacking in {"zadd", "zrem"}:  # these it needs for the leases
-            rights = [
-                "resetkeys",
-                "~name",
-                "~{name}*",
-                "~redisson*",
-                "~interlock_r*",
-                "&*",
-                "+@all",
-            ]
-        server.execute_command("ACL", "SETUSER", "part", "on", ">x", *rights)
-    with (
-        interlock.connect(fresh_server.url(0, "part", "x"), card=False) as part,
-        interlock.connect(fresh_server.url(), poll_cap=60) as one,
-        ThreadPoolExecutor(1) as pool,
-        fresh_server.client() as server,
-    ):
+    rights = ["~*", "&*", "+@all", f"-{lacking}"]
+    if lacking in {"zadd", "zrem"}:  # these it needs for the leases
+        own = ("~name", "~{name}*", "~redisson*", "~interlock_r*")
+        rights = ["resetkeys", *own, "&*", "+@all"]
+    with beside_a_part(fresh_server, *rights) as (part, one, pool, server):
         semaphore = part.leased_semaphore("name")
         assert semaphore.try_set_permits(1)
         held = semaphore.acquire()
