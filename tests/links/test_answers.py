@@ -9,6 +9,7 @@ import random
 import sys
 import weakref
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import Mock
@@ -249,6 +250,39 @@ async def test_who_asked_first_is_told_first(make: Make) -> None:
     late = expected.expect(give_up)
     _ = expected.take(b":3\r\n")
     assert late.cancelled()
+
+
+async def test_who_is_told_hears_of_the_error_in_place_of_a_reply(make: Make) -> None:
+    """Before its task goes on; not for an answer that was given up or has come."""
+    expected, told = make(), list[object]()
+    came, lost, dropped = (expected.expect(told.append) for _ in range(3))
+    _ = expected.take(b":1\r\n")
+    _ = dropped.cancel()
+    error = ConnectionError("lost")
+    assert expected.forget() == [lost, dropped]
+    for slot in (came, lost, dropped):
+        with suppress(asyncio.InvalidStateError):
+            slot.set_exception(error)
+    assert told == [1, error]
+    assert lost.exception() is error
+    assert came.result() == 1
+
+
+async def test_an_answer_is_freed_with_its_last_reference(make: Make) -> None:
+    """Whom it told may know it: that makes no work for the garbage collector."""
+
+    class Knows:
+        slot: object = None
+
+        def told(self, _: object) -> None:
+            pass
+
+    expected, knows = make(), Knows()
+    knows.slot = expected.expect(knows.told)
+    gone = weakref.ref(knows)
+    _ = expected.take(b":1\r\n")
+    del knows
+    assert gone() is None
 
 
 async def test_asyncio_takes_it_for_a_future(make: Make) -> None:

@@ -17,7 +17,7 @@ async def test_each_reply_has_its_own_time() -> None:
     deadlines = Deadlines(loop, lambda _, seconds: late.put_nowait(seconds))
     began = loop.time()
     for seconds in (NEVER, LATER, SOON):
-        deadlines.add(loop.create_future(), seconds)
+        deadlines.add((loop.create_future(), seconds))
     async with asyncio.timeout(10):
         assert [await late.get(), await late.get()] == [SOON, LATER]
     assert loop.time() - began >= LATER
@@ -29,8 +29,7 @@ async def test_a_reply_that_came_is_not_late() -> None:
     loop, late = asyncio.get_running_loop(), list[asyncio.Future[object]]()
     deadlines = Deadlines(loop, lambda slot, _: late.append(slot))
     answered, silent = loop.create_future(), loop.create_future()
-    deadlines.add(answered, SOON)
-    deadlines.add(silent, SOON)
+    deadlines.add((answered, SOON), (silent, SOON))
     answered.set_result(None)
     await until(lambda: late, 10, "the silent one is late")
     assert late == [silent]
@@ -40,7 +39,7 @@ async def test_nobody_is_told_after_the_end() -> None:
     """A connection that is closed has told everybody itself."""
     loop, late = asyncio.get_running_loop(), list[float]()
     deadlines = Deadlines(loop, lambda _, seconds: late.append(seconds))
-    deadlines.add(loop.create_future(), SOON)
+    deadlines.add((loop.create_future(), SOON))
     deadlines.close()
     await asyncio.sleep(SOON * 4)  # the clock of a real loop
     assert late == []
@@ -52,7 +51,7 @@ async def test_replies_that_came_are_let_go_of() -> None:
     deadlines = Deadlines(loop, lambda _, seconds: None)
     for _ in range(20 * ROOM):
         slot = loop.create_future()
-        deadlines.add(slot, NEVER)
+        deadlines.add((slot, NEVER))
         slot.set_result(None)
     assert len(deadlines._entries) <= ROOM
     deadlines.close()

@@ -106,7 +106,7 @@ async def test_a_command_in_a_hurry_has_its_time_however_it_is_written(
 async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None:
     """`Eval.then` is called before the waiter of the reply goes on.
 
-    A reply is dropped if its waiter has gone.
+    So is the error in place of a reply. A reply is dropped if its waiter has gone.
     """
     told: list[object] = []
     calls = [Eval(SCRIPT, ("x",), (), then=told.append) for _ in range(4)]
@@ -121,9 +121,9 @@ async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None
     assert isinstance(await refused, ReplyError)
     assert [str(reply) for reply in told[1:]] == ["ERR no"]
     pipeline.close()
-    with pytest.raises(ServerUnavailableError):
+    with pytest.raises(ServerUnavailableError) as lost:
         await never
-    assert len(told) == 2
+    assert told[2:] == [lost.value]
 
 
 def strike(_: object) -> None:
@@ -133,10 +133,19 @@ def strike(_: object) -> None:
 
 async def test_a_ctrl_c_while_replies_are_read_ends_the_connection(pipeline: Pipeline) -> None:
     """A reply may be lost by it, and then each later one would be another's."""
-    struck = pipeline.begin(Eval(SCRIPT, ("x",), (), then=strike), 60.0)
+    told: list[object] = []
+
+    def strike_once(reply: object) -> None:
+        told.append(reply)
+        if reply == 1:
+            raise KeyboardInterrupt
+
+    struck = pipeline.begin(Eval(SCRIPT, ("x",), (), then=strike_once), 60.0)
     second = pipeline.send(b"two")
     with pytest.raises(KeyboardInterrupt):
         pipeline.data_received(b":1\r\n:2\r\n")
+    assert told[0] == 1
+    assert isinstance(told[1], ServerUnavailableError)
     for slot in (struck, second):
         with pytest.raises(ServerUnavailableError):
             await slot

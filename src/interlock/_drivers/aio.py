@@ -26,7 +26,7 @@ from interlock._core.model.effects import (
 )
 from interlock._core.upkeep.session import GRACE
 from interlock._drivers import wrong_type
-from interlock._drivers.aio_fan_out import ask, gather
+from interlock._drivers.aio_fan_out import FanOut
 from interlock._drivers.aio_tasks import Cancellations, OwnTasks
 from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.process import clock, lifecycle
@@ -260,18 +260,20 @@ class AsyncDriver(ConnectedDriver):
         if isinstance(effect, RunOn):
             return await home(effect.session).run(effect.op)
         if isinstance(effect, Gather):
-            return await gather(effect, home, self._tasks.keep)
-        return await ask([(self, call) for call in effect.evals], None)
+            calls = [(home(session), call) for session, call in effect.calls]
+            return await FanOut(calls, self._tasks.keep, effect.enough, effect.seconds).replies()
+        return await FanOut([(self, call) for call in effect.evals], self._tasks.keep).replies()
 
-    # The methods that `ask` uses, also for operations of other clients.
+    # The methods that `FanOut` uses, also for operations of other clients.
 
     def begin(
-        self, call: Eval[object], seconds: float | None
+        self, call: Eval[object], seconds: float | None, then: Callable[[object], None]
     ) -> tuple[Pipeline, asyncio.Future[object]] | None:
         """Send *call* if that can be done at once.
 
-        The reply may take *seconds*, or as long as *call* says if that is None. Return the
-        connection and the future of the reply. If the reply is an error, pass it to `judged`.
+        *then* is called with the reply, or with the error in its place. The reply may take
+        *seconds*, or as long as *call* says if that is None. Return the connection and the future
+        of the reply. If the reply is an error, pass it to `judged`.
 
         Return None if `prepared` must send *call*. That includes a script that the connection has
         not run before: the server may not know it, and then asks for its text.
@@ -281,7 +283,9 @@ class AsyncDriver(ConnectedDriver):
         pipeline = self._multiplexer.ready(call)
         if pipeline is None or call.script.sha not in pipeline.known or not self._renewer.started:
             return None
-        return pipeline, pipeline.begin(call, self._limit(call, seconds))
+        if call.then is not None:
+            then = partial(_both, call.then, then)
+        return pipeline, pipeline.begin(call, self._limit(call, seconds), then)
 
     async def judged(
         self, pipeline: Pipeline, call: Eval[object], reply: object, seconds: float | None
@@ -411,6 +415,12 @@ def _user() -> Owner:
         return current_owner()
     except RuntimeError:
         return thread_owner()
+
+
+def _both(one: Callable[[object], None], other: Callable[[object], None], reply: object) -> None:
+    """Tell two of a *reply*."""
+    one(reply)
+    other(reply)
 
 
 def _wakeup(waiter: Waiter) -> Wakeup:

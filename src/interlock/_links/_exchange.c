@@ -965,7 +965,7 @@ typedef struct {
     PyObject_HEAD
     Answers *answers;
     PyObject *value; /* the reply, the error, or the message of the cancellation */
-    PyObject *then;  /* is told of the reply before its task goes on, or NULL */
+    PyObject *then;  /* is told of the value before its task goes on, or NULL */
     PyObject *callback, *context; /* whom to wake, or NULL */
     PyObject *others;             /* more of the same: a list of pairs, or NULL */
     char state, blocking;
@@ -1129,6 +1129,23 @@ answer_cancel(Answer *self, PyObject *const *args, Py_ssize_t nargs, PyObject *n
     return PyBool_FromLong(1);
 }
 
+/* Tell `then` of *value*, and end the wait in *state*. Return 0, or -1 with an exception set. */
+static int
+answered(Answer *self, char state, PyObject *value)
+{
+    PyObject *then = self->then, *told;
+
+    if (self->state == PENDING && then != NULL) {
+        Py_INCREF(then);
+        told = PyObject_CallFunctionObjArgs(then, value, NULL);
+        Py_DECREF(then);
+        if (told == NULL)
+            return -1;
+        Py_DECREF(told);
+    }
+    return self->state == PENDING ? conclude(self, state, value) : 0;
+}
+
 static PyObject *
 answer_set_exception(Answer *self, PyObject *error)
 {
@@ -1136,7 +1153,7 @@ answer_set_exception(Answer *self, PyObject *error)
         PyErr_SetString(self->answers->early, "it has come already, or this is no error");
         return NULL;
     }
-    if (conclude(self, FAILED, error) < 0)
+    if (answered(self, FAILED, error) < 0)
         return NULL;
     Py_INCREF(Py_None); /* as in `send_all` */
     return Py_None;
@@ -1558,23 +1575,6 @@ answers_expect(Answers *self, PyObject *then)
     return (PyObject *)each;
 }
 
-/* Give *reply* to the one that waits. Return 0, or -1 with an exception set. */
-static int
-answered(Answer *self, PyObject *reply)
-{
-    PyObject *then = self->then, *told;
-
-    if (self->state == PENDING && then != NULL) {
-        Py_INCREF(then);
-        told = PyObject_CallFunctionObjArgs(then, reply, NULL);
-        Py_DECREF(then);
-        if (told == NULL)
-            return -1;
-        Py_DECREF(told);
-    }
-    return self->state == PENDING ? conclude(self, CAME, reply) : 0;
-}
-
 /* Give each whole reply to the one whose turn it is. Return what `parse_all` does, without them.
 
    After a Ctrl-C the one that it struck is still to come: `forget` returns it, too. */
@@ -1607,7 +1607,7 @@ answers_take(Answers *self, PyObject *data)
         }
         self->came++;
         self->served = self->served || *at != '-';
-        failed = answered(each, reply);
+        failed = answered(each, CAME, reply);
         if (failed && each->state == PENDING && make_room(self) == 0) {
             self->first = (self->first + self->room - 1) % self->room;
             self->ring[self->first] = (PyObject *)each;

@@ -44,7 +44,8 @@ class Answers(Protocol):
     def expect(self, then: Then | None, /) -> asyncio.Future[object]:
         """Return the answer to the command that is sent next.
 
-        *then* is called with the reply, before who waits goes on; not if nobody waits any more.
+        *then* is called with the reply, or with the error in its place, before who waits goes on;
+        not if nobody waits any more.
         """
         ...
 
@@ -63,14 +64,25 @@ class Answers(Protocol):
         ...
 
 
+class _Answer(asyncio.Future[object]):
+    """The answer to one command."""
+
+    then: Then | None = None
+
+    def set_exception(self, error: type[BaseException] | BaseException, /) -> None:
+        """Raise *error* in the place of the reply."""
+        if self.then is not None and not self.done():
+            self.then(error)
+        super().set_exception(error)
+
+
 class AnswersInPython:
     """The same as `Answers`, by futures of *loop*; *error* is the class of the server's errors."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, error: type[Exception]) -> None:
         self._loop = loop
         self._error = error
-        self._slots: deque[asyncio.Future[object]] = deque()
-        self._then: dict[asyncio.Future[object], Then] = {}
+        self._slots: deque[_Answer] = deque()
         self.came = 0
         self.served = False
 
@@ -79,9 +91,8 @@ class AnswersInPython:
 
     def expect(self, then: Then | None, /) -> asyncio.Future[object]:
         """Return the answer to the command that is sent next."""
-        slot: asyncio.Future[object] = self._loop.create_future()
-        if then is not None:
-            self._then[slot] = then
+        slot = _Answer(loop=self._loop)
+        slot.then = then
         self._slots.append(slot)
         return slot
 
@@ -96,14 +107,14 @@ class AnswersInPython:
         slot = self._slots.popleft()
         self.came += 1
         self.served = self.served or not isinstance(reply, self._error)
-        then = self._then.pop(slot, None)
         if slot.done():
             return
         try:
-            if then is not None:
-                then(reply)
+            if slot.then is not None:
+                slot.then(reply)
             with suppress(asyncio.InvalidStateError):  # a signal handler may have cancelled it
                 slot.set_result(reply)
+            slot.then = None
         except BaseException:
             # A Ctrl-C struck: `forget` returns it, too.
             if not slot.done():
@@ -112,9 +123,8 @@ class AnswersInPython:
 
     def forget(self) -> list[asyncio.Future[object]]:
         """Return all that are to come, and wait for none of them any more."""
-        slots = list(self._slots)
+        slots: list[asyncio.Future[object]] = list(self._slots)
         self._slots.clear()
-        self._then.clear()
         return slots
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._core.model.effects import NEVER
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -37,15 +39,19 @@ class Deadlines:
         self._room = ROOM
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, slot: asyncio.Future[object], seconds: float) -> None:
-        """Wait for the reply in *slot* no longer than *seconds* from now."""
-        if len(self._entries) >= self._room:
-            self._entries = [entry for entry in self._entries if not entry[1].done()]
-            self._room = max(2 * len(self._entries), ROOM)
-        due = self._loop.time() + seconds
-        self._entries.append((due, slot, seconds))
-        if self._timer is None or due < self._timer.when():
-            self._look_at(due)
+    def add(self, *replies: tuple[asyncio.Future[object], float]) -> None:
+        """Wait for each of *replies* no longer than the seconds from now that come with it."""
+        entries, now = self._entries, self._loop.time()
+        if len(entries) >= self._room:
+            entries = self._entries = [entry for entry in entries if not entry[1].done()]
+            self._room = max(2 * len(entries), ROOM)
+        first = NEVER
+        for slot, seconds in replies:
+            due = now + seconds
+            entries.append((due, slot, seconds))
+            first = min(first, due)
+        if self._timer is None or first < self._timer.when():
+            self._look_at(first)
 
     def close(self) -> None:
         """Forget all deadlines."""

@@ -163,12 +163,18 @@ class Pipeline(asyncio.Protocol):
         self.known.add(call.script.sha)
         return reply
 
-    def begin(self, call: Eval[object], seconds: float) -> asyncio.Future[object]:
+    def begin(
+        self,
+        call: Eval[object],
+        seconds: float,
+        then: Callable[[object], None] | None = None,
+    ) -> asyncio.Future[object]:
         """Send *call*; return the future of its reply.
 
-        If the reply is an error, pass it to `judged`. Arguments and errors as `eval`.
+        If the reply is an error, pass it to `judged`. *then* is called in place of that of *call*.
+        The other arguments and errors as `eval`.
         """
-        slot = self.send(call.packed or pack_evalsha(call), call.then)
+        slot = self.send(call.packed or pack_evalsha(call), then or call.then)
         return slot if seconds >= self._timeout else self.reply(slot, seconds)
 
     def post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
@@ -351,7 +357,7 @@ class Pipeline(asyncio.Protocol):
             if self._out:
                 self._hurried.append((slot, seconds))
             else:
-                self._deadlines.add(slot, seconds)
+                self._deadlines.add((slot, seconds))
         return slot
 
     def _flush(self) -> None:
@@ -363,8 +369,8 @@ class Pipeline(asyncio.Protocol):
             if out:
                 self._transport.write(b"".join(out))
             # The server's time begins here: delays in a crowded loop are not its fault.
-            for slot, seconds in hurried:
-                self._deadlines.add(slot, seconds)
+            if hurried:
+                self._deadlines.add(*hurried)
         except BaseException:
             # A Ctrl-C struck. Commands may never be written, and their replies would be others'.
             self._die("commands were interrupted while they were sent")

@@ -108,8 +108,9 @@ class Eval(Generic[R_co]):
         unknown: how often it was sent and no reply was read. Each time, the server may have
             executed it, or may still do so.
         packed: the encoded command, once it has been made.
-        then: called with the undecoded reply, before the caller resumes, if several tasks share the
-            connection. It is not called if the caller has gone. It must not raise.
+        then: called with the undecoded reply, or with the error in its place, before the caller
+            resumes, if several tasks share the connection. It is not called if the caller has gone.
+            It must not raise.
         spare_keys: how many of the last keys may be left out. One is the queue of waiters, which is
             often missing. While a slot moves, a server refuses a call with a missing key. It always
             refuses a key that the user has no right to. Then the call is sent again without them.
