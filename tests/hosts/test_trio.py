@@ -5,6 +5,7 @@ What is the same as on the other faces, ``test_trio_lock_like.py`` asks.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import warnings
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 import trio.testing
-from tests.drivers.test_protocol import lacking
+from tests.drivers.protocol_names import lacking
 from tests.lock.lock_like import resting
 from tests.support.faults import command, delay_reply, drop_reply
 from tests.support.patience import GIVE_UP, wait_until
@@ -91,6 +92,25 @@ def test_two_loops_share_a_client(redis_url: str, monkeypatch: pytest.MonkeyPatc
         loop.join(GIVE_UP)
     assert sorted(worked) == list(range(10))
     run(client.close)
+
+
+async def test_a_loop_inside_a_task_of_asyncio_is_refused(redis_url: str) -> None:
+    """All tasks of that loop would be one owner; in a thread of its own each is one."""
+    refused: list[str] = []
+
+    async def main() -> None:
+        async with interlock.trio.connect(redis_url) as client:
+            try:
+                assert await client.lock("name").acquire(timeout=5)
+            except RuntimeError as error:
+                refused.append(str(error))
+            else:
+                await client.lock("name").release()
+
+    run(main)
+    assert ["inside a task of asyncio" in text for text in refused] == [True]
+    await asyncio.to_thread(run, main)
+    assert len(refused) == 1
 
 
 def test_the_driver_has_every_name() -> None:

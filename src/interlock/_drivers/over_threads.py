@@ -240,9 +240,13 @@ class OverThreads(Generic[E]):
         """Perform *op* and return its result.
 
         A cancellation is thrown into the operation. No further one reaches its clean-up.
+
+        Raises:
+            RuntimeError: the loop runs inside a task of asyncio.
         """
         waiting: list[Waiter] = []
         try:
+            tasks.refuse_inside_task()
             if not self._begun:
                 # The operation must know from the start how messages are published.
                 await self.in_thread(self._threads.run, _nothing())

@@ -53,6 +53,23 @@ def current_owner() -> Owner:
     return _introduced(task) if known is None else known[0]
 
 
+def refuse_inside_task() -> None:
+    """Refuse a loop of another library inside a task of asyncio: all its tasks had that owner.
+
+    Raises:
+        RuntimeError: a task of asyncio runs in this thread.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop of asyncio's runs here
+        return
+    if task is not None:
+        raise RuntimeError(
+            "this loop runs inside a task of asyncio, which would own the locks of all its tasks: "
+            "run the loop in a thread, by asyncio.to_thread() for example"
+        )
+
+
 def _introduced(task: asyncio.Task[object]) -> Owner:
     """Return a new owner that stands for *task*."""
     owner, key = TaskOwner(task), id(task)
