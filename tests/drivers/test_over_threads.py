@@ -202,7 +202,7 @@ class Driver(OverThreads[Event]):
 
         await wait_for(arrange)
 
-    def loop(self) -> Callable[[Call], None]:
+    def make_call_soon(self) -> Callable[[Call], None]:
         return here.loop.call_soon
 
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -238,6 +238,14 @@ def test_the_driver_has_every_name() -> None:
             assert lacking(client._driver, AwaitedDriver) == set()
 
     run(main())
+
+
+def test_a_driver_without_a_method_of_its_library_cannot_be_made() -> None:
+    """The error names each method that is missing."""
+    own = {name: value for name, value in vars(Driver).items() if name not in ("spawn", "wait")}
+    lacks: Any = type("Lacks", (OverThreads,), own)
+    with pytest.raises(TypeError, match=r"spawn.*wait"):
+        lacks(None, Options(), owners)
 
 
 def test_tasks_take_turns(redis_url: str) -> None:

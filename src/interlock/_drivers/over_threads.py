@@ -3,12 +3,13 @@
 Theory. All waiting is done in the library: for a release, a wake-up, the end of a pause. A round
 trip to the server is short, and the driver for threads makes it, in a thread. So connections,
 renewal and messages are those of the driver for threads. A library gives what is its own: the
-methods of `OverThreads` that raise NotImplementedError, and the three functions of `TaskOwners`.
+abstract methods of `OverThreads`, and the three functions of `TaskOwners`.
 """
 
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, cast
 
@@ -114,7 +115,7 @@ class Wakeup(Generic[E]):
 
     def __init__(self, driver: OverThreads[E]) -> None:
         self._driver = driver
-        self._call_soon = driver.loop()
+        self._call_soon = driver.make_call_soon()
         self._event = driver.make_event()
 
     def __call__(self) -> None:
@@ -137,7 +138,7 @@ def _alone(effect: Effect) -> Op[object]:
     return (yield effect)
 
 
-class OverThreads(Generic[E]):
+class OverThreads(ABC, Generic[E]):
     """Runs the operations of one client for any number of tasks of one loop.
 
     Args:
@@ -167,43 +168,50 @@ class OverThreads(Generic[E]):
 
     # What a library gives.
 
+    @abstractmethod
     async def in_thread(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function* in a thread, while the loop goes on; return its result.
 
         A cancellation is raised before *function* is called, or by a later wait of the task. It
         never ends the wait for the thread, because nobody would read the reply.
         """
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function* in a thread, while the loop goes on; return its result.
 
         A cancellation does not stop the thread: it ends by itself.
         """
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     async def shielded(self, work: Coroutine[Any, Any, R]) -> R:
         """Await *work* where no cancellation reaches it; return its result."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def make_event(self) -> E:
         """Return a new event of the library."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     async def wait(self, event: E, seconds: float | None) -> None:
         """Wait until *event* is set, but no longer than *seconds*; None is without a limit."""
-        raise NotImplementedError
+        ...
 
-    def loop(self) -> Callable[[Callable[[], object]], None]:
-        """Return a function that lets the running loop call a function soon, from any thread.
+    @abstractmethod
+    def make_call_soon(self) -> Callable[[Callable[[], object]], None]:
+        """Return a function for any thread: it lets the running loop call a function soon.
 
         It does nothing if the loop has ended.
         """
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start a task in the background that performs *run*, which raises nothing."""
-        raise NotImplementedError
+        ...
 
     def cancel_on_lost(self, hold: AnyHold) -> None:
         """Refuse. A library that cancels a task from outside may do that.
@@ -313,13 +321,13 @@ class OverThreads(Generic[E]):
     def new_event(self) -> tuple[E, Callable[[], None]]:
         """Return an event that a task can wait for, and a function that sets it from any thread."""
         event = self.make_event()
-        return event, partial(self.loop(), event.set)
+        return event, partial(self.make_call_soon(), event.set)
 
     def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:
         """Call *callback* in the loop when *hold* is lost, or at once if it is."""
         # No loop may end by an error of the callback.
         tell = partial(lifecycle.run_user, "an on_lost callback", callback)
-        listener = partial(self.loop(), tell)
+        listener = partial(self.make_call_soon(), tell)
         if not hold.listen(listener):
             listener()
 

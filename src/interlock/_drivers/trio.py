@@ -69,7 +69,7 @@ class TrioDriver(OverThreads[trio.Event]):
     async def in_thread(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function* in one of trio's threads; return its result.
 
-        A cancellation is delivered before that, or after it.
+        A cancellation is raised before *function* is called, or by a later wait of the task.
         """
         loop = trio.lowlevel.current_trio_token()
         limiter = self._limiters.get(loop)
@@ -96,7 +96,7 @@ class TrioDriver(OverThreads[trio.Event]):
         with trio.move_on_after(math.inf if seconds is None else seconds):
             await event.wait()
 
-    def loop(self) -> Callable[[Callable[[], object]], None]:
+    def make_call_soon(self) -> Callable[[Callable[[], object]], None]:
         """Return a function that calls a function in the running loop."""
         return partial(_call_in, trio.lowlevel.current_trio_token())
 
