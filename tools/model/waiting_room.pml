@@ -18,8 +18,8 @@
  *
  * Checked in every reachable state:
  *   exclusion           no two clients believe in their holds
- *   bounded overtaking  a client in the queue is overtaken K times at most, and once more if the
- *                       lock was left to others, unless a lease, a claim or a message was lost
+ *   bounded overtaking  a client in the queue is overtaken only if the lock was left to others, and
+ *                       once, unless a lease, a claim or a message was lost
  *   growing tokens      a hold has a larger token than each hold before it
  *   nobody stuck        nobody has to poll unless a lease, a claim or a message was lost,
  *                       and in the end nobody waits and the lock is free
@@ -33,9 +33,6 @@
 #endif
 #ifndef TURNS
 #define TURNS 1
-#endif
-#ifndef K
-#define K 0
 #endif
 
 /* How often a client polls at most, before it gets the lock: a bound shows that it does. */
@@ -161,7 +158,7 @@ inline count_overtaking(c) {
   i = 0;
   do
   :: i < size && queue[i] != c ->
-     overtaken[queue[i]]++; assert(slow || overtaken[queue[i]] <= K + left); i++
+     overtaken[queue[i]]++; assert(slow || overtaken[queue[i]] <= left); i++
   :: else -> break
   od;
   i = 0
