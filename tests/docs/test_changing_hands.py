@@ -1,4 +1,4 @@
-"""The table of all moments at which a lock changes hands is true of scripts, steps and tests."""
+"""The tables of the queue's rules are true of scripts, steps, numbers and tests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import NamedTuple
 import pytest
 
 from interlock._core.kinds import KINDS
+from interlock._core.queue import policy
+from interlock._core.scripts.source import COUNTS, TIMES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"
-LUA = ROOT / "src" / "interlock" / "_core" / "lua"
+CORE = ROOT / "src" / "interlock" / "_core"
+LUA = CORE / "lua"
 KEEP = {"lock_renew", "lock_set_lease", "lock_query"}
 """Scripts of a plain lock that leave it to its holder."""
 
@@ -30,14 +33,15 @@ class Moment(NamedTuple):
     tests: list[str]
 
 
+def _rows(head: str) -> list[list[str]]:
+    """Return the cells of the table whose first row begins with *head*."""
+    table = PAGE.read_text(encoding="utf-8").partition(f"\n| {head} |")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()[2:]]
+
+
 def _moments() -> list[Moment]:
-    section = PAGE.read_text(encoding="utf-8").partition("### When a lock changes hands\n")[2]
-    rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")]
     found: list[Moment] = []
-    for row in rows[1:]:
-        what, scripts, steps, queue, passed_by, counted, tests = (
-            cell.strip() for cell in row.strip("|").split("|")
-        )
+    for what, scripts, steps, queue, passed_by, counted, tests in _rows("moment"):
         quoted = [re.findall("`([^`]+)`", cell) for cell in (scripts, steps, tests)]
         found.append(Moment(what, quoted[0], quoted[1], queue, passed_by, counted, quoted[2]))
     return found
@@ -89,3 +93,27 @@ def test_no_script_is_missing() -> None:
     uses = KINDS["lock"].uses
     assert uses is not None
     assert {moment.scripts[0] for moment in MOMENTS} == {*uses.scripts} - KEEP | {"lock_renew"}
+
+
+def test_its_places_and_numbers_exist() -> None:
+    """Each question names its files. Each number of the policy is used in one of them."""
+    named: set[str] = set()
+    for question, places, numbers in _rows("the question"):
+        texts = [
+            (CORE / path).read_text(encoding="utf-8")
+            for path in re.findall(r"`(?:_core/)?(\w+/[\w/]+\.\w+)`", places)
+        ]
+        assert texts, question
+        for number in re.findall(r"`(\w+)`", numbers):
+            assert any(number in text for text in texts), number
+            named.add(number)
+    assert named == {name for name in vars(policy) if name.isupper()} - {"CLAIM", "TYPE_CHECKING"}
+    assert named - {"LONGEST_RUN"} == {*TIMES, *COUNTS} - {"CLAIM"}
+
+
+def test_what_plays_the_rules_exists() -> None:
+    """Each group of rules names the tests and models that play it."""
+    for rules, *columns in _rows("rules"):
+        files = re.findall(r"`(\w[\w/]*\.(?:py|pml))`", " ".join(columns))
+        assert files, rules
+        assert all((ROOT / file).exists() for file in files)

@@ -1,15 +1,24 @@
-"""The next holder of a lock that is released: the one policy, in three rules.
+"""Who is next: the rules for a lock that is released, and for permits, with their numbers.
+
+For a lock:
 
 1. A release gives the lock to the first client in the server's queue. That client has a claim
    window to take it. A client that does not listen loses its place.
 2. A client with several waiters keeps the lock for one turn of each, or 20 ms, whichever is
    shorter. Meanwhile it stands at the end of the queue: it went there when it took the lock.
 3. Once in two seconds a release leaves the lock free for 20 ms, for clients that only look. If
-   others listen (Java, or clients without the queue's rights), every second release is left to
-   them.
+   others listen, every second release is left to them. These are Java, clients without the queue's
+   rights, and clients that wait only to read.
 
-The scripts do the first and the third: see `lua/parts/pass_on.lua`. For permits see
-`lua/parts/serve.lua`.
+For permits:
+
+4. A release wakes the first clients in the server's queue, as long as permits are free. A client
+   that wants more is passed over. But in the last 2 s of each 10 s, permits are kept for one such
+   client.
+5. While others listen, every release tells all, and the first to ask gets the permits.
+
+The second rule is `PassPolicy`. Scripts do the others: the first and the third are
+`lua/parts/pass_on.lua`, the fourth is `lua/parts/serve.lua`, and the fifth `lua/parts/share.lua`.
 """
 
 from __future__ import annotations
@@ -20,6 +29,8 @@ COURTESY = 0.02
 """Seconds that others are given to take the lock first."""
 LEFT_EVERY = 2.0
 """Seconds: in each such span a release leaves the lock once to clients that only look."""
+LISTENERS_EVERY = 2
+"""While others listen, one of so many releases leaves the lock to them."""
 LOOK_AFTER = CLAIM + 0.05
 """Seconds from a release until somebody looks whether the claim that it gave was used."""
 KEEP_EVERY, KEEP_FOR = 10.0, 2.0

@@ -30,6 +30,7 @@ from interlock._core.queue.policy import (
     KEEP_EVERY,
     KEEP_FOR,
     LEFT_EVERY,
+    LISTENERS_EVERY,
     LOOK_AFTER,
     LOOKS_AT,
 )
@@ -39,8 +40,8 @@ TIMES = {
     "KEEP_EVERY": KEEP_EVERY, "KEEP_FOR": KEEP_FOR,
 }  # fmt: skip
 """The constants that stand for times, in seconds."""
-COUNTS = {"LOOKS_AT": LOOKS_AT}
-"""The constants that stand for numbers of members."""
+COUNTS = {"LISTENERS_EVERY": LISTENERS_EVERY, "LOOKS_AT": LOOKS_AT}
+"""The constants that stand for numbers of releases or members."""
 MESSAGES = {"PUBLISH": "numsub", "SPUBLISH": "shardnumsub", "": "numsub"}
 """The commands that send a message (empty: none is sent), and the question who listens."""
 

@@ -10,9 +10,10 @@
 -- told on *channel*, by '0' and *freed*. The result false means that the caller must tell all. It
 -- needs `members`.
 --
--- Two members of the queue begin with a colon, and are no clients. The score of ":turns" is the
--- number of releases while others listened. That of ":left" tells when the lock was last left to
--- clients that only look.
+-- Two members of the queue begin with a colon, and are notes. The score of ":turns" is the number
+-- of releases while others listened. That of ":left" tells when the lock was last left to clients
+-- that only look. If only notes are left, the queue is removed: other scripts ask only whether
+-- there is one.
 
 -- Return the first client in *queue*, and its place.
 local function first_client()
@@ -28,11 +29,12 @@ local function first_client()
 end
 
 -- Return whether clients outside the queue may take the lock first, for a moment. While some
--- listen, as Java does, it is every second release. If they only look, it is one release in each
--- span of two seconds at most. The first client must have come before that span.
+-- listen, it is every second release. Java listens, and so do clients that wait only to read. If
+-- they only look, it is one release in each span of two seconds at most. The first client must have
+-- come before that span. If the server refuses a command, the first client gets the lock.
 local function left_to_others(place, they_listen)
   if they_listen then
-    return (tonumber(redis.pcall('zadd', queue, 'incr', '1', ':turns')) or 1) % 2 == 0
+    return (tonumber(redis.pcall('zadd', queue, 'incr', '1', ':turns')) or 1) % LISTENERS_EVERY == 0
   end
   local time = redis.pcall('time')
   local period = time[1] and math.floor(time[1] * 1000 / LEFT_EVERY)

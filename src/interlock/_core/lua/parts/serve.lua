@@ -10,7 +10,9 @@
 -- of the server's clock, permits are kept for one such client: nobody behind it is woken. It wants
 -- several permits, and came before these 10 s. The next client behind it is told when to look
 -- again. Several such clients take turns. All this follows from the clock and the places. A note of
--- whose turn it is would have to be mended each time such a client comes, leaves or dies.
+-- whose turn it is would have to be mended each time such a client comes, leaves or dies. So this
+-- queue has no notes: each member is a client or a claim. A queue that exists means that a client
+-- waits.
 --
 -- The function tells whether *caller* may take its permits, and whether all clients must be told.
 -- Then it tells whether some were told to take theirs, or when to look. If so, somebody must look

@@ -8,7 +8,8 @@ local function nobody_else_listens()
 end
 
 -- Share *free* permits; return whether a client was told that it is next, or when to look. All are
--- told if others listen, or if nobody can be served. *give* and *take_back* are those of `serve`.
+-- told if others listen, or if nobody can be served. So while others listen, nothing bounds how
+-- often the first client is overtaken. *give* and *take_back* are those of `serve`.
 local function share(free, give, take_back)
   local all, given, _ = true, false
   if nobody_else_listens() then
