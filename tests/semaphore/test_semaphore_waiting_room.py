@@ -71,8 +71,9 @@ def test_a_fleet_is_cheap_and_nobody_starves(redis_url: str, redis_client: redis
                 each.tell(f"of{permits} 1.2")
             turns = [int(each.hear()) for each in children]
             calls = redis_client.info("commandstats")
-            # Each process also comes and goes, which counts if a busy machine leaves few turns.
-            assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns) + 2 * len(children)
+            # Each process also comes and goes. It looks again when a busy machine stops another one
+            # for longer than a claim. In 1.2 s that is five times at most.
+            assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns) + 7 * len(children)
             assert calls["cmdstat_publish"]["calls"] <= 1.3 * sum(turns) + 2 * len(children)
             # The benchmarks call a tenth starving. A busy machine stops single processes for long.
             assert max(turns) <= 10 * min(turns)
