@@ -96,6 +96,7 @@ class FanOut:
                     self._slots.append(slot)
             await self._over
         except BaseException:
+            _ = self._over.cancel()
             for task in self._tasks:
                 _ = task.cancel()
             raise
