@@ -276,7 +276,6 @@ class Run:
         """L-12: when all leases are over, only what is documented is left."""
         stays = (
             "redisson_lock_token",
-            "interlock_election_token",
             "interlock_election_leader",
             "interlock_event",
             "interlock_barrier",

@@ -42,7 +42,7 @@ def test_a_failover_that_lost_the_counters(failing: ClusterServers) -> None:
     last = {factory: token(failing, factory) for factory in ("fenced_lock", "election")}
     assert last["fenced_lock"] < token(failing, "fenced_lock")
     # A replica that lags has not seen them.
-    failing.owner(SLOT).execute("DEL", COUNTER, "interlock_election_token:{report}")
+    failing.owner(SLOT).execute("DEL", COUNTER, "redisson_lock_token:interlock_election:{report}")
     failing.promote(SLOT)
     for factory, before in last.items():
         assert before + 1 < token(failing, factory)
@@ -137,7 +137,7 @@ def test_a_constant_epoch_is_none(
     last = 0
     with interlock.connect(_url(constant)) as client:
         for _ in range(3):
-            constant.execute("DEL", COUNTER, "interlock_election_token:{report}")
+            constant.execute("DEL", COUNTER, "redisson_lock_token:interlock_election:{report}")
             before = _microseconds(constant)
             with getattr(client, factory)(NAME) as hold:
                 assert last < before < hold.token < 2**53

@@ -11,7 +11,6 @@ from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.model.effects import NEVER, Enqueue, Eval, Wait
-from interlock._core.objects.election import Election
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.semaphore import Semaphore
 from interlock._core.queue.grant_looks import LOOK_AFTER, GrantLooks
@@ -161,11 +160,3 @@ def test_a_release_that_gave_the_lock_away_is_followed_by_a_look(
         _ = bench.held()
         assert play(bench.lock.release(bench.owner)).answer(answer).over
         assert bench.session.looks.next_due() == due
-
-
-def test_the_end_of_a_term_is_followed_by_no_look(bench: Bench, play: type[Play]) -> None:
-    """The queue of an election's name is that of the lock of this name."""
-    election = Election(bench.session, "x", None, lambda: ("host", 1))
-    assert play(election.acquire(bench.owner, NEVER, None)).answer([1, 7, b"clock"]).answer(1).over
-    assert play(election.release(bench.owner)).answer(3).over
-    assert bench.session.looks.next_due() == NEVER

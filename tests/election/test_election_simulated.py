@@ -58,7 +58,7 @@ def test_an_interrupted_announcement_is_undone_promptly() -> None:
     campaign.answer([1, 7, b"counter"])
     assert campaign.effect.script.name == "election_announce"
     campaign.answer(KeyboardInterrupt())
-    assert campaign.effect.script.name == "election_release"
+    assert campaign.effect.script.name == "fenced_lock_release"
     assert campaign.effect.deadline == bench.now + GRACE
     campaign.answer(ServerUnavailableError("no answer", sent=True, transient=True))
     assert isinstance(campaign.effect, Cleanup)
@@ -73,7 +73,7 @@ def test_a_term_that_is_over_before_its_announcement_is_released() -> None:
     election = Election(bench.session, "name", None, lambda: ("host", 1))
     campaign = Play(election.acquire(bench.owner, bench.now + 60, None)).answer([1, 7, b"counter"])
     campaign.answer(0)
-    assert campaign.effect.script.name == "election_release"
+    assert campaign.effect.script.name == "fenced_lock_release"
     with pytest.raises(HoldLostError):
         campaign.answer(None)
     assert list(bench.session.holds) == []

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 HELPS = (
     *(b"interlock_request:", b"interlock_queue:", b"interlock_forced:", b"interlock_latch_ending:"),
-    *(b"interlock_election_token:", b"interlock_election_leader:", b"interlock_semaphore_queue:"),
-    *(b"interlock_election_candidates:", b"redisson_unlock_latch", b"redisson_lock_token"),
+    *(b"interlock_election_leader:", b"interlock_semaphore_queue:"),
+    *(b"redisson_unlock_latch", b"redisson_lock_token"),
 )
 """Beginnings of keys of which nobody holds anything."""
 ENTRY = re.compile(rb"\{(?P<lock>.*)\}:(?P<reader>.*):rwlock_timeout:\d+")

@@ -45,18 +45,21 @@ SCRIPTS = {
     "barrier": ("barrier_", "waiting_renew"),
     "condition": ("condition_", "waiting_renew", *PLAIN),
     "election": (
-        *("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
+        *("election_", "fenced_lock_", "lock_renew", "lock_query"),
         "lock_force_release",
     ),
 }
 """What the names of an object's scripts begin with."""
+QUEUED = {
+    *("app", "fenced", "condition", "read-write", "semaphore", "leased-semaphore", "election")
+}
 HEARING = {"subscribe", "unsubscribe", "ping"}
 
 
 @pytest.mark.parametrize("thing", SCRIPTS)
 def test_commands_are_those_of_the_scripts(thing: str) -> None:
     """A line permits what the object's scripts call and what hearing takes, no command more."""
-    queued = thing in ("app", "fenced", "condition", "read-write", "semaphore", "leased-semaphore")
+    queued = thing in QUEUED
     called: set[str] = set()
     silent = thing == "spin"
     for stem, texts in SENT.items():

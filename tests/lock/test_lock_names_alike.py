@@ -155,30 +155,25 @@ def test_who_reads_a_name_in_braces_reads_on(
 
 
 def test_the_end_of_a_term_gives_nobody_the_lock_of_its_name(
-    two: tuple[interlock.Client, interlock.Client], redis_url: str, redis_client: redis.Redis
+    two: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
 ) -> None:
-    """An election and a lock may have one name, but only the lock has a queue.
-
-    A release of the lock answers 3 if another client is to have it. Here two listen.
-    """
+    """An election and a lock may have one name, but each has a queue of its own."""
     one, other = two
-    queue, channel = "interlock_queue:{a}", "interlock_election__channel:{a}"
-    held, listeners = one.lock("a"), [redis_client.pubsub() for _ in range(2)]
+    queue, candidates = "interlock_queue:{a}", "interlock_queue:interlock_election:{a}"
+    held, election = one.lock("a"), one.election("a")
     held.acquire()
-    with ThreadPoolExecutor(1) as pool, interlock.connect(redis_url) as leader:
+    election.acquire()
+    with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(take_turn, other.lock("a"))
         wait_until(lambda: redis_client.zcard(queue) == 1, 10, "another client waits for a")
-        for listener in listeners:
-            listener.subscribe(channel)
-        wait_until(lambda: listening(redis_client, channel, 2), 10, "two listen")
-        leader.election("a").acquire()
-        leader.close()  # a client that closes looks at once at what it has given to others
+        standing = pool.submit(take_turn, other.election("a"))
+        wait_until(lambda: redis_client.zcard(candidates) == 1, 10, "it wants to lead")
+        election.release()
+        assert standing.result(PROMPT)
         assert redis_client.zcard(queue) == 1
-        assert not redis_client.exists("interlock_election:{a}")
+        assert not waiting.done()
         held.release()
         assert waiting.result(PROMPT)
-    for listener in listeners:
-        listener.close()
 
 
 def test_a_client_that_left_one_queue_of_a_name_hears_its_turn_in_the_other(

@@ -46,7 +46,7 @@ class Room:
         make: how a process makes it from its `client`.
         queue: the key of those who wait.
         dead: places of clients that do not live; *future* stands for a time to come.
-        permits: whether it has permits. Else its owner has a name, and anybody may release.
+        permits: whether it has permits.
         leased: whether an acquire gives what is to be released.
     """
 
@@ -72,15 +72,26 @@ class Room:
         it = self.of(client)
         if self.permits:
             assert it.try_set_permits(1)
-        kept = it.acquire()
-        return kept.release if self.leased else it.release
+        give_back = self.take(it)
+        assert give_back
+        return give_back
+
+    def take(self, it: Any, **options: Any) -> Callable[[], None] | None:
+        """Take *it*; return what gives it back, in any thread, or None if it was not given."""
+        kept = it.acquire(**options)
+        if not kept:
+            return None
+        release: Callable[[], None]
+        release = (kept if self.leased else it if self.permits else it.hold).release
+        return release
 
 
 SEMAPHORE = "interlock_semaphore_queue:{name}"
 ROOMS = {
-    "lock": Room('client.lock("name", owner="it")'),
-    "fenced_lock": Room('client.fenced_lock("name", owner="it")'),
-    "write_lock": Room('client.read_write_lock("name", owner="it").write'),
+    "lock": Room('client.lock("name")'),
+    "fenced_lock": Room('client.fenced_lock("name")'),
+    "write_lock": Room('client.read_write_lock("name").write'),
+    "election": Room('client.election("name")', "interlock_queue:interlock_election:{name}"),
     "semaphore": Room(
         'client.semaphore("name")',
         SEMAPHORE,
@@ -110,9 +121,7 @@ class Waiting:
         poll_cap: float = 30,
     ) -> None:
         self.client = interlock.connect(url, poll_cap=poll_cap)
-        self._leased = room.leased
-        self._it = room.of(self.client)
-        self.got: Future[Any] = pool.submit(self._it.acquire, timeout=timeout)
+        self.got: Future[Any] = pool.submit(room.take, room.of(self.client), timeout=timeout)
 
     def has_it(self) -> None:
         """Wait until it has got it, before it could have polled."""
@@ -120,7 +129,7 @@ class Waiting:
 
     def release(self) -> None:
         """Give back what it has got."""
-        (self.got.result(0) if self._leased else self._it).release()
+        self.got.result(0)()
 
 
 @pytest.fixture(params=ROOMS)
@@ -311,11 +320,10 @@ def test_users_who_lack_a_part_of_the_rights_have_their_turns(
     ):
         give_back = room.taken(one)
         for client in (two, one):
-            it = room.of(client)
-            got = pool.submit(it.acquire, timeout=50)
+            got = pool.submit(room.take, room.of(client), timeout=50)
             wait_until(resting(client), 10, "it has looked, and waits")
             give_back()
-            kept = got.result(2 * PROMPT)
-            assert kept
-            give_back = kept.release if room.leased else it.release
+            taken = got.result(2 * PROMPT)
+            assert taken
+            give_back = taken
         give_back()

@@ -80,7 +80,7 @@ async def test_names_of_keys_of_ours(face: Face, redis_url: str, redis_client: r
     assert term
     assert await call(face, imitation.force_release)
     assert not await call(face, election.owned)
-    key = "interlock_election_token:{frontend}"
+    key = "redisson_lock_token:interlock_election:{frontend}"
     token = int(redis_client.get(key) or 0)
     await call(face, client.semaphore(key).release, 5)
     assert int(redis_client.get(key) or 0) == token + 5

@@ -219,8 +219,9 @@ class Kind:
         return all(getattr(core, "shared", False) for core in self.cores)
 
 
-def _election_request(name: str) -> str:
-    return names.own_request(names.election_key(name), "")
+def _of_election(of: Named) -> Named:
+    """Return how *of* names what belongs to the lock of an election."""
+    return lambda name: of(names.election_key(name))
 
 
 def _condition_turn(name: str) -> str:
@@ -259,10 +260,17 @@ _QUEUE, _HEARD = _room(names.lock_channel)
 PERMITS_QUEUE, _PERMITS_HEARD = _room(names.semaphore_channel)
 _REQUESTS = KeyPattern(partial(names.request_latch, request=""), varied=True)
 _OWN_REQUESTS = KeyPattern(partial(names.own_request, request=""), varied=True)
+_ELECTION_QUEUE, _ELECTION_HEARD = _room(_of_election(names.lock_channel))
+_ELECTION_TOKEN = _of_election(names.fence_token)
 
 
 def _spin_lock(session: Session, name: str) -> Lock:
     return SpinLock(session, name, backoff=ExponentialBackoff())
+
+
+def _election(session: Session, name: str) -> Election:
+    """Return an election for an operator, who is no candidate."""
+    return Election(session, name, None, lambda: ("", 0))
 
 
 KINDS = {
@@ -447,20 +455,21 @@ KINDS = {
         page="reference/election.md",
         uses=Uses(
             (
-                *("fenced_lock_acquire", "lock_renew", "lock_query", "lock_force_release"),
-                *("election_release", "election_announce", "election_query", "election_look"),
+                *("fenced_lock_acquire", "fenced_lock_release", "lock_renew", "lock_query"),
+                *("lock_force_release", "election_announce", "election_query"),
             ),
             keys=(
-                *(KeyPattern(names.election_key), KeyPattern(names.election_token)),
-                *(KeyPattern(names.election_leader), KeyPattern(names.election_candidates)),
-                KeyPattern(_election_request, varied=True),
+                *(KeyPattern(names.election_key), KeyPattern(_ELECTION_TOKEN)),
+                KeyPattern(names.election_leader),
+                KeyPattern(_of_election(_OWN_REQUESTS.of), varied=True),
             ),
-            channels=(KeyPattern(names.election_channel), KeyPattern(names.election_news)),
+            channels=(*_ELECTION_HEARD, KeyPattern(names.election_news)),
             named=False,
+            queue=_ELECTION_QUEUE,
         ),
         key=names.election_key,
-        sight=Sight(key=names.election_key, token=names.election_token),
-        breaks=forced.election,
+        sight=Sight(key=names.election_key, token=_ELECTION_TOKEN),
+        breaks=forced.by_its_class(_election),
     ),
 }
 """Name of the factory on the client -> the kind."""

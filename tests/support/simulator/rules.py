@@ -138,9 +138,7 @@ def _no_keys(_: LockBase) -> frozenset[str]:
 
 
 def _kept_by_election(key: str) -> frozenset[str]:
-    name = key.removeprefix("interlock_election:").removeprefix("{").removesuffix("}")
-    kept = (names.election_token, names.election_leader, names.election_candidates)
-    return frozenset(each(name) for each in kept)
+    return frozenset({names.fence_token(key), names.beside("interlock_election_leader", key)})
 
 
 @dataclass(frozen=True, slots=True)

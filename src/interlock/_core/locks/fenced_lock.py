@@ -70,6 +70,8 @@ class FencedLock(Lock):
     kind = "fenced lock"
     passes_locally = False  # each hold draws a token
     repeats_entries = False  # a command has the last token
+    _news = ""
+    """Where the observers of an election listen."""
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
@@ -88,13 +90,15 @@ class FencedLock(Lock):
         return scripts.fenced_lock_release(
             *(self.key, self._token_key, hold.holder, depth, *self._floor_and_unit()),
             *(self._publish, self.channel),
+            news=self._news,
         )
 
     def leave_script(self, place: Place) -> Eval[int]:
         return scripts.fenced_lock_release(
             *(self.key, self._token_key, place.holder or f"{place.client}:0", 0),
             *(*self._floor_and_unit(), self._publish, self.channel),
-            leaving=(place.client,),
+            leaving=place.client,
+            news=self._news,
         )
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:

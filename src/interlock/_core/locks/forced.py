@@ -16,7 +16,6 @@ from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.model import names
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.scripts import forced as scripts
-from interlock._core.scripts.election import election_release
 from interlock._core.upkeep.idempotency import break_once
 
 if TYPE_CHECKING:
@@ -59,21 +58,6 @@ def leased_semaphore(session: Session, name: str, holder: str, reason: str) -> O
     call = LeasedSemaphore(session, name).release_ids(holder)
     told = session.key(name), holder, reason
     return (yield from _break(session, "leased_semaphore", name, told, call))
-
-
-def election(session: Session, name: str, holder: str, reason: str) -> Op[bool]:
-    """End the term of the leader *holder*."""
-    key = session.key(name)
-    call = election_release(
-        names.election_key(key),
-        holder,
-        session.publish,
-        names.election_channel(key),
-        names.election_news(key),
-    )
-    told = names.election_key(key), holder, reason
-    call = break_once(session, told[0], call)
-    return (yield from _break(session, "election", name, told, call))
 
 
 def _break(

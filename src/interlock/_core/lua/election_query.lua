@@ -3,6 +3,8 @@
 -- KEYS[1]  election  hash {holder: 1}; its TTL is the lease
 -- KEYS[2]  leader    hash, who leads or led last: holder, token, candidate, host, pid, since
 --
+-- A client that may take the lock does not lead: its claim is the holder "<client id>:0".
+--
 -- Returns  nil when nobody leads; else {PTTL in milliseconds, holder}, and once the leader is
 --          announced also token, candidate, host, pid, since
 -- Source   the record of Kubernetes' leader election
@@ -10,7 +12,7 @@
 local election, leader = KEYS[1], KEYS[2]
 
 local holder = redis.call('hgetall', election)[1]
-if not holder then
+if not holder or string.find(holder, ':0$') then
   return nil
 end
 local answer = {redis.call('pttl', election), holder}

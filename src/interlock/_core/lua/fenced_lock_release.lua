@@ -12,17 +12,24 @@
 -- ARGV[3]  channel  string, where waiters listen
 -- ARGV[4]  floor    integer >= 0, as in fenced_lock_acquire
 -- ARGV[5]  unit     integer >= 0, as in fenced_lock_acquire
--- ARGV[6]  leaving  string, as in lock_release; may be left out
+-- ARGV[6]  leaving  string, as in lock_release, or empty; may be left out
+-- ARGV[7]  news     string, where the observers of an election listen; may be left out. An election
+--                   is not left to clients that only look
 --
 -- Returns  as lock_release does
 -- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     as of lock_release, and the counter. A message that makes a holder the next one ends
---          with ":token:<token>:<source>"; this code is our own
+--          with ":token:<token>:<source>". Observers are sent "0"; this code is our own
 local lock, counter, queue, holder, depth = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
-local channel, floor, unit, leaving = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local channel, floor, unit = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local leaving, news = ARGV[6] ~= '' and ARGV[6] or nil, ARGV[7]
 local named, side = holder .. ':token', ''
 
 -- include: go_down
+
+if news then
+  redis.call(PUBLISH, news, '0')
+end
 
 -- include: free_for_all
 
@@ -46,4 +53,4 @@ end
 
 -- include: give_on
 
-return give_on()
+return give_on(news)

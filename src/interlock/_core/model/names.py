@@ -194,15 +194,9 @@ event_key = partial(prefix_name, "interlock_event")
 event_channel = partial(prefix_name, "interlock_event__channel")
 """The channel on which the event *name* is announced."""
 election_key = partial(prefix_name, "interlock_election")
-"""The key of the lock that the leader of the election *name* holds."""
-election_token = partial(prefix_name, "interlock_election_token")
-"""The key of the counter for the tokens of the election *name*."""
+"""The key of the fenced lock that the leader of the election *name* holds."""
 election_leader = partial(prefix_name, "interlock_election_leader")
 """The key that tells who leads the election *name*."""
-election_candidates = partial(prefix_name, "interlock_election_candidates")
-"""The key that tells which clients want to lead the election *name*."""
-election_channel = partial(prefix_name, "interlock_election__channel")
-"""The channel on which the end of a term of the election *name* is announced."""
 election_news = partial(prefix_name, "interlock_election__news")
 """The channel on which every change of the leader of *name* is announced."""
 barrier_key = partial(prefix_name, "interlock_barrier")

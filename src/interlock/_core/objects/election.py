@@ -1,18 +1,18 @@
 """The election: one of many candidates leads, for a term that has a fencing token.
 
-Theory. A term is a hold of a fenced lock, acquired and renewed by the same scripts. So it has the
-guarantees of that lock: terms do not overlap, tokens only grow, and a leader that dies is followed
-within its lease. In addition the leader is written down once for each term, and a channel announces
-every change.
+Theory. A term is a hold of a fenced lock with a name of its own, and candidates stand in the queue
+of that lock. So it has the guarantees of that lock: terms do not overlap, tokens only grow, and a
+leader that dies is followed within its lease. In addition the leader is written down once for each
+term, and a channel announces every change.
 
 Rules:
 
 * Each term has a holder id of its own. So the record of the leader names a term, not only a thread.
 * If the server does not answer the announcement of a term, the background repeats it. If the
   client has no right to announce, it gives the term back.
-* A waiting candidate only looks. It tries to acquire when it finds that nobody leads.
-* The more clients want to lead, the less often each one looks. So all of them together cost no more
-  than `FEW` clients. When the present lease ends, each of them looks.
+* A client in the queue that may take the lock does not lead yet: its claim tells of no leader.
+* A leader resigns seldom, and then nobody should have to wait. So the lock goes to the next
+  candidate each time. It is never left to clients that only look.
 
 Source: RFencedLock of Redisson 4.7.0; the lease record of Kubernetes' leader election.
 """
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from interlock._core.model.holds import Hold, Owner
     from interlock._core.upkeep.session import Session
 
-FEW = 10
-"""How many clients look once per poll cap; if there are more, each one looks less often."""
 MAX_CANDIDATE = 1000
 """Characters of the name of a candidate at most."""
 
@@ -110,31 +108,20 @@ class Election(FencedLock):
     ) -> None:
         super().__init__(session, name, reentrant=False)
         base = self.key
-        self.key = names.election_key(base)
-        self.hold_key = self.key
-        self.channel = self.line = names.election_channel(base)
-        self._token_key = names.election_token(base)
+        self.key = self.hold_key = names.election_key(base)
+        self.channel = self.line = names.lock_channel(self.key)
+        self._token_key = names.fence_token(self.key)
         self._leader_key = names.election_leader(base)
-        self._candidates_key = names.election_candidates(base)
         self._news = names.election_news(base)
         self._candidate = None if candidate is None else check_candidate(candidate)
         self._process = process
-        self._candidates = 1
-
-    @property
-    def looked_at(self) -> None:
-        """Return None: candidates stand in no queue.
-
-        The queue of the election's name is that of the lock of this name.
-        """
-        return None
 
     def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Step[Hold | None]:
         """Become the leader, waiting until *deadline*; arguments and errors as for a lock.
 
         Cost:
             Two round trips when nobody leads. While waiting, one per message and per poll cap for
-            the whole process; with more than `FEW` clients, less often.
+            the whole process.
         """
         step = super().acquire(owner, deadline, lease)
         return Undoable(self._campaign(step, deadline), step.over, step.rest)
@@ -183,13 +170,6 @@ class Election(FencedLock):
     def _force_release_script(self) -> Eval[bool]:
         return lock_force_release(self.key, self._publish, self.channel, news=self._news)
 
-    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that ends the term of *hold*; *depth* is not used."""
-        del depth
-        return scripts.election_release(
-            self.key, hold.holder, self._publish, self.channel, self._news
-        )
-
     def leader(self, deadline: float = NEVER) -> Op[LeaderInfo | None]:
         """Return who leads, or None.
 
@@ -227,36 +207,6 @@ class Election(FencedLock):
         """End the wait of `next_leader` for *watch*."""
         watch.stopped = True
         self.session.waiters.notify(self._news)
-
-    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        return wait_in_queue(
-            self.session,
-            self.channel,
-            deadline,
-            hold.lease,
-            self._try,
-            hold,
-            deadline,
-            interval=self._interval,
-        )
-
-    def _interval(self) -> float:
-        """Return the seconds after which a candidate looks again without a message."""
-        return self.session.poll_interval() * max(1.0, self._candidates / FEW)
-
-    def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
-        """Look who leads, and try to become the leader if nobody does."""
-        session = self.session
-        stay = 2 * session.options.poll_cap * max(1.0, self._candidates / FEW) + 1
-        found = yield from session.persist(
-            scripts.election_look(
-                self.key, self._candidates_key, session.client_id, stay, deadline=deadline
-            )
-        )
-        self._candidates = found.candidates
-        if found.remaining is not None:
-            return found.remaining
-        return (yield from super()._try(hold, deadline))
 
 
 class Watch:

@@ -1,4 +1,4 @@
-"""The scripts of the election; those of the fenced lock acquire and renew it."""
+"""The scripts of the election; those of the fenced lock acquire, renew and release it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,9 @@ from interlock._core.scripts.script import (
     load,
     load_variants,
     many,
-    milliseconds,
-    number,
-    pair,
-    released,
     seconds,
     text,
 )
-
-
-class Look(NamedTuple):
-    """What a candidate sees.
-
-    Attributes:
-        remaining: seconds that are left of the present term; None if nobody leads.
-        candidates: how many clients want the next term.
-    """
-
-    remaining: float | None
-    candidates: int
 
 
 class Leader(NamedTuple):
@@ -44,15 +28,6 @@ class Leader(NamedTuple):
     remaining: float
     holder: str
     details: tuple[int, str, str, int, int] | None
-
-
-_NOBODY = -2
-"""What PTTL returns for a key that does not exist."""
-
-
-def _look(reply: object) -> Look:
-    remaining, candidates = pair(reply)
-    return Look(None if remaining == _NOBODY else seconds(remaining), number(candidates))
 
 
 def _whole(reply: object) -> int:
@@ -75,17 +50,8 @@ def _leader(reply: object) -> Leader | None:
             raise ReplyShapeError(f"expected a PTTL and a holder, got {reply!r}")
 
 
-_ELECTION_LOOK = load("election_look", _look)
 _ELECTION_QUERY = load("election_query", _leader)
 _ELECTION_ANNOUNCE = load_variants("election_announce", done)
-_ELECTION_RELEASE = load_variants("election_release", released)
-
-
-def election_look(
-    election: str, candidates: str, client: str, stay: float, *, deadline: float = NEVER
-) -> Eval[Look]:
-    """Tell how long the present term still lasts; count *client* for *stay* seconds."""
-    return Eval(_ELECTION_LOOK, (election, candidates), (client, milliseconds(stay)), deadline)
 
 
 def election_query(election: str, leader: str, *, deadline: float = NEVER) -> Eval[Leader | None]:
@@ -109,10 +75,3 @@ def election_announce(
     """Record who leads; False if the term is over."""
     args = (holder, token, candidate, host, pid, news)
     return Eval(_ELECTION_ANNOUNCE[publish], (election, leader), args, deadline)
-
-
-def election_release(
-    election: str, holder: str, publish: str, channel: str, news: str
-) -> Eval[int]:
-    """End the term; 0 if *holder* does not lead, else 1."""
-    return Eval(_ELECTION_RELEASE[publish], (election,), (holder, channel, news))

@@ -68,12 +68,15 @@ def fenced_lock_release(
     publish: str,
     channel: str,
     *,
-    leaving: tuple[str, ...] = (),
+    leaving: str = "",
+    news: str = "",
 ) -> Eval[int]:
     """Go down to *depth*; at 0 a holder that waits may get the lock, and a new token.
 
-    Arguments and results are those of `lock_release` and `fenced_lock_acquire`.
+    Arguments and results are those of `lock_release` and `fenced_lock_acquire`. *news* has the
+    channel of an election's observers.
     """
-    args: tuple[str | int, ...] = (holder, depth, channel, floor, unit, *leaving)
+    told = (leaving, news) if news else (leaving,) if leaving else ()
+    args: tuple[str | int, ...] = (holder, depth, channel, floor, unit, *told)
     keys, spare = ((lock, token), False) if depth else with_queue((lock, token), publish, channel)
     return Eval(_FENCED_LOCK_RELEASE[publish], keys, args, spare_keys=spare)

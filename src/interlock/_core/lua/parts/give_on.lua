@@ -2,7 +2,8 @@
 --
 -- A client gets a claim, which is the field "<client id>:0" and *side*. If it waits in the name of
 -- a holder, that holder gets the lock. *news_of* is called with the wish of this holder. It returns
--- the end of the message, or nil if the holder cannot have this lock. It needs `pass_on`.
+-- the end of the message, or nil if the holder cannot have this lock. *in_order* may be left out.
+-- It needs `pass_on`.
 
 -- The key never goes away in between: while its slot moves, a script cannot make it anew.
 local function write(field)
@@ -23,8 +24,8 @@ local function give(next, wish)
   return news
 end
 
-local function give_on()
-  local next = pass_on(give)
+local function give_on(in_order)
+  local next = pass_on(give, in_order)
   if not next then
     redis.call(PUBLISH, channel, freed)
   end

@@ -7,8 +7,8 @@
 -- message comes last. For all other clients the caller writes the claim.
 --
 -- The result true means that the lock was left to others for a moment: if others listen, they were
--- told on *channel*, by '0' and *freed*. The result false means that the caller must tell all. It
--- needs `members`.
+-- told on *channel*, by '0' and *freed*. If *in_order*, it is only left to those who listen. The
+-- result false means that the caller must tell all. It needs `members`.
 --
 -- Two members of the queue begin with a colon, and are notes. The score of ":turns" is the number
 -- of releases while others listened. That of ":left" tells when the lock was last left to clients
@@ -50,7 +50,7 @@ end
 
 -- The lock goes to the first client in the queue that listens. If none of the first 128 listens,
 -- all are told.
-local function pass_on(give)
+local function pass_on(give, in_order)
   for _ = 1, LOOKS_AT do
     local member, place = first_client()
     if not member then
@@ -64,7 +64,7 @@ local function pass_on(give)
     end
     if heard[6] > 0 then
       local they_listen = heard[2] > heard[4]
-      if left_to_others(place, they_listen) then
+      if (they_listen or not in_order) and left_to_others(place, they_listen) then
         if they_listen then
           redis.call(PUBLISH, channel, '0' .. freed)
         end
