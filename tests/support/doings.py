@@ -170,7 +170,11 @@ def _election(client: Client, other: Client) -> None:
     assert not theirs.acquire(timeout=SHORT)
     _renewal()
     assert theirs.leader() is not None
-    election.release()
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(theirs.run, theirs.leader)
+        _renewal()
+        election.release()
+        assert following.result(30) is not None
     assert theirs.acquire()
     assert election.locked()
     assert election.force_release()
