@@ -78,6 +78,8 @@ class _Description:
         program: What serves as the peer's agent, in works that have processes of their own.
         server: What it needs to run against; see benchmarks/servers.py.
         leaves: What the names of keys begin with that outlive a release, if any do.
+        late: The part of its commands that may never come to a server which answers late. A red
+            lock takes such a member again before it has given it back.
     """
 
     in_python: ClassVar[bool] = True
@@ -87,6 +89,7 @@ class _Description:
     leaves: tuple[str, ...] = ()
     program: tuple[str, ...] = PYTHON
     server: str = "redis"
+    late: float = 0.0
 
     def versions(self) -> dict[str, str]:
         """Look up the installed versions; "missing" for what is not installed."""

@@ -27,7 +27,7 @@ def _measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     spread = peer in QUORUM
     sample = measure(peer, workers, bed.url if spread else bed.servers[0].url(), pace)
     for auditor in bed.auditors if spread else bed.auditors[:1]:
-        auditor.check(sample.total, workers, peer.calls, peer.leaves)
+        auditor.check(sample.total, workers, peer.calls, peer.leaves, peer.late)
     return {"time": workers / sample.rate, "rate": sample.rate}
 
 

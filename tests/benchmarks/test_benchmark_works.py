@@ -125,6 +125,19 @@ def test_the_audit_knows_what_a_peer_leaves() -> None:
             auditor.check(0, 1, {}, ("another:",))
 
 
+def test_the_audit_lets_late_servers_miss_a_part() -> None:
+    """Of a peer that needs three of five servers, one may miss two of five commands, not more."""
+    with RedisServer() as server, server.client() as client:
+        auditor = Auditor(client)
+        auditor.begin()
+        for _ in range(60):
+            client.get("name")
+        auditor.check(100, 1, {"get": 1}, late=2 / 5)
+        for pairs, late in ((100, 0.0), (101, 2 / 5)):
+            with pytest.raises(AuditError, match="the server counted 60 get"):
+                auditor.check(pairs, 1, {"get": 1}, late=late)
+
+
 def test_costs_are_told_for_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Client processes share a server or a cluster, and each side's processor time is told."""
     single, cluster = Case("tasks", 5, processes=2), Case("tasks", 5, label="cluster")
