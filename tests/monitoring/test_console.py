@@ -84,6 +84,9 @@ def test_updates_keep_the_place_of_the_reader(console: str, page: Page, client: 
             assert page.evaluate("document.activeElement.textContent") == "place:055"
             assert abs(page.evaluate("scrollY") - scrolled) < 100
             assert page.get_by_label("Name, host or program").input_value() == "half a na"
+        locks.pop(0).release()
+        page.get_by_role("link", name="place:000").wait_for(state="detached")
+        assert page.evaluate("document.activeElement.textContent") == "place:055"
     finally:
         for lock in locks:
             lock.release()

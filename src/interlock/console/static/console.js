@@ -28,12 +28,16 @@
     patchChildren(old, fresh);
   }
 
-  // Children with the same key are the same; the others are matched in order.
+  // Children with the same key are the same; the others are matched in order. What goes is removed
+  // first: a child that is moved would lose the focus.
   function patchChildren(old, fresh) {
+    const wanted = new Set([...fresh.children].map(keyOf));
     const keyed = new Map();
-    for (const child of old.children) {
+    for (const child of [...old.children]) {
       const key = keyOf(child);
-      if (key !== null) keyed.set(key, child);
+      if (key === null) continue;
+      if (wanted.has(key)) keyed.set(key, child);
+      else child.remove();
     }
     let at = old.firstChild;
     for (const child of [...fresh.childNodes]) {
@@ -47,6 +51,11 @@
         continue;
       }
       keyed.delete(key);
+      while (key !== null && at && keyOf(at) === null) {
+        const next = at.nextSibling;
+        at.remove();
+        at = next;
+      }
       if (same !== at) old.insertBefore(same, at);
       at = same.nextSibling;
       patch(same, child);
@@ -77,7 +86,10 @@
         fresh.append(
           ...new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes,
         );
+        const focused = document.activeElement;
         patchChildren(live, fresh);
+        // The order of rows may have changed.
+        if (focused && focused.isConnected) focused.focus({ preventScroll: true });
       } while (again);
       away.hidden = true;
     } catch {
