@@ -33,7 +33,7 @@ def pair(bench: Bench, play: type[Play], *, timeout: float = NEVER, **of: object
         bench.lock.acquire(owner, bench.now + timeout, lease)  # type: ignore[arg-type]
     ).answer(None)
     assert acquire.over
-    last = bench.lock.shared_release(acquire.result, 0)
+    last = bench.lock.kept_release(acquire.result, 0)
     release = play(bench.lock.release(owner)).answer(1)  # type: ignore[arg-type]
     assert release.over
     assert release.effects == [last]

@@ -108,7 +108,7 @@ class KnownLock(ABC):
         ...
 
     @abstractmethod
-    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
+    def kept_release(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*; the caller must not change it."""
         ...
 

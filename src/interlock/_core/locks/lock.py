@@ -92,7 +92,7 @@ class Lock(StartedLock):
             self._entry = hold.holder, depth, lease, call, down
         return call
 
-    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
+    def kept_release(self, hold: Hold, depth: int) -> Eval[int]:
         if depth == 0:
             kept = self._kept  # `super` inlined: it costs as much as all the rest
             if kept is not None and kept.holder == hold.holder:

@@ -367,7 +367,7 @@ class Release(Carried[None]):
         # A release that was begun before may have been executed, even if its caller was not told.
         self._resumed = not first
         self._begun = True
-        call = self._call = core.shared_release(hold, depth)
+        call = self._call = core.kept_release(hold, depth)
         return call
 
     def resume(self, depth: int, first: bool) -> Eval[int]:
@@ -375,7 +375,7 @@ class Release(Carried[None]):
         hold, self._depth, self._found = self._hold, depth, 0
         self._resumed, self._begun = not first, True
         core = hold.core
-        call = self._call = core.shared_release(hold, depth)
+        call = self._call = core.kept_release(hold, depth)
         return call
 
     def done(self, answer: int) -> bool:
@@ -588,7 +588,7 @@ class Holdable(ABC):
         """Return the script that takes *hold* down to *depth*; permits and waits have no depths."""
         ...
 
-    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
+    def kept_release(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*. It is shared: do not change it."""
         return self.release_script(hold, depth)
 
@@ -995,7 +995,7 @@ class LockBase(Holdable, KnownLock):
 
     # A release.
 
-    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
+    def kept_release(self, hold: Hold, depth: int) -> Eval[int]:
         kept = self._kept  # `kept_for` inlined, for any lease
         if depth == 0 and kept is not None and kept.holder == hold.holder:
             return kept.release

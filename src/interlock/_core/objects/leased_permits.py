@@ -374,7 +374,7 @@ class LeasedPermits(Numbered, Holdable):
         step.begun = step.goes_on = False
         return step
 
-    def shared_release(self, hold: Hold, depth: int) -> Eval[int]:
+    def kept_release(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that gives *hold* back. It is shared: do not change it."""
         del depth
         ids, publish = hold.holder, self.session.publish
