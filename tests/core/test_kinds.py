@@ -111,6 +111,16 @@ def test_everything_is_played() -> None:
         _ = rules_of(core)
 
 
+def test_a_queue_is_for_one_key() -> None:
+    """Kinds that share a queue share the key: else a release of one is taken for the other's."""
+    keys: dict[str, set[tuple[str, bool]]] = {}
+    for row in KINDS.values():
+        if row.uses is not None and row.uses.queue is not None:
+            key = row.key("orders"), row.uses.named
+            keys.setdefault(row.uses.queue.of("orders"), set()).add(key)
+    assert all(len(each) == 1 for each in keys.values()), f"give each a queue of its own: {keys}"
+
+
 def test_the_key_of_a_lease_is_not_that_of_a_lock() -> None:
     """Keys that cannot belong to a kind are left as they are."""
     assert name_in("x", names.permit_leases) == "x"

@@ -101,7 +101,7 @@ def sample(annotation: str, module: ModuleType, name: str) -> Any:
         "int": 2,
         "float": 1.5,
         "bool": True,
-        "Sequence[str]": ["a", "b", "c"],
+        "Sequence[str]": ["of:{a}", "of:{b}", "of:{c}"],
     }
     if annotation in simple:
         return simple[annotation]
@@ -135,7 +135,8 @@ def test_every_text_is_loaded_once_and_has_a_constructor() -> None:
     """A script's file, constant and constructor share one stem, and none is without the others."""
     constants = loaded()
 
-    assert sorted(constants) == sorted(f"_{stem.upper()}" for stem in TEXTS)
+    wanted = sorted(f"_{stem.upper()}" for stem in TEXTS)
+    assert sorted(constants) == wanted, "each lua/x.lua is the constant _X of a module in scripts/"
     for name, (module, script) in constants.items():
         assert script.name == name[1:].lower()
         told = dict.fromkeys(MESSAGES, script) if isinstance(script, Script) else script

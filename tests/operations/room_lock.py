@@ -30,7 +30,6 @@ from interlock._core.locks import forced
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval
-from interlock._core.queue.lines import line_of
 from interlock._core.scripts import script
 from interlock._core.scripts.lock import status
 from interlock._core.scripts.script import (
@@ -74,7 +73,8 @@ def room_channel(name: str) -> str:
     return names.prefix_name("interlock_room__channel", name)
 
 
-# Scripts. In the package each of them is loaded when its module is imported.
+# Scripts. In the package each of them is a constant, `_ROOM_LOCK_ACQUIRE = load(...)`, with a
+# constructor of that name, as `room_lock_renew` is.
 
 _acquire = cache(lambda: load("room_lock_acquire", grant_or_left))
 _release = cache(lambda: load_variants("room_lock_release", released))
@@ -108,7 +108,7 @@ class RoomLock(LockBase):
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
         self.channel = room_channel(self.key)
-        self.line = line_of(self.channel, self.key)
+        self.line = self.channel  # `a` and `{a}` are one lock: their keys are equal
         self.key = self.hold_key = room_key(self.key)
         self._keys = (self.key, room_leases(self.key))
 

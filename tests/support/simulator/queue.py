@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import WriteLock
 from interlock._core.locks.spin_lock import SpinLock
+from interlock._core.locks.started_lock import StartedLock
 from interlock._core.locks.transfer import LEFT_MARK, TICKET_MARK
 from interlock._core.model import names
 from interlock._core.model.holds import CLAIM, Permit
@@ -66,7 +66,7 @@ class BoundedOvertaking:
         self._disturbed_at = 0.0
 
     def after_step(self, simulator: World, dumps: Dumps) -> None:
-        """Look at every lock that has a queue."""
+        """Look at every lock of one owner that has a queue."""
         if self._disturbed_at != simulator.disturbed_at:
             # A restart or an operator may have changed anything.
             self._disturbed_at = simulator.disturbed_at
@@ -75,7 +75,8 @@ class BoundedOvertaking:
         elif not simulator.changed:
             return  # as time goes by, more may be overtaken, never fewer
         for place, lock in simulator.locks.items():
-            if isinstance(lock, Lock | WriteLock) and not isinstance(lock, SpinLock):
+            queued = isinstance(lock, StartedLock) and not isinstance(lock, SpinLock)
+            if queued and not lock.shared:
                 self._look_at(simulator, place, lock, dumps[lock.session.where])
 
     def at_rest(self, simulator: World, dumps: Dumps) -> None:

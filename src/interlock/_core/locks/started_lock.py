@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.queue.starting import confirming, may_start, start
-from interlock._core.queue.waiting import NO_TURN, Turn
+from interlock._core.queue.waiting import Turn
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op
@@ -27,8 +27,7 @@ class StartedLock(LockBase):
         session, stands = self.session, self.stands_in_queue
         if stands and session.clock() < deadline:  # a single try has no place
             session.waiters.place_for(self.line, session.client_id)
-        turn = self._turn(hold, stands) if self.passes_locally or self.may_start else NO_TURN
-        return self._wait_here(hold, deadline, turn)
+        return self._wait_here(hold, deadline, self._turn(hold, stands))
 
     def _turn(self, hold: Hold, stands: bool) -> Turn:
         """Return how the lock may be given to *hold*; *stands*: the client is in the queue."""

@@ -8,7 +8,7 @@
 --
 -- The result true means that the lock was left to others for a moment: if others listen, they were
 -- told on *channel*, by '0' and *freed*. If *in_order*, it is only left to those who listen. The
--- result false means that the caller must tell all. It needs `members`.
+-- result false means that the caller must tell all. It needs `members` and `microseconds`.
 --
 -- Two members of the queue begin with a colon, and are notes. The score of ":turns" is the number
 -- of releases while others listened. That of ":left" tells when the lock was last left to clients
