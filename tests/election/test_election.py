@@ -12,7 +12,7 @@ import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import sent_in, until
 from tests.support.patience import forever
-from tests.support.proxy import drop_request
+from tests.support.proxy import delay, drop_request
 from tests.support.renewal import renews_soon
 
 import interlock.asyncio
@@ -23,6 +23,7 @@ from interlock import (
     ReentryError,
     ServerUnavailableError,
 )
+from interlock._core.model.holds import CLAIM
 from interlock._core.scripts.script import ReplyShapeError
 from interlock._drivers.background import aio_change_watchers
 from interlock._drivers.background import change_watchers as watching
@@ -272,10 +273,7 @@ async def test_what_is_left(stage: Stage) -> None:
 async def test_a_term_is_announced_in_the_background(
     stage: Stage, proxy: FaultProxy, given: bool
 ) -> None:
-    """A term whose announcement is not answered begins, and is announced as soon as it can be.
-
-    So is one that a release has given, although its claim is over by then.
-    """
+    """A term whose announcement is not answered begins, and is announced as soon as it can be."""
     client = stage.client(proxy.url(), command_timeout=0.8, outage_timeout=0.6)
     owner, election = stage.owner(), stage.lock(client, candidate="a")
     first, other = stage.owner(), stage.lock(stage.client())
@@ -365,7 +363,7 @@ async def test_who_may_take_the_lock_does_not_lead_yet(stage: Stage) -> None:
 
 
 async def test_a_term_that_was_given_is_told(stage: Stage) -> None:
-    """Observers are told of the end of a term and of the next one, which began by a message."""
+    """Observers are told of the end of a term, and of the next one, which a release has given."""
     first, second = stage.owner(), stage.owner()
     mine = stage.lock(stage.client(poll_cap=60), candidate="a")
     theirs = stage.lock(stage.client(poll_cap=60), candidate="b")
@@ -385,6 +383,23 @@ async def test_a_term_that_was_given_is_told(stage: Stage) -> None:
     await second.do(stage.face.leave, theirs)
     await until(lambda: seen[-1] is None, 20, "it is told of the end")
     await first.do(observation.close)
+
+
+async def test_a_claim_that_ends_before_the_server_answers_is_no_term(
+    stage: Stage, proxy: FaultProxy
+) -> None:
+    """A candidate that is next, but reaches the server too late, waits on until it leads."""
+    first, second = stage.owner(), stage.owner()
+    mine, theirs = stage.lock(stage.client()), stage.lock(stage.client(proxy.url()))
+    await first.do(stage.face.enter, mine)
+    waiting = asyncio.create_task(second.do(stage.face.enter, theirs))
+    await until(lambda: stage.redis.zcard(QUEUE) == 1, 20, "it waits")
+    proxy.on_request(lambda request: KEY.encode() in request, delay(2 * CLAIM))
+    await first.do(stage.face.leave, mine)
+    term = await asyncio.wait_for(waiting, 20)
+    assert term.valid
+    assert (await first.do(mine.leader)).token == term.token
+    await second.do(stage.face.leave, theirs)
 
 
 async def test_it_is_not_left_to_clients_that_only_look(stage: Stage) -> None:

@@ -10,6 +10,8 @@ Rules:
 * Each term has a holder id of its own. So the record of the leader names a term, not only a thread.
 * If the server does not answer the announcement of a term, the background repeats it. If the
   client has no right to announce, it gives the term back.
+* A candidate that is next asks before it leads. A term that began with a message alone could be
+  over, or be another's, before it is announced.
 * A client in the queue that may take the lock does not lead yet: its claim tells of no leader.
 * A leader resigns seldom, and then nobody should have to wait. So the lock goes to the next
   candidate each time. It is never left to clients that only look.
@@ -98,6 +100,7 @@ class Election(FencedLock):
 
     kind = "election"
     transferable = False
+    may_start = False  # see the rules above
 
     def __init__(
         self,
