@@ -181,6 +181,17 @@ def warn_in_event_loop() -> None:
         )
 
 
+def warn_in_greenlet(scope: object) -> None:
+    """Warn once for *scope* that the greenlets of a thread stop each other."""
+    warn_once(
+        scope,
+        "greenlet",
+        "interlock was imported while threading was not patched: a greenlet that waits for a lock "
+        "stops all others of its thread, and so the one that has the lock. Patch before you import "
+        "interlock, or acquire with a timeout",
+    )
+
+
 def warn_other_permits(name: str, found: int, wanted: int) -> None:
     """Warn that the server has another number of permits than the user's code names."""
     warn(

@@ -139,3 +139,52 @@ def test_a_greenlet_that_sleeps_keeps_its_holds(redis_url: str) -> None:
     command = [sys.executable, "-W", "ignore", "-c", program, redis_url]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.split(), done.stderr) == (["True", "2"], "")
+
+
+@pytest.mark.parametrize("part", ["C", "Python"])
+@pytest.mark.parametrize("patched", ["late", "never", "without threads"])
+def test_greenlets_of_one_thread_exclude_each_other(
+    redis_url: str, patched: str, part: str
+) -> None:
+    """Where `threading` was not patched in time, each greenlet is an owner all the same."""
+    program = """if True:
+        import sys, warnings
+        url, patched, part = sys.argv[1:]
+        warnings.simplefilter("always")
+        if part == "Python":
+            sys.modules["interlock._links._exchange"] = None
+        from interlock import AcquireTimeoutError, connect
+        client = connect(url)
+        client.lock("other").acquire()  # the thread, before there are greenlets
+        from gevent import monkey
+        if patched == "late":
+            monkey.patch_all()
+        elif patched == "without threads":
+            monkey.patch_all(thread=False)
+        import gevent, gevent.event
+        left = gevent.event.Event()
+        def first():
+            with client.lock("name"):
+                second = gevent.spawn(enter)
+                gevent.sleep(0)
+                left.wait()
+        def enter():
+            try:
+                with client.lock("name", timeout=0) as hold:
+                    print("both inside", hold.depth)
+            except AcquireTimeoutError:
+                print("outside")
+            left.set()
+        greenlet = gevent.spawn(first)
+        greenlet.get()
+        print(client.lock("other").owned())  # the thread is who it was
+        client.lock("other").release()
+        dropped = gevent.spawn(lambda: client.lock("dropped").acquire())
+        dropped.get()
+        assert client.lock("dropped").acquire(timeout=20)  # it ended, although it is kept
+        client.close()
+    """
+    command = [sys.executable, "-c", program, redis_url, patched, part]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.split() == ["outside", "True"], done.stderr
+    assert done.stderr.count("Patch before you import interlock") == 1, done.stderr

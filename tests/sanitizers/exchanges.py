@@ -125,10 +125,18 @@ def kept(module: Any) -> None:
     outer = module.of_thread(key, lambda: [module.of_thread(key, dict)])
     assert outer == {}
     assert module.of_thread(key, list) is outer
+    assert module.of_thread_unless(key, list, {}, "name", max) is outer
+    assert module.of_thread_unless(1, 2, {"name": None}, "name", max) == 2
     assert module.boottime() <= module.boottime()
     for arguments in ((), (key,), ({}, list), (key, None, 1)):
         try:
             module.of_thread(*arguments)
+        except TypeError:
+            continue
+        raise AssertionError(f"{arguments} was accepted")
+    for arguments in ((key, list), (key, list, {}, [], max), (key, None, {}, "name", max, 1)):
+        try:
+            module.of_thread_unless(*arguments)
         except TypeError:
             continue
         raise AssertionError(f"{arguments} was accepted")

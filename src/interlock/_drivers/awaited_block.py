@@ -23,7 +23,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, cast
 
-from interlock._drivers.process.thread_local import of_thread
+from interlock._drivers.process.thread_local import for_each
 from interlock._drivers.tasks import current_owner, finish_later, until_left, whole
 from interlock._traceback import shorten
 from interlock.errors import InterlockError
@@ -57,7 +57,7 @@ class _LookedUp:
         self.newest: Callable[[], object] | None = None
 
 
-_here: Callable[[], _LookedUp] = partial(of_thread, object(), _LookedUp)
+_here: Callable[[], _LookedUp] = for_each(_LookedUp)
 
 
 class Block:

@@ -36,15 +36,15 @@ from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.fan_out import ask
 from interlock._drivers.lost_state import LostState
 from interlock._drivers.process import clock
-from interlock._drivers.process.stacks import ThreadOwner
-from interlock._drivers.process.thread_local import of_thread
+from interlock._drivers.process.stacks import GreenletOwner, ThreadOwner
+from interlock._drivers.process.thread_local import for_each, running_greenlet
 from interlock._drivers.process.whole import MAX_UNDO
 from interlock._drivers.process.whole import whole as in_one_piece
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
 from interlock._links.poster import Poster
 from interlock._links.topology import topology_of
-from interlock._misuse import warn_in_event_loop
+from interlock._misuse import warn_in_event_loop, warn_in_greenlet
 from interlock._traceback import shorten
 from interlock.errors import (
     ClosedError,
@@ -72,18 +72,22 @@ MEND_INTERVAL = 1.0
 
 
 def _new_owner() -> Owner:
-    """Return an owner that stands for the calling thread.
+    """Return an owner that stands for the calling thread, or for a greenlet in it.
 
     `threading.current_thread` would give a thread that `threading` does not know a name, and keep
     it for ever. Such threads are those of C libraries, and of `_thread`.
     """
+    greenlet = running_greenlet()
+    if greenlet is not None:
+        warn_in_greenlet(_new_owner)
+        return GreenletOwner(greenlet)
     ident = threading.get_ident()
     name = next((each.name for each in threading.enumerate() if each.ident == ident), None)
     return ThreadOwner(f"thread {ident if name is None else repr(name)}", ident)
 
 
-current_owner: Callable[[], Owner] = partial(of_thread, object(), _new_owner)
-"""Return the owner that stands for the calling thread.
+current_owner: Callable[[], Owner] = for_each(_new_owner)
+"""Return the owner that stands for the calling thread, or for a greenlet in it.
 
 It ends with the thread, and so does the claim to the holds of the thread.
 """

@@ -805,6 +805,21 @@ of_thread(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     return value;
 }
 
+/* The same, but if *modules* has *name*, return what *other* returns for *key* and *make*. */
+static PyObject *
+of_thread_unless(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 5) {
+        PyErr_SetString(PyExc_TypeError, "(key, make, modules, name, other)");
+        return NULL;
+    }
+    if (PyDict_GetItemWithError(args[2], args[3]) != NULL)
+        return PyObject_CallFunctionObjArgs(args[4], args[0], args[1], NULL);
+    if (PyErr_Occurred())
+        return NULL;
+    return of_thread(self, args, 2);
+}
+
 #define MAX_UNDO 10 /* as in threads.py */
 
 typedef struct {
@@ -1795,6 +1810,8 @@ add_types(PyObject *added)
 static PyMethodDef methods[] = {
     {"of_thread", (PyCFunction)(void (*)(void))of_thread, METH_FASTCALL,
      "Return what this thread keeps under a key, or else what a function makes."},
+    {"of_thread_unless", (PyCFunction)(void (*)(void))of_thread_unless, METH_FASTCALL,
+     "The same, unless a module is loaded: then another function returns it."},
     {"ask", (PyCFunction)(void (*)(void))ask, METH_FASTCALL,
      "Send bytes; return the reply if it is nil or numbers, else what comes first of it."},
     {"packed", packed, METH_O, "Return a command of texts and numbers as bytes, or None."},

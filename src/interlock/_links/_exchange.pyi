@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from threading import Lock
+from types import ModuleType
 from typing import Any, Generic, Self, TypeVar
 
 _T = TypeVar("_T")
@@ -51,6 +52,14 @@ def exchange_all(
     /,
 ) -> None: ...
 def of_thread(key: object, make: Callable[[], _T], /) -> _T: ...
+def of_thread_unless(
+    key: object,
+    make: Callable[[], _T],
+    modules: dict[str, ModuleType],
+    name: str,
+    other: Callable[[object, Callable[[], _T]], _T],
+    /,
+) -> _T: ...
 def parse_all(
     data: bytes, error: type[Exception], /
 ) -> list[object] | tuple[list[object], int, int]: ...

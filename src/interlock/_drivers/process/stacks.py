@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 from types import CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.holds import Owner
 from interlock._drivers.process import lifecycle
@@ -39,6 +39,22 @@ class ThreadOwner(Owner):
     def __init__(self, label: str, ident: int) -> None:
         super().__init__(label)
         self.ident = ident
+        self.reference = weakref.ref(self, lifecycle.owner_ended)
+
+
+class GreenletOwner(Owner):
+    """The owner that stands for a greenlet in a thread that is not patched."""
+
+    __slots__ = ()
+
+    def __init__(self, greenlet: Any) -> None:
+        found = weakref.ref(greenlet)
+
+        def ended() -> bool:
+            living = found()
+            return living is None or bool(living.dead)
+
+        super().__init__(f"greenlet {id(greenlet):#x}", ended)
         self.reference = weakref.ref(self, lifecycle.owner_ended)
 
 
