@@ -10,7 +10,7 @@ import pytest
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.renewal import renews_soon
 
-from interlock import ClosedError, connect
+from interlock import ClosedError, HoldLostError, connect
 from interlock._core.insight.card import CARD
 from interlock._drivers.background import deadlocks
 from interlock.check import Requirements
@@ -86,7 +86,8 @@ def test_what_may_not_be_read_is_asked_for_once(
         fresh_server.execute("ACL", "SETUSER", words[1], "resetkeys", *own, f"~{card}")
 
         def wait() -> None:
-            with client.lock("locks:mine"), client.lock("locks:theirs"):
+            # A busy machine may stop it for longer than its claim.
+            with suppress(HoldLostError), client.lock("locks:mine"), client.lock("locks:theirs"):
                 pass
 
         with other.lock("locks:theirs"):
