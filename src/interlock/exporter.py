@@ -32,9 +32,9 @@ FAMILIES = {
     "interlock_dead_holders": "Holders whose client is dead: silent, and without a connection.",
     "interlock_silent_holders": "Holders whose client is silent: slow, frozen or cut off.",
     "interlock_deadlocked_locks": "Locks that somebody awaits in a proven deadlock.",
-    "interlock_locks_longest_wait_seconds": "The longest wait that a card or a queue tells.",
-    "interlock_wait_age_seconds": "For how long threads and tasks have waited until now.",
-    "interlock_locks_oldest_hold_seconds": "The longest hold that a card tells.",
+    "interlock_locks_longest_wait_seconds": "The longest wait that is known, without elections.",
+    "interlock_wait_age_seconds": "For how long threads and tasks have waited, without elections.",
+    "interlock_locks_oldest_hold_seconds": "The longest hold that a card tells, without elections.",
     "interlock_locks_waiters": "Threads and tasks that wait; without cards clients that listen.",
     "interlock_clients": "Clients that hold or await something.",
     "interlock_exporter_up": "1 if the servers could be read.",
@@ -97,8 +97,11 @@ class Fleet(Collector):
                         dead += states.count("dead")
                         silent += states.count("silent")
                         deadlocked += info.deadlock
-                        waits += [each.waited for each in info.waiters if each.waited is not None]
-                        oldest = max(oldest, info.held_for or 0.0)
+                        if info.kind != "election":  # standbys wait for days, and leaders lead
+                            waits += [
+                                each.waited for each in info.waiters if each.waited is not None
+                            ]
+                            oldest = max(oldest, info.held_for or 0.0)
                         clients.update(each.client.client_id for each in info.holders)
                         clients.update(each.client.client_id for each in info.waiters)
         except InterlockError as error:

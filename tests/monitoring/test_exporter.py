@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from tests.monitoring.serving import served
 from tests.support.cluster import ClusterServers
 from tests.support.patience import GIVE_UP, wait_until
+from tests.support.renewal import renews_soon
 
 import interlock
 from interlock import Options, exporter
@@ -62,6 +64,37 @@ def test_the_fleet_is_counted(client: Client, redis_url: str) -> None:
     assert "secret" not in text
     for name in FAMILIES:
         assert name in text
+
+
+def test_an_election_is_no_long_wait_and_no_long_hold(fresh_server: RedisServer) -> None:
+    """Standbys wait for as long as the leader leads, so alerts on times leave elections out."""
+    url = fresh_server.url()
+    registry = CollectorRegistry()
+    registry.register(Fleet(open_url(url), Options(), max_age=0))
+    with renews_soon(interlock.connect(url)) as leading, ExitStack() as stack:
+        standing = stack.enter_context(renews_soon(interlock.connect(url)))
+        with leading.election("boss"):
+
+            def stand() -> None:
+                with suppress(interlock.ClosedError):
+                    standing.election("boss").acquire()
+
+            standby = threading.Thread(target=stand)
+            standby.start()
+
+            def on_cards() -> bool:
+                info = leading.describe("boss")
+                told = info is not None and info.held_for is not None
+                return told and any(each.waited is not None for each in info.waiters)
+
+            wait_until(on_cards, GIVE_UP, "cards tell of the term and of the wait")
+            text = generate_latest(registry).decode()
+            standing.close()
+            standby.join(GIVE_UP)
+    assert 'interlock_locks_waiters{kind="election"} 1.0' in text
+    assert "interlock_locks_longest_wait_seconds 0.0" in text
+    assert "interlock_wait_age_seconds_gcount 0.0" in text
+    assert "interlock_locks_oldest_hold_seconds 0.0" in text
 
 
 def test_a_cluster_is_counted_and_shown() -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import redis
     from tests.lock.lock_like import Kind
+    from tests.support.servers import RedisServer
 
     from interlock import Client, Lock
     from interlock.observe import Lost
@@ -60,6 +61,22 @@ def test_the_named_hold_is_broken_and_its_holder_told(kind: Kind, redis_url: str
         wait_until(lambda: REASON in _said(lock), 10, "the holder reads the note")
         with kind.make(operator, "orders"):
             pass
+
+
+def test_a_full_server_keeps_no_hold_from_being_broken(fresh_server: RedisServer) -> None:
+    """Without memory for the note, the hold is broken, and its holder hears that it is gone."""
+    url = fresh_server.url()
+    with renews_soon(connect(url)) as holding, connect(url) as operator:
+        for kind in (holding.lock, holding.fair_lock, holding.fenced_lock, holding.election):
+            name = kind.__name__
+            lock = kind(name)
+            assert lock.acquire()
+            hold, holder = lock.hold, holder_of(operator, name)
+            fresh_server.execute("CONFIG", "SET", "maxmemory", 1)
+            assert operator.force_release(name, holder=holder, reason=REASON), name
+            fresh_server.execute("CONFIG", "SET", "maxmemory", 0)
+            assert operator.describe(name) is None
+            assert hold.lost.wait(10)
 
 
 def test_whoever_hears_of_the_loss_hears_the_reason(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from interlock._core.model import names
 from interlock._core.model.effects import Batch
 from interlock._core.scripts.forced import forced_note_read, forced_note_write
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,10 +31,17 @@ MOST = 100
 
 
 def leave_note(session: Session, key: str, holder: str, reason: str) -> Op[None]:
-    """Leave *reason* for the *holder* of *key*; without a reason an empty note, if that works."""
+    """Leave *reason* for the *holder* of *key*; without a reason an empty note, if that works.
+
+    A server without memory refuses the note. The hold is broken all the same: that frees memory.
+    """
     if reason:
         note = names.forced_note(key, holder)
-        _ = yield from session.persist(forced_note_write(note, reason, names.NOTE_KEPT))
+        try:
+            _ = yield from session.persist(forced_note_write(note, reason, names.NOTE_KEPT))
+        except ServerUnavailableError as error:
+            if error.code != "OOM":
+                raise
     else:
         yield from leave_notes(session, key, [holder])
 
