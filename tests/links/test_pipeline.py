@@ -13,6 +13,8 @@ from tests.recorder import Recorder
 from tests.support.patience import let_others_run
 
 from interlock._core.model.effects import Eval, Script
+from interlock._drivers.aio_fan_out import FanOut
+from interlock._drivers.aio_tasks import OwnTasks
 from interlock._links.endpoint import Endpoint
 from interlock._links.multiplexer import NodeMultiplexer
 from interlock._links.pipeline import Pipeline
@@ -21,7 +23,7 @@ from interlock._links.urls import open_url
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 SCRIPT: Script[object] = Script("script", "return ARGV[1]", lambda reply: reply)
 
@@ -153,6 +155,25 @@ async def test_a_ctrl_c_while_replies_are_read_ends_the_connection(pipeline: Pip
         _ = pipeline.send(b"three")
 
 
+async def test_a_ctrl_c_while_a_connection_ends_leaves_nobody_waiting(pipeline: Pipeline) -> None:
+    """All who wait get their errors, even if one is struck while it is told."""
+    strikes = [KeyboardInterrupt(), KeyboardInterrupt()]
+
+    def strike_twice(_: object) -> None:
+        if strikes:
+            raise strikes.pop()
+
+    struck = pipeline.begin(Eval(SCRIPT, ("x",), (), then=strike_twice), 60.0)
+    second = pipeline.send(b"two")
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.data_received(b":1\r\n")
+    assert not strikes
+    async with asyncio.timeout(20):
+        for slot in (struck, second):
+            with pytest.raises(ServerUnavailableError):
+                await slot
+
+
 def test_a_ctrl_c_before_replies_are_read_ends_the_connection(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +187,45 @@ def test_a_ctrl_c_before_replies_are_read_ends_the_connection(
     with pytest.raises(ServerUnavailableError):
         loop.run_until_complete(slot)
     assert pipeline.dead
+    loop.run_until_complete(let_others_run())
+    loop.close()
+
+
+class StruckSender:
+    """A sender that a Ctrl-C interrupts when it begins to judge an error."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def begin(
+        self, call: Eval[object], seconds: float | None, then: Callable[[object], None]
+    ) -> tuple[Pipeline, asyncio.Future[object]]:
+        """Send *call* on the connection."""
+        return self._pipeline, self._pipeline.begin(call, seconds or 60.0, then)
+
+    def judged(self, *_: object) -> Coroutine[Any, Any, object]:
+        """Judge nothing."""
+        raise KeyboardInterrupt
+
+    prepared = judged
+
+
+def test_a_ctrl_c_before_an_error_is_judged_ends_the_wait(redis_url: str) -> None:
+    """Nothing comes any more for the server that answered by the error."""
+    loop = asyncio.new_event_loop()
+    pipeline = loop.run_until_complete(Pipeline.open(Endpoint.from_url(redis_url), 60.0))
+
+    async def ask() -> None:
+        call = Eval(SCRIPT, ("x",), ())
+        call.packed = pack(("NONSENSE",))
+        _ = await FanOut([(StruckSender(pipeline), call)], OwnTasks().keep).replies()
+
+    asking = loop.create_task(ask())
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(asking)
+    with pytest.raises(asyncio.CancelledError):
+        loop.run_until_complete(asyncio.wait_for(asking, 20))
+    pipeline.close()
     loop.run_until_complete(let_others_run())
     loop.close()
 

@@ -116,10 +116,16 @@ class FanOut:
             self._take(place, reply)
 
     def _judge(self, place: int, reply: Exception) -> None:
-        if not self._over.done():
+        if self._over.done():
+            return
+        try:
             driver, call = self._calls[place]
             judged = driver.judged(self._pipelines[place], call, reply, self._seconds)
             self._perform(place, judged)
+        except BaseException:
+            # A Ctrl-C struck. Nothing more may come for this place.
+            _ = self._over.cancel()
+            raise
 
     def _perform(self, place: int, work: Coroutine[object, object, object]) -> None:
         task = self._start(work)

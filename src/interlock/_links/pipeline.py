@@ -425,8 +425,16 @@ class Pipeline(asyncio.Protocol):
             self._check.cancel()
         self._deadlines.close()
         self._transport.abort()
-        for slot in self._slots.forget():
-            _fail(slot, self._lost(why))
+        self._fail_all(self._slots.forget())
+
+    def _fail_all(self, slots: list[asyncio.Future[object]]) -> None:
+        try:
+            for slot in slots:
+                _fail(slot, self._lost(self._why))
+        except BaseException:
+            # A Ctrl-C struck. The others must be told, too, and nobody else knows of them.
+            _ = self._loop.call_soon(self._fail_all, slots)
+            raise
 
     def _lost(self, why: str) -> ServerUnavailableError:
         return ServerUnavailableError(
