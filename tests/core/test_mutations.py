@@ -493,7 +493,7 @@ MUTATIONS = [
     Mutation(
         "claim-is-believed-for-too-long",
         "model.holds:Hold.claim_end",
-        Call("valid_until", "valid_until($1, 4 * CLAIM)"),
+        Result("$0 + 3 * CLAIM"),
         unconfirmed,
     ),
     Mutation(
@@ -569,7 +569,7 @@ MUTATIONS = [
     ),
     Mutation(
         "small-token-is-believed",
-        "locks.fenced_lock:FencedLock.believes",
+        "locks.fenced_lock:FencedLock._believes",
         Result("True"),
         lost_counter,
     ),

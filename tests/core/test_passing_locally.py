@@ -346,7 +346,7 @@ def test_some_are_never_passed_on(
     """
     bench = make_bench(replicas=required(1)) if why == "replicas" else make_bench()
     if why == "silence":
-        bench.session.publish = ""
+        bench.session.announce_by("")
     kind = FencedLock if why == "another kind" else Lock
     lock = kind(bench.session, "x")
     first, second = Owner("thread 1"), Owner("thread 2")

@@ -19,7 +19,7 @@ SEEDS = 60
 STEPS = 60
 METHODS = (
     *("begin_asking", "asked", "offer", "conclude"),
-    *("leave", "give_up", "mend", "serve_all"),
+    *("leave", "give_up", "mend", "serve_all", "started"),
 )
 RARE = 0.2
 """How often all waiters are served at once, when it is their turn."""
@@ -94,6 +94,11 @@ class Walk:
         """End the wait of all at once, which is for objects that nobody is offered."""
         if self._random.random() < RARE and not any(one.offered for one in self.all):
             self._waiters.serve_all(self.line)
+
+    def started(self, waiter: Waiter) -> None:
+        """Begin with a claim."""
+        if not (waiter.busy or waiter.departed):
+            self._waiters.started(waiter, "me:1")
 
     def give_up(self, waiter: Waiter) -> None:
         """End a wait in vain."""

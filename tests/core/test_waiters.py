@@ -314,13 +314,14 @@ def test_a_claim_that_meets_nobody_is_kept_for_its_holder(bench: Bench, wakes: W
     bench.waiters.notify("interlock_wake:x:me", b"=7:123")
     waiter = wakes.join("second", "c:x")
     bench.waiters.introduce(waiter, candidate("me:17"), shares=False)
-    assert waiter.take_claim() is None
+    assert waiter.claim is None
     bench.waiters.introduce(waiter, candidate("me:7"), shares=False)
-    assert waiter.take_claim() == Claim(123, "7")
+    assert waiter.claim == Claim(123, "7")
+    waiter.claim = None
     bench.waiters.places["c:x"].stand(False, "me:7")
     bench.waiters.introduce(waiter, candidate("me:7"), shares=False)
 
-    assert waiter.take_claim() is None
+    assert waiter.claim is None
 
 
 def test_a_reader_in_front_asks_when_a_writer_behind_it_began(bench: Bench, wakes: Wakes) -> None:
@@ -329,8 +330,31 @@ def test_a_reader_in_front_asks_when_a_writer_behind_it_began(bench: Bench, wake
     bench.waiters.introduce(reader, None, shares=True)
     bench.waiters.introduce(writer, candidate("me:1:write"), shares=False)
     _ = reader.take()
-    bench.waiters.started("c", "me:1:write")
+    bench.waiters.started(writer, "me:1:write")
     assert reader.should_ask
+
+
+def test_who_begins_alone_has_left_at_once(bench: Bench, wakes: Wakes) -> None:
+    """Who comes next stands in front, and its wait does not end with that of the one before."""
+    waiter = wakes.join("first")
+    bench.waiters.started(waiter, "me:1")
+    assert not bench.waiters.has_waiters("c")
+    successor = wakes.join("second")
+    assert bench.waiters.give_up(waiter), "it got what it waited for"
+    bench.waiters.leave(waiter)
+
+    assert successor.front
+    assert bench.waiters.has_waiters("c")
+
+
+def test_who_begins_before_others_leaves_with_its_operation(bench: Bench, wakes: Wakes) -> None:
+    """Its place may have to be given up first."""
+    waiter, behind = wakes.join("first"), wakes.join("second")
+    bench.waiters.started(waiter, "me:1")
+    assert not behind.front
+    bench.waiters.leave(waiter)
+
+    assert behind.front
 
 
 def test_what_is_left_to_others_wakes_nobody(bench: Bench, wakes: Wakes) -> None:

@@ -183,7 +183,7 @@ MISTAKES = [
     Mutation(
         "claim-is-believed-for-too-long",
         "model.holds:Hold.claim_end",
-        Call("valid_until", "valid_until($1, 4 * CLAIM)"),
+        Result("$0 + 3 * CLAIM"),
         unconfirmed,
     ),
     Mutation(

@@ -86,7 +86,7 @@ def test_a_script_is_made_when_it_is_sent(kind: type[Semaphore | LeasedSemaphore
     """A client learns with its first operation how to publish: no script is made before that."""
     session = _session()
     step = iter(kind(session, "name").add_permits(2))
-    session.publish = "SPUBLISH"
+    session.announce_by("SPUBLISH")
     assert "'SPUBLISH'" in cast("Eval[bool]", next(step)).script.text
     undo = cast("Cleanup | Eval[bool]", step.throw(KeyboardInterrupt()))
     assert "'SPUBLISH'" in cast("Eval[bool]", getattr(undo, "call", undo)).script.text

@@ -224,7 +224,7 @@ class AsyncDriver(ConnectedDriver):
             return
         options = self.session.options
         await self._multiplexer.open(options.pubsub, self._timeout)
-        self.session.publish = self._subscriber.publish(options.pubsub)
+        self.session.announce_by(self._subscriber.publish(options.pubsub))
         self._renewer.start()
 
     async def _finish(self, op: Op[R], error: asyncio.CancelledError | None) -> R:

@@ -28,7 +28,6 @@ from interlock._core.model.effects import (
     Wait,
     ended,
 )
-from interlock._core.queue.lines import channel_of
 from interlock._core.upkeep.session import GRACE
 from interlock._drivers import wrong_type
 from interlock._drivers.background.callbacks import call_user
@@ -300,7 +299,7 @@ class ThreadDriver(ConnectedDriver):
             return  # a command to the server raises ClosedError
         options = self.session.options
         self._pool.open(options.pubsub, self._timeout)
-        self.session.publish = self._subscriber.publish(options.pubsub)
+        self.session.announce_by(self._subscriber.publish(options.pubsub))
         self._renewer.start()
 
     def _go_on(self, op: Op[R], failure: BaseException | None) -> R:
@@ -315,10 +314,13 @@ class ThreadDriver(ConnectedDriver):
                         if effect is None:
                             effect = op.send(reply) if failure is None else op.throw(failure)
                             failure = None
-                        # Most effects are scripts. Written out here, to save a call.
+                        # Most effects are scripts. And the next holder of a lock waits for a
+                        # post. Written out here, to save a call.
                         reply = (
                             self.eval(effect)
                             if type(effect) is Eval
+                            else self._poster.post(effect.call)
+                            if type(effect) is Post
                             else self._perform(effect, waiting)
                         )
                         effect = None
@@ -330,7 +332,8 @@ class ThreadDriver(ConnectedDriver):
                         raise
                     failure, effect = error, None
         finally:
-            if waiting:
+            # It has left the earlier ones already.
+            if waiting and not waiting[-1].away:
                 _leave(self.session.waiters, waiting)
 
     def prepared(
@@ -385,15 +388,13 @@ class ThreadDriver(ConnectedDriver):
             with suppress(InterlockError):
                 wrong_type.describe(error, self._pool.eval(wrong_type.types_of(error), GRACE))
 
-    def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:  # noqa: PLR0911
+    def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:
         # One return for each effect. Not `isinstance`, which is a call.
-        if type(effect) is Enqueue:
-            return self.session.waiters.join(effect.line, Wakeup(), waiting)
         if type(effect) is Wait:
             self._wait(effect)
             return None
-        if type(effect) is Post:
-            return self._poster.post(effect.call)
+        if type(effect) is Enqueue:
+            return self.session.waiters.join(effect.line, Wakeup(), waiting)
         if type(effect) is RunOn:
             return home(effect.session).run(effect.op)
         if type(effect) is Gather:
@@ -420,8 +421,9 @@ class ThreadDriver(ConnectedDriver):
             time.sleep(min(max(seconds, 0), threading.TIMEOUT_MAX))
         else:
             wakeup: Any = effect.waiter.wakeup  # a `Wakeup`; `cast` is a call
+            line = effect.waiter.line
+            channel = line if type(line) is str else line[0]  # `channel_of` inlined
             # A waiter that was woken is still in its queue.
-            channel = channel_of(effect.waiter.line)
             if not self._subscriber.wait(channel, wakeup, min(MEND_INTERVAL, seconds)):
                 self.session.waiters.mend(effect.waiter)
         if self.closed:

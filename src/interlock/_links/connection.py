@@ -23,7 +23,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.exchange import encrypts, methods_for
-from interlock._links.owed import OwedReplies
+from interlock._links.owed import MOST, OwedReplies
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
@@ -220,9 +220,13 @@ class Connection(_LoggedIn):
                 self._looked_at = now
                 if any(isinstance(reply, ReplyError) for reply in self.owed.come()):
                     return False
-            if not self.owed.add(1):
+            owed = self.owed
+            owed.count += 1  # `add` inlined: the next holder of a lock waits for this
+            if owed.count > MOST:
                 return False
-            self._send_all(self.handle, pack_known(call, self.known), self._timeout)
+            packed = call.packed if call.script.sha in self.known else None
+            send_all = self._send_all
+            send_all(self.handle, packed or pack_known(call, self.known), self._timeout)
         except (OSError, ParserError):
             return False
         return True

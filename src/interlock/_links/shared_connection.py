@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def meaning(item: Any) -> Any:
     """Return what *item* of `SharedConnection.messages` is: a reply, a message or an exception."""
-    if isinstance(item, bytes):
+    if type(item) is bytes:  # not `isinstance`, which is a call
         found = parse_all(item, ReplyError)
         return found[0] if isinstance(found, list) else ParserError(why_wrong(len(item), found[2]))
     if isinstance(item, int):

@@ -40,11 +40,12 @@ from weakref import WeakKeyDictionary
 
 from interlock._core.locks.lock import Lock
 from interlock._core.model import names
+from interlock._core.queue.starting import Start
 from interlock._core.scripts import fenced_lock as scripts
 from interlock._core.scripts.script import Grant
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.effects import Eval
     from interlock._core.model.holds import Hold
     from interlock._core.queue.places import Place
     from interlock._core.queue.waiter import Claim
@@ -120,16 +121,17 @@ class FencedLock(Lock):
             self._tell_source(hold, answer.source)
         return held
 
-    def believes(self, claim: Claim) -> bool:
+    def _believes(self, claim: Claim) -> bool:
         """Return whether a hold may start with *claim*: its token is larger than all others."""
         return (claim.token or 0) > self._floor()
 
-    def _start(self, hold: Hold, claim: Claim) -> Op[bool]:
-        started = yield from super()._start(hold, claim)
-        if started:
-            self._tokens.note(self.key, claim.token or 0)
-            self._tell_source(hold, claim.source)
-        return started
+    def _start(self, hold: Hold) -> Start:
+        return Start(self.session, hold, self._keeping, self._believes, self._began)
+
+    def _began(self, hold: Hold, claim: Claim) -> None:
+        """Note the token of *claim*, with which *hold* has started."""
+        self._tokens.note(self.key, claim.token or 0)
+        self._tell_source(hold, claim.source)
 
     def _tell_source(self, hold: Hold, source: str) -> None:
         """Note what the token of *hold* follows, and tell it if that is less than it could be."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from interlock._core.insight.forced_note import leave_note, leave_notes, take_note_back
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import ENDED, HELD, PENDING, Hold, Owner, Renewal
+from interlock._core.model.names import shares_channels
 from interlock._core.upkeep.idempotency import break_once, once
 from interlock._core.upkeep.session import GRACE, PROMPT
 from interlock.errors import (
@@ -56,6 +57,7 @@ class KnownLock(ABC):
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.hold_key = self.key
+        self._shares_channels = shares_channels(self.key)
         self.reentrant = check_flag(reentrant, "reentrant")
         self.session = session
 
@@ -127,7 +129,7 @@ class KnownLock(ABC):
     @property
     def stands_in_queue(self) -> bool:
         """Return whether clients that wait for it stand in a queue on the server."""
-        return self.session.queues_for(self.key)
+        return self.session.has_queues and not self._shares_channels
 
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold as known locally, even if it is lost."""

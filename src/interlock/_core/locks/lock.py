@@ -137,7 +137,8 @@ class Lock(StartedLock):
 
         Then nothing else is to be noted before that try is sent.
         """
-        others_wait = not self.session.waiters.alone(self.line)
+        queues = self.session.waiters.queues
+        others_wait = self.line in queues and len(queues[self.line]) > 1  # `alone` inlined
         starts = self.starts(hold, others_wait=others_wait)
         known = kept.waiting.get((others_wait, starts))
         if known is not None:

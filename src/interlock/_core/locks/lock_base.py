@@ -599,9 +599,10 @@ class Holdable(ABC):
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
         if type(answer) is not Grant:  # `isinstance` is a call
-            hold.uncount_try()
             if type(answer) is Refusal:
                 hold.refused(sent_at, answer.at)
+            else:
+                hold.uncount_try()
             return False
         session = self.session
         clock = session.clock  # bound first: else Python 3.11 looks for a method
@@ -898,7 +899,8 @@ class LockBase(Holdable, KnownLock):
         finally:
             self.session.events.end_wait(hold, ended_by)
             ended_by = None  # the error refers to this frame
-            self.session.holds.unreserve(hold)
+            if hold.state is PENDING:
+                self.session.holds.unreserve(hold)
 
     def _undo(self, hold: Hold, error: BaseException | None = None) -> Op[None]:
         """Undo as `undo_acquire` does, and give up the place in the server's queue."""

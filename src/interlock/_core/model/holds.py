@@ -606,7 +606,8 @@ class Hold(HoldLease):
         self._token_source = source
 
     def refused(self, sent_at: float, at: int) -> None:
-        """Note that a try that was sent at *sent_at* was refused at *at*, by the server's clock."""
+        """Note that the server refused a try at *at*, by its clock; it was sent at *sent_at*."""
+        self.unanswered -= 1
         self.heard = sent_at, at
 
     def claim_end(self, at: int, now: float) -> float:
@@ -624,12 +625,13 @@ class Hold(HoldLease):
         begun = sent_at + passed * (1 - DRIFT)
         if passed <= 0 or begun > now:
             return 0.0
-        return valid_until(begun, CLAIM)
+        return begun + CLAIM * (1 - DRIFT) - SLACK  # `valid_until` inlined
 
     def start(self, token: int | None, until: float, now: float) -> bool:
         """Begin with a claim, which ends at *until*; return whether it is held now.
 
-        Half of the claim must be left: the confirmation is on its way for that long at most.
+        Half of the claim must be left: the confirmation is on its way for that long at most. If it
+        is held, the confirmation counts no more as a try without a reply.
         """
         if now + CLAIM / 2 >= until or self.state is not PENDING:  # closed meanwhile
             return False
@@ -640,6 +642,7 @@ class Hold(HoldLease):
         self.asked_by = NEVER
         self.state = HELD
         self.since = now
+        self.unanswered -= 1
         return True
 
     def refuse_grant(self) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.queue.lines import line_of, section
-from interlock._core.queue.starting import confirming, may_start, start
+from interlock._core.queue.starting import Start, confirming, may_start
 from interlock._core.queue.waiters import SHARED
 from interlock._core.queue.waiting import QUEUE_KEPT, Turn, leave_queue, wait_in_queue
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from interlock._core.model.holds import Hold
     from interlock._core.queue.lines import Line
     from interlock._core.queue.places import Place
-    from interlock._core.queue.waiter import Claim
     from interlock._core.upkeep.session import Session
 
 
@@ -161,11 +160,6 @@ class PermitQueue:
         wish = partial(session.wish, self.kind, self.key)
         if not session.queues_for(self.key):
             return Turn(wish=wish)
-        polled = partial(session.looks.given, self)
         if permit is None:
-            return Turn(polled=polled, wish=wish)
-        return Turn(permit, partial(self._start, permit), polled, wish)
-
-    def _start(self, permit: Hold, claim: Claim) -> Op[bool]:
-        """Start with *claim*, which a release gave to *permit*; return whether it is held now."""
-        return (yield from start(self._session, self.part(1), permit, claim, confirming))
+            return Turn(look=self, wish=wish)
+        return Turn(permit, Start(session, permit, confirming), self, wish)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.model import names
-from interlock._core.queue.lines import channel_of, section
+from interlock._core.queue.lines import section
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,10 +119,9 @@ class Place:
         self.taken = self.bare = self.others_wait
         self.holder = ""
 
-    def left_for(self, holder: str) -> None:
-        """Note that *holder* has got the lock, if the client stood there in its name."""
-        if self.holder == holder:
-            self.taken, self.holder = self.bare, ""
+    def left(self) -> None:
+        """Note that the holder in whose name the client stood there has got the lock."""
+        self.taken, self.holder = self.bare, ""
 
 
 class Places:
@@ -167,7 +166,7 @@ class Places:
         with self._mutex:
             if not self.allows_places:
                 return
-            whole = channel_of(line)
+            whole = line if type(line) is str else line[0]  # `channel_of` inlined
             subscription = self._queue_subscriptions.get(whole)
             if subscription is None:
                 parts = self._lines.get(whole, ())
@@ -259,7 +258,7 @@ class Places:
 
     def _open(self, line: Line) -> bool:
         """Hear the channel of *line* for its first waiter; return whether that may ask at once."""
-        whole = channel_of(line)
+        whole = line if type(line) is str else line[0]  # `channel_of` inlined
         parts = self._lines.get(whole)
         subscription, place = self._queue_subscriptions.get(whole), self.places.get(line)
         heard = subscription is not None and subscription.heard
@@ -289,9 +288,9 @@ class Places:
 
     def _close(self, line: Line) -> None:
         """Note that nobody stands in *line* here; hear its channel no longer if it has no other."""
-        whole = channel_of(line)
-        parts = self._lines.get(whole, [])
-        if line in parts:
+        whole = line if type(line) is str else line[0]  # `channel_of` inlined
+        parts = self._lines.get(whole)
+        if parts and line in parts:
             parts.remove(line)
         if not parts:
             _ = self._lines.pop(whole, None)

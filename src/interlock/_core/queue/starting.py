@@ -16,10 +16,9 @@ from interlock._core.model.holds import CLAIM, State
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.effects import Eval
     from interlock._core.model.holds import Hold
-    from interlock._core.queue.lines import Line
-    from interlock._core.queue.waiter import Claim
+    from interlock._core.queue.waiter import Claim, Waiter
     from interlock._core.upkeep.session import Session
 
 MANY = 1000
@@ -39,59 +38,89 @@ def may_start(session: Session, hold: Hold, *, others_wait: bool) -> bool:
     )
 
 
-def start(
-    session: Session,
-    line: Line,
-    hold: Hold,
-    claim: Claim,
-    keeping: Callable[[Hold], Eval[list[bool]]],
-    *,
-    believed: bool = True,
-) -> Op[bool]:
-    """Start with *claim*, which a release gave to *hold*, if it stands.
+class Start:
+    """How *hold*, which waits, starts when a release has made it the holder.
 
-    Return whether *hold* is held now. The command that keeps it for the whole lease is on its way
-    before the caller goes on. It takes nothing, so it may come late. Without an answer the renewal
-    thread asks again.
-
-    If no reply to a try came, a copy of it may still take the lock once the claim is over. Then it
-    would look as if the claim had been kept. So *hold* asks.
+    A waiter that hears of its claim posts what `begin` returns, and tells `done` whether it was
+    sent. The command keeps *hold* for the whole lease, and is on its way before the caller goes on.
+    It takes nothing, so it may come late. Without an answer the renewal thread asks again.
 
     Args:
         session: the client's state.
-        line: what *hold* waits for.
-        hold: who was made the holder.
-        claim: the message that says so.
+        hold: who may be made the holder.
         keeping: returns the command that keeps *hold* for a whole lease, and takes nothing. It is
             not changed.
-        believed: whether a hold of this kind may start with *claim*.
+        believes: returns whether a hold of this kind may start with a claim; None if it may with
+            each that has no token.
+        begun: called with the claim when *hold* has started; None for nothing.
     """
-    sent_at = session.clock()
-    until = hold.claim_end(claim.at, sent_at)
-    if not believed or hold.unanswered or sent_at + CLAIM / 2 >= until:
-        return False
-    hold.sent()
-    sent = yield Post(keeping(hold), partial(_confirm, session, hold, sent_at))
-    now = session.clock()
-    started = sent and hold.start(claim.token, until, now)
-    hold.uncount_try()
-    if not started:
-        return False
-    session.watchdog.expect(hold, now)
-    session.waiters.started(line, hold.holder)
-    if session.holds.observer is not None:
-        session.holds.observer.acquired(hold, sent_at)
-    return True
+
+    __slots__ = (
+        *("_begun", "_believes", "_claim", "_hold", "_keeping"),
+        *("_sent_at", "_session", "_until"),
+    )
+    _claim: Claim
+
+    def __init__(
+        self,
+        session: Session,
+        hold: Hold,
+        keeping: Callable[[Hold], Eval[list[bool]]],
+        believes: Callable[[Claim], bool] | None = None,
+        begun: Callable[[Hold, Claim], None] | None = None,
+    ) -> None:
+        self._session = session
+        self._hold = hold
+        self._keeping = keeping
+        self._believes = believes
+        self._begun = begun
+        self._sent_at = self._until = 0.0
+
+    def begin(self, claim: Claim) -> Post[list[bool]] | None:
+        """Return what to post before *hold* starts with *claim*; None if it must ask.
+
+        If no reply to a try came, a copy of it may still take the lock once the claim is over. Then
+        it would look as if the claim had been kept. So *hold* asks.
+        """
+        session, hold, believes = self._session, self._hold, self._believes
+        clock = session.clock  # bound first: else Python 3.11 looks for a method
+        sent_at = self._sent_at = clock()
+        self._claim = claim
+        until = self._until = hold.claim_end(claim.at, sent_at)
+        believed = claim.token is None if believes is None else believes(claim)
+        if not believed or hold.unanswered or sent_at + CLAIM / 2 >= until:
+            return None
+        hold.sent()
+        return Post(self._keeping(hold), partial(self._confirm, sent_at))
+
+    def done(self, waiter: Waiter, sent: object) -> bool:
+        """Take whether the command was *sent*; return whether *hold* is held now.
+
+        If it is, *waiter* waits no more.
+        """
+        session, hold, claim = self._session, self._hold, self._claim
+        clock = session.clock
+        now = clock()
+        if not (sent and hold.start(claim.token, self._until, now)):
+            hold.uncount_try()
+            return False
+        session.watchdog.expect(hold, now)
+        session.waiters.started(waiter, hold.holder)
+        if session.holds.observer is not None:
+            session.holds.observer.acquired(hold, self._sent_at)
+        if self._begun is not None:
+            self._begun(hold, claim)
+        return True
+
+    def _confirm(self, sent_at: float, reply: object) -> None:
+        """Take the undecoded *reply* to the command that keeps *hold*, sent at *sent_at*."""
+        hold = self._hold
+        if reply == [1] and hold.state is State.HELD:
+            hold.extend_validity(sent_at, hold.lease)
+            self._session.watchdog.confirmed(hold)
 
 
 def confirming(hold: Hold) -> Eval[list[bool]]:
     """Return the command that renews *hold*, and takes nothing."""
     core = hold.core
     return core.renewal([core.key], hold.lease, [hold.holder], deadline=NEVER)
-
-
-def _confirm(session: Session, hold: Hold, sent_at: float, reply: object) -> None:
-    """Take the undecoded *reply* to the command that keeps *hold*, which was sent at *sent_at*."""
-    if reply == [1] and hold.state is State.HELD:
-        hold.extend_validity(sent_at, hold.lease)
-        session.watchdog.confirmed(hold)

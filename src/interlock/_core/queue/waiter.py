@@ -30,6 +30,7 @@ TRANSITIONS: Final = {
     (Stand.BEHIND, "begin_asking"): {Stand.ASKING},
     (Stand.FRONT, "begin_asking"): {Stand.ASKING},
     (Stand.FRONT, "offer"): {Stand.OFFERED},
+    (Stand.FRONT, "started"): {Stand.DEPARTED},
     (Stand.FRONT, "leave"): {Stand.DEPARTED},
     (Stand.FRONT, "give_up"): {Stand.DEPARTED},
     (Stand.FRONT, "serve_all"): {Stand.DEPARTED},
@@ -39,6 +40,7 @@ TRANSITIONS: Final = {
     (Stand.ASKING, "serve_all"): {Stand.DEPARTED},
     (Stand.OFFERED, "begin_asking"): {Stand.ASKING},
     (Stand.OFFERED, "conclude"): {Stand.FRONT, Stand.DEPARTED},
+    (Stand.OFFERED, "started"): {Stand.DEPARTED},
     (Stand.OFFERED, "leave"): {Stand.DEPARTED},
     (Stand.OFFERED, "give_up"): {Stand.DEPARTED},
 }
@@ -132,14 +134,16 @@ class Waiter:
         offered: True while a release gives the lock to it.
         offered_until: when it asks even though the lock is offered to it.
         departed: True when it no longer waits.
+        away: True when it has left its line, too.
         shares: True if others may have the same at the same time, as readers do.
         asked_in_vain: True if the server has refused it before.
         wish: what operators are told of it; None if a hold tells it.
     """
 
     __slots__ = (
-        "asked_in_vain", "busy", "candidate", "claim", "departed", "front", "line", "next_look",
-        "offered", "offered_until", "shares", "should_ask", "successor_look", "wakeup", "wish",
+        "asked_in_vain", "away", "busy", "candidate", "claim", "departed", "front", "line",
+        "next_look", "offered", "offered_until", "shares", "should_ask", "successor_look", "wakeup",
+        "wish",
     )  # fmt: skip
 
     def __init__(self, line: Line, wakeup: Callable[[], None]) -> None:
@@ -151,7 +155,8 @@ class Waiter:
         self.next_look: float | None = None
         self.claim: Claim | None = None
         self.candidate: Candidate | None = None
-        self.busy = self.offered = self.departed = self.shares = self.asked_in_vain = False
+        self.busy = self.offered = self.departed = self.away = False
+        self.shares = self.asked_in_vain = False
         self.offered_until = 0.0
         self.wish: Wish | None = None
 
@@ -175,11 +180,6 @@ class Waiter:
         """Note that the server has refused it; return whether it had done so before."""
         before, self.asked_in_vain = self.asked_in_vain, True
         return before
-
-    def take_claim(self) -> Claim | None:
-        """Return the claim of a message, and forget it."""
-        claim, self.claim = self.claim, None
-        return claim
 
     def wake(self, *, ask: bool = True) -> None:
         """Wake the waiter, to ask the server or only to check its state."""

@@ -88,7 +88,9 @@ def _claim(payload: bytes) -> Claim | None:
     digits, at, writes, token, source = found.groups()
     number = (digits + (writes or b"")).decode()
     if token is None:
-        return Claim(int(at), number)
+        # Not by the class, whose `__new__` is a function in Python.
+        claim = int(at), number, None, "", ""
+        return tuple.__new__(Claim, claim)  # pyright: ignore[reportUnknownMemberType]
     return Claim(int(at), number, int(token), source.decode())
 
 
@@ -142,9 +144,7 @@ class Waiters(Places):
                 return
             # The waiter is removed last: after an interruption all of this can be done again.
             if len(queue) == 1:
-                self._close(waiter.line)
-                _ = self._policies.pop(waiter.line, None)
-                _ = self.queues.pop(waiter.line, None)
+                self._end_line(waiter)
                 return
             # If the client is not in the server's queue, the next must ask, or nobody wakes it.
             place = self.places.get(waiter.line)
@@ -163,6 +163,15 @@ class Waiters(Places):
                 successor.next_look = successor_look
                 successor.wake(ask=successor_look is None or waiter.should_ask or missing)
             _ = queue.pop(waiter, None)
+
+    def _end_line(self, waiter: Waiter) -> None:
+        """Note that *waiter*, the only one in its line, leaves it. The mutex is held."""
+        line = waiter.line
+        self._close(line)
+        _ = self._policies.pop(line, None)
+        # Last: after an interruption all of this can be done again.
+        _ = self.queues.pop(line, None)
+        waiter.away = True
 
     def mend(self, waiter: Waiter) -> None:
         """Put *waiter* back into its queue, and make sure that somebody asks.
@@ -211,6 +220,8 @@ class Waiters(Places):
         It leaves its queue too, unless the client has a place on the server to give up first. The
         operation may go on for long, so those behind it must not wait for its end.
         """
+        if waiter.away:
+            return True
         with self._mutex:
             given = waiter.departed
             waiter.departed = True
@@ -297,8 +308,12 @@ class Waiters(Places):
         with self._mutex:
             woken = self._woken_by.get(channel)
             if woken is not None:
+                claim = _claim(payload) if payload and payload[:1] == STARTS else None
                 for whole in woken:
-                    self._called(whole, payload or b"")
+                    if claim is not None:
+                        self._made_holder(whole, claim)
+                    else:
+                        self._called(whole, payload or b"")
                 return
             for part in self._lines.get(channel, ()):
                 front = next(iter(self.queues[part]))
@@ -318,32 +333,33 @@ class Waiters(Places):
         """Wake the waiters that a message on the wake channel of *whole* is for."""
         parts: Iterable[Line] = (whole,)
         patience = 0.0
-        claim = _claim(payload)
-        if claim is not None and claim.wanted:
-            parts = [section(whole, claim.wanted)]
-        elif payload != NEXT and claim is None:
+        if payload != NEXT:
             parts, patience = self._meaning(whole, payload)
         for part in parts:
             place, queue = self.places.get(part), self.queues.get(part)
             if place is not None and (payload or queue is None):
                 place.woken = True
-                place.claim = claim
+                place.claim = None
             if queue is not None:
                 front = next(iter(queue))
-                if claim is not None:
-                    self._made_holder(queue, claim)
-                    continue
                 if patience:
                     front.next_look = patience
                 front.wake(ask=not patience)
 
-    @staticmethod
-    def _made_holder(queue: Iterable[Waiter], claim: Claim) -> None:
+    def _made_holder(self, whole: str, claim: Claim) -> None:
         """Tell the waiter of *claim* that it is the holder; if it has left, the front asks."""
+        line = section(whole, claim.wanted) if claim.wanted else whole
+        place, queue = self.places.get(line), self.queues.get(line)
+        if place is not None:
+            place.woken = True
+            place.claim = claim
+        if queue is None:
+            return
         for waiter in queue:
             if waiter.candidate is not None and claim.is_for(waiter.candidate.holder):
                 waiter.claim = claim
-                waiter.wake()
+                waiter.should_ask = True
+                waiter.wakeup()
                 return
         next(iter(queue)).wake()
 
@@ -377,16 +393,28 @@ class Waiters(Places):
         found = [waiter.wish for waiter in waiting if waiter.wish is not None]
         return sorted(found, key=lambda wish: wish.since)
 
-    def started(self, line: Line, holder: str) -> None:
-        """Note that *holder* began with its claim; if the front has no place now, it must ask."""
+    def started(self, waiter: Waiter, holder: str) -> None:
+        """Note that *waiter* began with the claim of *holder*, and end its wait.
+
+        If it was not alone, and the front has no place now, the front must ask. The waiter itself
+        leaves the line later then: the place may have to be given up first.
+        """
+        line = waiter.line
         with self._mutex:
             place = self.places.get(line)
-            if place is not None:
-                place.left_for(holder)
-            front = next(iter(self.queues.get(line, ())), None)
-            hold = None if front is None else front.candidate
+            if place is not None and place.holder == holder:
+                place.left()
+            queue = self.queues.get(line)
+            if queue is None:
+                return
+            front = next(iter(queue))
+            if front is waiter and len(queue) == 1:
+                waiter.departed = True
+                self._end_line(waiter)
+                return
+            hold = front.candidate
             behind = hold is not None and hold.holder != holder and not hold.placed
-            if front and (behind or front.shares):
+            if behind or front.shares:
                 front.wake()
 
     def alone(self, line: Line) -> bool:

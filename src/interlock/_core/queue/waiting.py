@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval, Op
     from interlock._core.model.holds import Hold
+    from interlock._core.queue.grant_looks import Given
     from interlock._core.queue.lines import Line
     from interlock._core.queue.places import Place
-    from interlock._core.queue.waiter import Claim, Waiter, Wish
+    from interlock._core.queue.starting import Start
+    from interlock._core.queue.waiter import Waiter, Wish
     from interlock._core.upkeep.session import Session
 
 EXPIRY_MARGIN = 0.001
@@ -38,14 +40,15 @@ class Turn(NamedTuple):
 
     Attributes:
         candidate: the hold that a release may hand the lock over to.
-        start: takes a claim; returns whether the candidate is held now. If not, it asks.
-        polled: called with the time if it has asked again, in vain and without a message.
+        start: how the candidate starts with a claim; None if it asks.
+        look: what to look at if it has asked again, in vain and without a message; None if nobody
+            looks.
         wish: returns what operators are told of the waiter; None for a hold, which tells it itself.
     """
 
     candidate: Hold | None = None
-    start: Callable[[Claim], Op[bool]] | None = None
-    polled: Callable[[float], None] = lambda _: None
+    start: Start | None = None
+    look: Given | None = None
     wish: Callable[[], Wish] | None = None
 
 
@@ -120,18 +123,19 @@ def wait_in_queue(
         interval: returns the seconds between looks; default: `Session.poll_interval`.
         shares: whether others may have it at the same time, as readers do.
     """
-    interval = interval or session.poll_interval
+    interval, start = interval or session.poll_interval, turn.start
     if session.clock() >= deadline:
         return False
-    waiter = yield from Enqueue(line)
+    waiter: Waiter = yield Enqueue(line)  # type: ignore[assignment]
     session.waiters.introduce(waiter, turn.candidate, shares=shares, wish=turn.wish)
     try:
         look_at = session.clock() + _first_look(session, line)
         while True:
-            claim = waiter.take_claim()
-            if waiter.departed or (claim and turn.start and (yield from turn.start(claim))):
-                waiter.should_ask = False  # it was given the lock, so the next one need not look
-                waiter.successor_look = successor_look
+            claim, waiter.claim = waiter.claim, None
+            post = start.begin(claim) if claim and start and not waiter.departed else None
+            if waiter.departed or (post and start and start.done(waiter, (yield post))):
+                # It was given the lock, so the next one need not look.
+                waiter.should_ask, waiter.successor_look = False, successor_look
                 return True
             if session.deadlocked:
                 session.raise_deadlock(args)
@@ -144,12 +148,11 @@ def wait_in_queue(
                     if remaining is None:
                         waiter.successor_look = successor_look
                         return True
-                    if waiter.refused() and not told:
-                        turn.polled(session.clock())
+                    if waiter.refused() and not told and turn.look is not None:
+                        session.looks.given(turn.look, session.clock())
                     look_at = session.clock() + min(remaining + EXPIRY_MARGIN, interval())
                 else:
-                    # The lock is being passed to it. The outcome should be told earlier.
-                    look_at = waiter.offered_until
+                    look_at = waiter.offered_until  # it is being passed on; that is told earlier
             if session.clock() >= deadline:
                 return session.waiters.give_up(waiter)
             yield Wait(waiter, min(deadline, look_at if waiter.front else NEVER))

@@ -179,15 +179,15 @@ def grant_or_left(reply: object) -> Grant | float:
     """Read nil as granted, else the seconds that are left of another's lease."""
     if reply is None:
         return GRANTED
-    if isinstance(reply, int):
-        return seconds(reply)
-    match many(reply):
-        case [remaining, bytes(at)] if at.isdigit():
-            refusal = Refusal(seconds(remaining))
+    match reply:
+        case [int(remaining), bytes(at)] if at.isdigit():
+            refusal = Refusal(remaining / 1000 if remaining != -1 else NEVER)  # `seconds` inlined
             refusal.at = int(at[:19])  # Redis counts with 64 bits
             return refusal
-        case _:
+        case list():
             raise ReplyShapeError(f"expected milliseconds and microseconds, got {reply!r}")
+        case _:
+            return seconds(reply)
 
 
 def many(reply: object) -> list[object]:

@@ -71,7 +71,10 @@ class Session:
         took_over: returns how many seconds ago another server has taken over a key, as far as this
             client has seen that.
         publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none;
-            decided before the first operation.
+            decided before the first operation (`announce_by`).
+        has_queues: whether waiting clients stand in a queue on the server. The server must be able
+            to count the subscribers of a channel. Without messages it cannot. With plain channels
+            in a cluster it cannot either: each node knows only its own subscribers.
         replicas: the policy for replicas; None if they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
         backup: renews what the watchdog leaves undone; None without `Options.renew_in`.
@@ -82,6 +85,7 @@ class Session:
         released_on_close: the locks and blocks of the scripts that `releases_on_close` returned.
     """
 
+    # An instance has at most 29 attributes: with more, Python 3.11 looks up each one slowly.
     released_on_close: Sequence[CoreLock | OpenBlock] = ()
     _releases_on_close: list[Eval[int]] | None = None
     _ending: frozenset[Hold] = frozenset()
@@ -118,10 +122,10 @@ class Session:
         self.clock, self.random = clock, random
         self.id_prefix = ""
         self.waiters = waiters
-        self.publish = "PUBLISH"
         policy = options.replicas
         self.replicas = None if policy == "off" or policy.mode == "off" else policy
         self.clustered = clustered
+        self.announce_by("PUBLISH")
         self.counts_failovers = counts_failovers
         self._log, self._noted = log, set[str]()
         waiters.tell_refusal = self._note_refusal
@@ -154,22 +158,10 @@ class Session:
         self.id_prefix = prefix
         return prefix
 
-    @property
-    def has_queues(self) -> bool:
-        """Return whether waiting clients stand in a queue on the server.
-
-        The server must be able to count the subscribers of a channel. Without messages it cannot.
-        With plain channels in a cluster it cannot either: each node knows only its own subscribers.
-        """
-        return self.publish == "SPUBLISH" if self.clustered else bool(self.publish)
-
-    def queues_for(self, key: str) -> bool:
-        """Return whether clients that wait for *key* stand in a queue on the server.
-
-        Not if another name has the same queue: a release would give it to a client that waits for
-        that name.
-        """
-        return self.has_queues and not shares_channels(key)
+    def announce_by(self, publish: str) -> None:
+        """Announce releases by the command *publish*; empty: by none."""
+        self.publish = publish
+        self.has_queues = publish == "SPUBLISH" if self.clustered else bool(publish)
 
     @property
     def may_pass_on(self) -> bool:
@@ -179,6 +171,14 @@ class Session:
         queue. The queue must give each client its turn. If replicas confirm grants, everybody asks.
         """
         return self.has_queues and self.replicas is None
+
+    def queues_for(self, key: str) -> bool:
+        """Return whether clients that wait for *key* stand in a queue on the server.
+
+        Not if another name has the same queue: a release would give it to a client that waits for
+        that name.
+        """
+        return self.has_queues and not shares_channels(key)
 
     def note(self, event: str, text: str) -> None:
         """Log what the server lacks, or what it is asked in vain, once for each *event*."""

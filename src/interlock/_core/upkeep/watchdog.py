@@ -128,7 +128,7 @@ class Watchdog:
         hold.renew_at = now + CONFIRM_AFTER
         if hold.valid_until < self._soonest:  # noqa: PLR1730 - nobody comes in between
             self._soonest = hold.valid_until
-        if hold.renew_at < min(self._wake_at, self._look_at):
+        if hold.renew_at < self._wake_at and hold.renew_at < self._look_at:
             self._wake()
 
     def confirmed(self, hold: Hold) -> None:

@@ -184,18 +184,18 @@ class NodeSubscriber:
             return self._sleep(connection, wakeup, seconds)
         self._waits += 1
         now, lock = clock.now, wakeup.lock
-        left, until = seconds, now() + seconds
+        until = now() + seconds
         try:
             while not connection.messages or self._handle_messages(connection):
                 if lock.acquire(blocking=False):  # it has rung
                     return True
+                left = until - now()
                 if left <= 0:
                     return False
                 wakeup.bell = connection.bell and connection.bell[0]
                 if not connection.receive_in_turn(lock, left):
                     break
                 wakeup.bell = None
-                left = until - now()
         finally:
             wakeup.bell = None
             if self._asleep:
@@ -225,31 +225,27 @@ class NodeSubscriber:
             wakeup.asleep = None
 
     def _handle_messages(self, connection: SharedConnection) -> bool:
-        """Handle what was received; return False if the thread must do the rest."""
+        """Handle what was received; return False if the thread must do the rest.
+
+        Between a message and the end of a wait, each call of a function costs 1 to 2 µs: the caches
+        are cold by then.
+        """
         messages = connection.messages
         with self._lock:
             self._heard_at = clock.now()
             while messages:
                 item = messages[0]
-                message = meaning(item)
-                if not self._is_message(message):
-                    return False
-                if message[0] == self._message:
-                    self._heard(message[1].decode(errors="replace"), message[2])
+                match meaning(item):
+                    case [kind, bytes(channel), bytes(payload)] if kind == self._message:
+                        self._heard(channel.decode(errors="replace"), payload)
+                    case [b"pong", *_]:
+                        pass
+                    case _:
+                        return False
                 # A signal handler may have waited here, and left it to another thread.
                 if messages and messages[0] is item:
                     _ = messages.popleft()
         return True
-
-    def _is_message(self, message: Any) -> bool:
-        """Return whether *message* is a message or a PONG."""
-        match message:
-            case [kind, bytes(), bytes()]:
-                return bool(kind == self._message)
-            case [b"pong", *_]:
-                return True
-            case _:
-                return False
 
     def _call(self) -> None:
         """Call the thread: somebody must receive or handle messages."""
