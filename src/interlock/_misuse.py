@@ -179,6 +179,15 @@ def warn_in_event_loop() -> None:
             "the sync face of interlock blocks the running event loop, and all its tasks are "
             "one owner: use interlock.asyncio",
         )
+    lowlevel = sys.modules.get("trio.lowlevel")
+    # A module that is just being loaded may lack it.
+    if getattr(lowlevel, "in_trio_run", bool)():
+        warn_once(
+            lowlevel.current_trio_token(),  # type: ignore[union-attr]
+            "blocked",
+            "the sync face of interlock blocks the running loop of trio, and all its tasks are "
+            "one owner: use interlock.trio",
+        )
 
 
 def warn_in_greenlet(scope: object) -> None:

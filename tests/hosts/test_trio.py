@@ -113,6 +113,25 @@ async def test_a_loop_inside_a_task_of_asyncio_is_refused(redis_url: str) -> Non
     assert len(refused) == 1
 
 
+def test_the_sync_face_in_a_task_is_told_of(redis_url: str) -> None:
+    """All tasks of the loop are one owner there; in a thread of trio's nothing is said."""
+
+    async def main() -> None:
+        with interlock.connect(redis_url) as client:
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                await trio.to_thread.run_sync(client.lock("name").acquire)
+                assert not told
+                assert not client.lock("other").locked()
+                assert client.lock("other").acquire()
+            assert ["blocks the running loop of trio" in str(each.message) for each in told] == [
+                True
+            ]
+            client.lock("other").release()
+
+    run(main)
+
+
 def test_the_driver_has_every_name() -> None:
     """The driver for trio has all that an awaited driver must have."""
 
@@ -134,7 +153,7 @@ def test_a_task_waits_for_another_client(redis_url: str) -> None:
                 interlock.trio.connect(redis_url, poll_cap=60) as client,
                 trio.open_nursery() as nursery,
             ):
-                assert lock.acquire()
+                assert await trio.to_thread.run_sync(lock.acquire)
                 assert not await client.lock("name").acquire(timeout=0.1)
 
                 async def release_when_it_waits() -> None:
@@ -408,10 +427,10 @@ def test_a_lock_is_watched(redis_url: str) -> None:
                 watch.observe(note),
             ):
                 lock = other.lock("name", owner="anyone")
-                assert lock.acquire()
+                assert await trio.to_thread.run_sync(lock.acquire)
                 assert (await anext(watch)).what == "acquired"
                 await happened["acquired"].wait()
-                lock.release()
+                await trio.to_thread.run_sync(lock.release)
                 assert (await anext(watch)).what == "released"
                 await happened["released"].wait()
         assert told == ["acquired", "released"]
@@ -432,8 +451,8 @@ def test_a_waiting_watch_ends_with_its_scope(redis_url: str) -> None:
                     await anext(watch)
                 assert scope.cancelled_caught
                 lock = other.lock("name", owner="anyone")
-                assert lock.acquire()
+                assert await trio.to_thread.run_sync(lock.acquire)
                 assert (await anext(watch)).what == "acquired"
-                lock.release()
+                await trio.to_thread.run_sync(lock.release)
 
     run(main)

@@ -226,7 +226,9 @@ class ThreadDriver(ConnectedDriver):
             try:
                 failure: BaseException | None = None
                 try:
-                    if "asyncio.events" in _modules and _event_loop() is not None:
+                    if (
+                        "asyncio.events" in _modules and _event_loop() is not None
+                    ) or "trio.lowlevel" in _modules:
                         warn_in_event_loop()
                     if not self._renewer.started:
                         self._begin()
