@@ -102,12 +102,14 @@ def test_permits_whose_leases_have_ended_are_free(
     assert semaphore.available_permits() == 2
 
 
-@pytest.mark.parametrize("kind", ["lock", "read", "write"])
+@pytest.mark.parametrize("kind", ["lock", "read", "write", "election"])
 def test_who_has_got_the_lock_waits_no_more(redis_url: str, kind: str) -> None:
     """The card of a client that has just acquired a lock still tells of its wait."""
     entered, leave = threading.Event(), threading.Event()
 
     def lock(client: Client, kind: str) -> Lock:
+        if kind == "election":
+            return client.election("orders")
         both = client.read_write_lock("orders")
         return {"read": both.read, "write": both.write}.get(kind) or client.lock("orders")
 

@@ -187,6 +187,13 @@ def test_one_sentence_tells_of_many_permits_that_are_alike() -> None:
     assert text.count("The read lock 'rates' is held by") == 2
 
 
+def test_a_new_leader_is_no_sign_of_turns() -> None:
+    """Candidates of an election wait for a leader's end, and do not take turns."""
+    info = lock(ALIVE, waiters=(WaiterInfo("s:2", SLOW, waited=500.0),))
+    assert "changed hands" in explain("orders:42", info).text
+    assert "changed hands" not in explain("orders:42", replace(info, kind="election")).text
+
+
 def test_a_start_of_the_server_may_explain_what_is_missing() -> None:
     """After a restart without data, the server is the first to suspect."""
     text = explain("orders", None, beside={}, uptime=9).text

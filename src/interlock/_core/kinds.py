@@ -468,7 +468,7 @@ KINDS = {
             queue=_ELECTION_QUEUE,
         ),
         key=names.election_key,
-        sight=Sight(key=names.election_key, token=_ELECTION_TOKEN),
+        sight=Sight(key=names.election_key, token=_ELECTION_TOKEN, alone=True),
         breaks=forced.by_its_class(_election),
     ),
 }

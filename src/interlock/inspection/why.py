@@ -352,7 +352,9 @@ def _waiters(info: LockInfo) -> Iterator[str]:
         who = _person(first.client, first.thread, first.holder)
         yield f"The longest wait is that of {who}: {duration(first.waited)}{queue}."
         held = max(map(_held_at_most, info.holders), default=inf)
-        if first.waited > LONG_TURN and held < first.waited / 2:
+        # A new leader does not mean that candidates take turns: the one before it may have died.
+        turns = info.kind != "election"
+        if turns and first.waited > LONG_TURN and held < first.waited / 2:
             what = "its permits have" if info.waited_for_permits else "the lock has"
             yield f"Meanwhile {what} changed hands: it is busy, and not stuck."
     head = _stuck_head(info)
