@@ -166,7 +166,7 @@ def test_greenlets_of_one_thread_exclude_each_other(
         def first():
             with client.lock("name"):
                 second = gevent.spawn(enter)
-                gevent.sleep(0)
+                gevent.sleep(0)  # only switches
                 left.wait()
         def enter():
             try:
