@@ -194,6 +194,22 @@ def test_a_new_leader_is_no_sign_of_turns() -> None:
     assert "changed hands" not in explain("orders:42", replace(info, kind="election")).text
 
 
+@pytest.mark.parametrize("command", ["why", "show"])
+def test_a_lock_of_another_library_is_told(
+    command: str,
+    redis_url: str,
+    redis_client: redis.Redis[bytes],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """redis-py's Lock is a string: nobody holds our lock, and nobody can acquire it either."""
+    redis_client.set("orders", "a token", px=60_000)
+    redis_client.hset("stock", "count", "7")
+    for name, kind in (("orders", "string"), ("stock", "hash")):
+        assert main([command, name, "--url", redis_url]) == 1
+        told = capsys.readouterr()
+        assert f"The key {name!r} is a {kind} without a holder" in told.out + told.err
+
+
 def test_a_start_of_the_server_may_explain_what_is_missing() -> None:
     """After a restart without data, the server is the first to suspect."""
     text = explain("orders", None, beside={}, uptime=9).text

@@ -52,8 +52,8 @@ def read_totals(
 def read_beside(service: Service, name: str) -> dict[str, str] | None:
     """Return what there is of other objects called *name*, which have no holders: kind -> state.
 
-    A semaphore or latch is told only by its number of all permits, or its first count. None if the
-    user may not read one of them.
+    A semaphore or latch is told only by its number of all permits, or its first count. ``"key"`` is
+    the type of a key of that name. None if the user may not read one of them.
 
     Cost:
         A round trip, or two.
@@ -66,7 +66,7 @@ def read_beside(service: Service, name: str) -> dict[str, str] | None:
         "count_down_latch": ("GET", names.latch_total(name)),
     }
     node = service.owner(name)
-    replies = service.ask(node, list(asked.values()))
+    foreign, *replies = service.ask(node, [("TYPE", name), *asked.values()])
     if any(isinstance(reply, ReplyError) and code_of(reply) == "NOPERM" for reply in replies):
         return None
     found = {
@@ -74,6 +74,9 @@ def read_beside(service: Service, name: str) -> dict[str, str] | None:
         for kind, reply in zip(asked, replies, strict=True)
         if reply and not isinstance(reply, ReplyError)
     }
+    # A user may do without the right to this.
+    if isinstance(foreign, bytes) and (kind := text_of(foreign)) != "none":
+        found["key"] = kind
     if "event" not in found and service.options.pubsub != "off":
         # Before it is set for the first time, an event is only what its waiters listen to.
         heard = count_listeners(service, node, [names.event_channel(name)]) or {}

@@ -133,6 +133,13 @@ def explain(
 def objects_of(name: str, beside: Mapping[str, str] | None) -> Iterator[str]:
     """Yield what there is of other objects with this name; *beside* as in `explain`."""
     found = dict(beside or {})
+    if foreign := found.get("key"):
+        # Somebody may have acquired the lock since it was looked at, and a lock is a hash.
+        lasts = "if that lasts, " if foreign == "hash" else ""
+        yield (
+            f"The key {name!r} is a {foreign} without a holder: {lasts}another program uses it, "
+            "perhaps as a lock of another library, and nobody can acquire a lock of that name."
+        )
     if event := found.get("event"):
         yield f"The event {name!r} is {event.partition(' ')[0]}."
     if waiting := found.get("event_waiters"):
