@@ -184,6 +184,15 @@ def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis
     assert all(key.startswith(b"interlock_request:") for key in redis_client.scan_iter())
 
 
+def test_a_card_tells_how_a_term_ended(redis_url: str) -> None:
+    """A leader has resigned: cards know the term by the key of the election's lock."""
+    with connect(redis_url, lease=3) as client:
+        with client.election("boss"):
+            wait_until(partial(card_tells, redis_url, "boss"), GIVE_UP, "a card tells")
+        wait_until(partial(ended, redis_url, "boss"), GIVE_UP, "a card tells the end")
+        assert [(end.lost, end.why) for end in ends(redis_url, "boss")] == [(False, "")]
+
+
 def test_show_tells_of_several_locks_and_of_a_missing_one(
     holder: subprocess.Popen[bytes], redis_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from interlock._core.model import names
 from interlock.inspection.why import loss_of
 from interlock.inspection.words import given_to
 
@@ -178,7 +179,8 @@ def _holds(locks: Iterable[LockInfo]) -> dict[tuple[str, str], tuple[LockInfo, H
 
 
 def _end_of(card: Card, holder: str, name: str) -> End | None:
-    return card.ends.get((holder.removesuffix(":write"), name))
+    field = holder.removesuffix(":write")
+    return card.ends.get((field, name)) or card.ends.get((field, names.election_key(name)))
 
 
 def _verdict(each: _Open, end: End) -> tuple[str, bool]:
