@@ -147,7 +147,8 @@ class Options:
             or these two and for how many seconds they work (75 unless told). It is asked before
             each new connection, and again before they end; then open connections log in anew.
         log: whether events that an operator should know go to the logger ``interlock``.
-        slow_acquire: a wait that lasts longer is logged, with the holder; None for never.
+        slow_acquire: a wait that lasts longer is logged, with the holder; None for never. Waits
+            and terms of an election are not.
         slow_hold: a hold that lasts longer is logged; None for never.
         card: what operators may read of this client. True for everything, ``"names"`` for its
             host, process and locks without threads, False for nothing but the locks themselves.

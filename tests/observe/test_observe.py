@@ -140,6 +140,17 @@ def test_slow_waits_and_holds_are_told_once(client: Client, recorder: Recorder) 
     assert long.holder == holder
 
 
+def test_leaders_and_candidates_are_never_slow(client: Client, recorder: Recorder) -> None:
+    """A leader leads for as long as its program runs, and a standby waits for as long."""
+    client.observe(recorder)
+    with client.election("boss"), client.lock("orders"):
+        for contended in (client.election("boss"), client.lock("orders")):
+            in_thread(lambda contended=contended: contended.acquire(timeout=1.5)).join()
+    wait_until(lambda: len(recorder.of(observe.GaveUp)) == 2, GIVE_UP, "all is told")
+    slow = (*recorder.of(observe.SlowAcquire), *recorder.of(observe.SlowHold))
+    assert [event.name for event in slow] == ["orders", "orders"]
+
+
 def test_losses_are_told(client: Client, recorder: Recorder) -> None:
     """A lock that is broken is told as broken by its breaker, and as lost by its holder."""
     client.observe(recorder)

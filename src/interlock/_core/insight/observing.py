@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from interlock._core.upkeep.watchdog import Round
     from interlock.errors import LossReason
 
+ENDLESS = "election"
+"""The kind whose waits and holds are never too long: a leader leads for as long as it runs."""
 QUERIES = 20
 """The largest number of locks that one renewal round queries for their holders."""
 
@@ -241,13 +243,14 @@ class Observing:
         if (limit := self._slow_hold) is not None:
             for hold in self._holds:
                 late = hold.state is State.HELD and now - hold.since >= limit
-                if late and hold not in self._told:
+                if late and hold not in self._told and hold.core.kind != ENDLESS:
                     self._told.add(hold)
                     self.emit(events.SlowHold(**self._of(hold), seconds=now - hold.since))
         slow: list[Hold] = []
         if (limit := self._slow_acquire) is not None:
             for hold, wait in list(self.waits.items()):
-                if now - wait.since >= limit and hold not in self._told:
+                late = now - wait.since >= limit
+                if late and hold not in self._told and wait.lock.kind != ENDLESS:
                     self._told.add(hold)
                     slow.append(hold)
         # A copy: other threads end holds meanwhile.
