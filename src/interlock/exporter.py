@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
+    from interlock.inspection import LockInfo
     from interlock.options import Options
 
 FAMILIES = {
@@ -97,11 +98,9 @@ class Fleet(Collector):
                         dead += states.count("dead")
                         silent += states.count("silent")
                         deadlocked += info.deadlock
-                        if info.kind != "election":  # standbys wait for days, and leaders lead
-                            waits += [
-                                each.waited for each in info.waiters if each.waited is not None
-                            ]
-                            oldest = max(oldest, info.held_for or 0.0)
+                        waited, held_for = _times(info)
+                        waits += waited
+                        oldest = max(oldest, held_for)
                         clients.update(each.client.client_id for each in info.holders)
                         clients.update(each.client.client_id for each in info.waiters)
         except InterlockError as error:
@@ -140,6 +139,16 @@ class Fleet(Collector):
                 },
             ),
         ]
+
+
+def _times(info: LockInfo) -> tuple[list[float], float]:
+    """Return how long each has waited, and how long it is held; nothing of an election.
+
+    A standby waits for days, and a leader leads for as long.
+    """
+    if info.kind == "election":
+        return [], 0.0
+    return [each.waited for each in info.waiters if each.waited is not None], info.held_for or 0.0
 
 
 def _gauge(name: str, value: float) -> Metric:
