@@ -222,7 +222,7 @@ def test_a_ctrl_c_before_an_error_is_judged_ends_the_wait(redis_url: str) -> Non
 
     asking = loop.create_task(ask())
     with pytest.raises(KeyboardInterrupt):
-        loop.run_until_complete(asking)
+        loop.run_forever()
     with pytest.raises(asyncio.CancelledError):
         loop.run_until_complete(asyncio.wait_for(asking, 20))
     pipeline.close()
