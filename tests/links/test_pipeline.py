@@ -230,6 +230,29 @@ def test_a_ctrl_c_before_an_error_is_judged_ends_the_wait(redis_url: str) -> Non
     loop.close()
 
 
+class CancelledMeanwhile(asyncio.Future[None]):
+    """A future that a signal handler cancels just before its result is set."""
+
+    def set_result(self, result: None, /) -> None:
+        """Set *result*, which comes too late."""
+        _ = self.cancel()
+        super().set_result(result)
+
+
+async def test_a_handler_that_cancels_a_task_ends_no_connection(pipeline: Pipeline) -> None:
+    """The replies to other tasks would be lost with it."""
+    fan_out = FanOut([(StruckSender(pipeline), Eval(SCRIPT, ("x",), ()))], OwnTasks().keep)
+    fan_out._over = CancelledMeanwhile()
+    asking = asyncio.create_task(fan_out.replies())
+    await let_others_run()
+    another = pipeline.send(b"another")
+    pipeline.data_received(b":1\r\n:2\r\n")
+    assert await another == 2
+    assert not pipeline.dead
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
 async def test_a_ctrl_c_while_a_command_is_sent_ends_the_connection(
     pipeline: Pipeline, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

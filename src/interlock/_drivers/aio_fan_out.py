@@ -10,6 +10,7 @@ If some replies decide, the others need not come. The connections drop these whe
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -140,8 +141,9 @@ class FanOut:
         error = task.exception()
         if error is None or isinstance(error, InterlockError):
             self._take(place, error or task.result())
-        elif not self._over.done():
-            self._over.set_exception(error)
+        else:
+            with suppress(asyncio.InvalidStateError):  # it is over
+                self._over.set_exception(error)
 
     def _take(self, place: int, reply: object) -> None:
         if self._over.done():
@@ -157,5 +159,6 @@ class FanOut:
                 self._timer = self._loop.call_later(more, self._end)
 
     def _end(self) -> None:
-        if not self._over.done():
+        # A signal handler may cancel the task at any line. Here the connection would end by it.
+        with suppress(asyncio.InvalidStateError):
             self._over.set_result(None)
