@@ -186,6 +186,18 @@ def test_an_interrupted_hand_over_is_believed_for_the_ticket_only(
     assert hold.renewal is not None
 
 
+def test_the_way_back_of_a_hand_over_cuts_no_extended_lease(bench: Bench, play: type[Play]) -> None:
+    """A hold that was extended beyond its own lease is believed for that long on the way back."""
+    hold = bench.held(lease=1.0)
+    hold.extend_validity(bench.now, 9.0)
+    back = play(transfer.hand_over(hold, 20.0)).answer(KeyboardInterrupt())
+    assert back.effect.script.name == "lock_give"
+    assert valid_until(bench.now, back.effect.args[2] / 1000) >= hold.valid_until - 0.001
+    with pytest.raises(KeyboardInterrupt):
+        back.answer(1)
+    assert hold.valid(bench.now + 8)
+
+
 def test_a_hand_over_does_not_come_back_beside_a_new_hold(bench: Bench, play: type[Play]) -> None:
     """If its owner holds the lock anew, an interrupted hand-over releases the former hold."""
     former = bench.held()

@@ -29,7 +29,7 @@ from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import end_late_grants, lost, renumber_owner, undo_acquire
 from interlock._core.model.effects import Undoable, undoing
-from interlock._core.model.holds import Hold, Owner, State
+from interlock._core.model.holds import Hold, Owner, State, lease_until
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import Grant
 from interlock._core.upkeep.idempotency import copies_of, once
@@ -342,7 +342,8 @@ def _take_back(session: Session, hold: Hold, giving: Eval[int], error: BaseExcep
     Until the way back is answered, *giving* may still be executed. Until then, nothing makes the
     hold valid for longer than the ticket's lease.
     """
-    call = _way_back(giving, hold.lease)
+    # It may have been extended beyond its own lease, and is believed for as long.
+    call = _way_back(giving, max(hold.lease, lease_until(hold.valid_until, session.clock())))
     kept = hold in session.holds
     if kept:
         call = doubting(session, hold, call)

@@ -148,6 +148,11 @@ def valid_until(sent_at: float, lease: float) -> float:
     return sent_at + lease * (1 - DRIFT) - SLACK
 
 
+def lease_until(until: float, now: float) -> float:
+    """Return the lease that makes a hold valid until *until*, set by a command sent at *now*."""
+    return (until - now + SLACK) / (1 - DRIFT)
+
+
 class Renewal(Protocol):
     """How holds of one kind are kept alive, many at a time."""
 
