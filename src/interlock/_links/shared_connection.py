@@ -61,7 +61,11 @@ class SharedConnection(Connection):
         except OSError:
             return
         bell[0].setblocking(False)
-        self.bell = bell
+        # A signal handler that waited in between has made one.
+        self.bell = self.bell or bell
+        if self.bell is not bell:
+            for end in bell:
+                end.close()
 
     def receive_in_turn(self, wakeup: threading.Lock | None, seconds: float) -> bool:
         """Receive into `messages`, unless another thread does; return whether it did not.
