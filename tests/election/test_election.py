@@ -402,6 +402,18 @@ async def test_a_claim_that_ends_before_the_server_answers_is_no_term(
     await second.do(stage.face.leave, theirs)
 
 
+async def test_candidates_of_a_name_in_braces_stand_in_the_same_queue(stage: Stage) -> None:
+    """Both names have the same key, and a resignation goes from the one to the other."""
+    first, second = stage.owner(), stage.owner()
+    mine, theirs = stage.lock(stage.client()), stage.client(poll_cap=60).election("{name}")
+    await first.do(stage.face.enter, mine)
+    waiting = asyncio.create_task(second.do(stage.face.enter, theirs))
+    await until(lambda: stage.redis.zcard(QUEUE) == 1, 20, "it waits")
+    await first.do(stage.face.leave, mine)
+    assert (await asyncio.wait_for(waiting, 20)).valid
+    await second.do(stage.face.leave, theirs)
+
+
 async def test_it_is_not_left_to_clients_that_only_look(stage: Stage) -> None:
     """A leader resigns seldom: the first candidate need not wait until others have looked."""
     first, second = stage.owner(), stage.owner()

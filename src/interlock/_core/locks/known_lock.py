@@ -55,13 +55,17 @@ class KnownLock(ABC):
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         self.name = check_name(name)
-        self.key = session.key(self.name)
+        self.key = self._key_of(session.key(self.name))
         self.hold_key = self.key
         self._shares_channels = shares_channels(self.key)
         self.reentrant = check_flag(reentrant, "reentrant")
         self.session = session
 
     # What a kind of lock supplies.
+
+    def _key_of(self, name: str) -> str:
+        """Return the key of the lock that is called *name*, with the client's prefix."""
+        return name
 
     @abstractmethod
     def acquire_script(

@@ -110,14 +110,14 @@ class Election(FencedLock):
         process: Callable[[], tuple[str, int]],
     ) -> None:
         super().__init__(session, name, reentrant=False)
-        base = self.key
-        self.key = self.hold_key = names.election_key(base)
-        self.channel = self.line = names.lock_channel(self.key)
-        self._token_key = names.fence_token(self.key)
+        base = session.key(self.name)
         self._leader_key = names.election_leader(base)
         self._news = names.election_news(base)
         self._candidate = None if candidate is None else check_candidate(candidate)
         self._process = process
+
+    def _key_of(self, name: str) -> str:
+        return names.election_key(name)
 
     def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Step[Hold | None]:
         """Become the leader, waiting until *deadline*; arguments and errors as for a lock.
