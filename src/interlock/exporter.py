@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from interlock._core.insight.observing import ENDLESS
 from interlock._drivers.background.log import LOGGER
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
@@ -146,7 +147,7 @@ def _times(info: LockInfo) -> tuple[list[float], float]:
 
     A standby waits for days, and a leader leads for as long.
     """
-    if info.kind == "election":
+    if info.kind == ENDLESS:
         return [], 0.0
     return [each.waited for each in info.waiters if each.waited is not None], info.held_for or 0.0
 

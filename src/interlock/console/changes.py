@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlock._core.model import names
+from interlock.inspection.lock_reply import key_of
 from interlock.inspection.why import loss_of
 from interlock.inspection.words import given_to
 
@@ -61,6 +61,7 @@ class _Open:
     Attributes:
         happening: what is told until then.
         each: the hold as it was seen last.
+        key: under which cards know its lock.
         since: when it was missed, on the monotonic clock.
         server: whether the server's own story explains it.
         known: whether a card told of the hold. If not, the next card may tell how it ended.
@@ -68,6 +69,7 @@ class _Open:
 
     happening: Happening
     each: HolderInfo
+    key: str
     since: float
     server: bool
     known: bool
@@ -102,7 +104,7 @@ class Changes:
         old, new = _holds(before), _holds(after)
         for place, (info, each) in old.items():
             if place not in new:
-                yield self._gone(place, each, passed(info.name), story)
+                yield self._gone(info, each, passed(info.name), story)
             elif new[place][1].client.dead and not each.client.dead:
                 # The card may not have told whose hold it is when it was seen last.
                 told = who(new[place][1])
@@ -113,10 +115,8 @@ class Changes:
             info, each = new[place]
             yield Happening(now, info.name, f"acquired by {who(each)}", turn=True)
 
-    def _gone(
-        self, place: tuple[str, str], each: HolderInfo, passed: float, story: str
-    ) -> Happening:
-        now, name = time.time(), place[0]
+    def _gone(self, info: LockInfo, each: HolderInfo, passed: float, story: str) -> Happening:
+        now, name = time.time(), info.name
         ran_out = each.remaining is not None and each.remaining <= passed
         known = each.client.answering is not None and each.held_for is not None
         if each.late or each.client.dead or (known and ran_out):
@@ -130,7 +130,8 @@ class Changes:
             found = Happening(now, name, f"ended, held by {who(each)} until now: {how}")
         # There may be very many short holds. They leave room for the others.
         if each.client.client_id and len(self._open) < (OPEN if known else OPEN // 2):
-            self._open[place] = _Open(found, each, time.monotonic(), bool(story), known)
+            since, place = time.monotonic(), (name, each.holder)
+            self._open[place] = _Open(found, each, key_of(info), since, bool(story), known)
         return found
 
     def settle(self, told: Mapping[str, Card | None]) -> Iterator[tuple[Happening, Happening]]:
@@ -142,11 +143,12 @@ class Changes:
         now = time.monotonic()
         for place, each in list(self._open.items()):
             name, holder = place
+            field = holder.removesuffix(":write"), each.key
             client = each.each.client.client_id
             verdict = None
             if client in told:
                 card = told[client]
-                end = None if card is None else _end_of(card, holder, name)
+                end = None if card is None else card.ends.get(field)
                 if end is not None:
                     verdict = _verdict(each, end)
                 elif card is None and not each.known:
@@ -176,11 +178,6 @@ def _holds(locks: Iterable[LockInfo]) -> dict[tuple[str, str], tuple[LockInfo, H
         for each in info.holders
         if not each.claim
     }
-
-
-def _end_of(card: Card, holder: str, name: str) -> End | None:
-    field = holder.removesuffix(":write")
-    return card.ends.get((field, name)) or card.ends.get((field, names.election_key(name)))
 
 
 def _verdict(each: _Open, end: End) -> tuple[str, bool]:

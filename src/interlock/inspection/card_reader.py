@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from interlock._core.insight.card import CARD, INDEX
 from interlock._core.insight.connection_name import client_in_names, client_part
-from interlock._core.model import names
+from interlock._core.kinds import KINDS
 from interlock._core.model.foreign_text import safe
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
@@ -305,12 +305,9 @@ class CardReader:
             found |= client_in_names(cast("bytes", reply))
         return frozenset(found)
 
-    def ends(self, key: str) -> Iterator[tuple[str, cards.Card, cards.End]]:
-        """Yield how holds of *key* ended, with the holder, as cards tell it for a minute.
-
-        Terms of an election of that name are told, too.
-        """
-        keys = (key, names.election_key(key))
+    def ends(self, name: str) -> Iterator[tuple[str, cards.Card, cards.End]]:
+        """Yield how holds of *name* ended, with the holder, as cards tell it for a minute."""
+        keys = {kind.key(name) for kind in KINDS.values()}
         for card in self.busy(_ENDS):
             for (holder, of), end in card.ends.items():
                 if of in keys:

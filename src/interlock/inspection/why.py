@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import LASTING, MOST
 from interlock._core.insight.events import tell_loss
+from interlock._core.insight.observing import ENDLESS
 from interlock.inspection.words import by_ticket, clock_at, counted, duration, given_to, left_locked
 
 if TYPE_CHECKING:
@@ -360,7 +361,7 @@ def _waiters(info: LockInfo) -> Iterator[str]:
         yield f"The longest wait is that of {who}: {duration(first.waited)}{queue}."
         held = max(map(_held_at_most, info.holders), default=inf)
         # A new leader does not mean that candidates take turns: the one before it may have died.
-        turns = info.kind != "election"
+        turns = info.kind != ENDLESS
         if turns and first.waited > LONG_TURN and held < first.waited / 2:
             what = "its permits have" if info.waited_for_permits else "the lock has"
             yield f"Meanwhile {what} changed hands: it is busy, and not stuck."
