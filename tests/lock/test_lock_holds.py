@@ -147,6 +147,27 @@ def test_a_release_asks_for_a_reason_that_is_not_known_yet(
             lock.release()
 
 
+def test_a_release_names_a_failover_while_another_asks_why(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may have been a note, which another has read. The client knows of the failover."""
+
+    def nobody_asks(*_: object) -> Iterator[None]:
+        yield from ()
+
+    monkeypatch.setattr(Watchdog, "_ask_why", nobody_asks)
+    with interlock.connect(redis_url, lease=3) as client:
+        lock = client.lock("name")
+        lock.acquire()
+        hold = lock.hold
+        assert hold is not None
+        redis_client.delete("name")
+        wait_until(hold.lost.is_set, 20, "the next renewal finds that it is lost")
+        monkeypatch.setattr(hold._hold.core.session, "took_over", lambda _key: 0.0)
+        with pytest.raises(HoldLostError, match="another server took over 0 s ago"):
+            lock.release()
+
+
 async def test_whoever_waits_for_a_loss_is_woken(stage: Stage) -> None:
     """Hold.lost.wait() returns when the hold is lost, and at once when it is already."""
     lock, owner, watcher = stage.lock(stage.client(renewed="soon")), stage.owner(), stage.owner()

@@ -79,8 +79,8 @@ def take_note_back(session: Session, key: str, holder: str, reason: str) -> Op[N
 def ask_why(session: Session, hold: Hold, *, alone: bool = True) -> Op[None]:
     """Read the note that an operator may have left for *hold*, which is lost.
 
-    Without an answer the loss has no explanation. Unless this asks *alone*, somebody else may have
-    taken the note, so that there being none explains nothing.
+    Without an answer only a failover can explain the loss. Unless this asks *alone*, somebody else
+    may have taken the note, so that there being none is no answer.
     """
     if session.options.card:
         note = names.forced_note(hold.key, hold.holder)
@@ -89,3 +89,4 @@ def ask_why(session: Session, hold: Hold, *, alone: bool = True) -> Op[None]:
             answer = call.script.decode((yield call))
             if alone or isinstance(answer, str):
                 hold.hear(answer)
+    hold.recall_failover()

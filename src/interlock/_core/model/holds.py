@@ -784,6 +784,11 @@ class Hold(HoldLease):
         elif self.reason == "server lost it":
             self._detail = self._what_happened(answer)
 
+    def recall_failover(self) -> None:
+        """Note that another server has taken over, if nobody has told why it is gone."""
+        if self.detail == UNASKED:
+            self._detail = self._what_happened(None) or UNASKED
+
     def _what_happened(self, runs: int | None) -> str:
         """Return what has happened to the server since this hold began; empty for nothing."""
         session = self.core.session
