@@ -29,7 +29,7 @@ from interlock._links.endpoint import Endpoint
 from interlock._links.options import redact
 from interlock._links.replies import unconnected
 from interlock._links.slots import SLOTS, ask_who_serves, slot_of
-from interlock._links.topology import ONCE_MORE
+from interlock._links.topology import ONCE_MORE, Topology
 from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ PATIENCE = 1.0
 """Seconds that each node has to tell which node serves which slot."""
 
 
-class Cluster:
+class Cluster(Topology):
     """The nodes of one cluster, as one client knows them.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from interlock._links.endpoint import Endpoint
 
@@ -29,64 +29,19 @@ LEAST = 0.001
 """Seconds for a command whose time is up."""
 
 
-class Topology(Protocol):
-    """What one client knows of its servers.
+class Topology:
+    """What one client knows of its servers: as it stands, that one server serves all keys.
+
+    `Cluster` replaces what is different with several nodes.
+
+    Args:
+        endpoint: the server.
 
     Attributes:
         where: their name in messages, which no other servers have.
         only: the single server, or None where keys belong to several nodes.
         sharded: whether there are sharded channels; None until the nodes were asked.
         on_change: called, in any thread, when another node serves some slot.
-    """
-
-    where: str
-    only: Endpoint | None
-    sharded: bool | None
-    on_change: Callable[[], None]
-
-    @property
-    def nodes(self) -> Sequence[Endpoint]:
-        """All nodes that are known."""
-        ...
-
-    def owner(self, key: str) -> Endpoint | None:
-        """Return the node that serves *key*, or None if that is not known."""
-        ...
-
-    def any_owner(self) -> Endpoint:
-        """Return a node to ask about a key that no node is known to serve."""
-        ...
-
-    def learn(self, redirected: RedirectedError) -> Endpoint:
-        """Return the node that a command was redirected to, and remember it if that is for good."""
-        ...
-
-    def open(self, pubsub: PubSub) -> Future[None]:
-        """Begin to learn everything that must be known before the first command."""
-        ...
-
-    def fetch(self, pause: float = ONCE_MORE) -> Future[None]:
-        """Ask the nodes again who serves what, unless that was done in the last *pause* seconds."""
-        ...
-
-    def nobody(self, key: str) -> ServerUnavailableError:
-        """Return the error for a *key* that no node is known to serve."""
-        ...
-
-    def silent(self, seconds: float) -> ServerUnavailableError:
-        """Return the error for nodes that did not say in *seconds* who serves what."""
-        ...
-
-    def after_fork(self) -> None:
-        """Go on in a forked child with the map that is known."""
-        ...
-
-
-class SingleServer:
-    """The topology of one server: it serves all keys.
-
-    Args:
-        endpoint: the server.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -98,44 +53,51 @@ class SingleServer:
 
     @property
     def nodes(self) -> Sequence[Endpoint]:
-        """The server."""
+        """All nodes that are known."""
         return (self._endpoint,)
 
     def owner(self, key: str) -> Endpoint | None:
-        """Return the server."""
+        """Return the node that serves *key*, or None if that is not known."""
         del key
         return self._endpoint
 
     def any_owner(self) -> Endpoint:
-        """Return the server."""
+        """Return a node to ask about a key that no node is known to serve."""
         return self._endpoint
 
     def learn(self, redirected: RedirectedError) -> Endpoint:
-        """Raise *redirected*: the server belongs to a cluster, and the URL does not say so."""
+        """Return the node that a command was redirected to, and remember it if that is for good.
+
+        Raises:
+            RedirectedError: the single server belongs to a cluster, and the URL does not say so.
+        """
         raise redirected
 
     def open(self, pubsub: PubSub) -> Future[None]:
-        """Return a future that is done: there is nothing to learn."""
+        """Begin to learn everything that must be known before the first command."""
         del pubsub
         return self.fetch()
 
     def fetch(self, pause: float = ONCE_MORE) -> Future[None]:
-        """Return a future that is done: there is nothing to ask."""
+        """Ask the nodes again who serves what, unless that was done in the last *pause* seconds.
+
+        Return a future that is done when that is known.
+        """
         del pause
         done = Future[None]()
         done.set_result(None)
         return done
 
     def nobody(self, key: str) -> ServerUnavailableError:
-        """Fail: this is never needed, because the server serves every key."""
+        """Return the error for a *key* that no node is known to serve: a single server does."""
         raise AssertionError(key)
 
     def silent(self, seconds: float) -> ServerUnavailableError:
-        """Fail: this is never needed, because `open` is done at once."""
+        """Return the error for nodes that did not say in *seconds* who serves what."""
         raise AssertionError(seconds)
 
     def after_fork(self) -> None:
-        """Do nothing: there is no map that could change."""
+        """Go on in a forked child with the map that is known."""
 
 
 class AnyNode:
@@ -170,4 +132,4 @@ class AnyNode:
 
 def topology_of(servers: Endpoint | Topology) -> Topology:
     """Return the topology of *servers*."""
-    return SingleServer(servers) if isinstance(servers, Endpoint) else servers
+    return Topology(servers) if isinstance(servers, Endpoint) else servers
