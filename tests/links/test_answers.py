@@ -20,13 +20,11 @@ from tests.links.test_resp import NONSENSE, WHOLE, any_reply, same
 from tests.support.patience import let_others_run
 
 from interlock._links import answers as module
-from interlock._links.answers import AnswersInPython, answers
+from interlock._links.answers import Answers, answers
 from interlock._links.resp import NO_REPLY, Replies, ReplyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from interlock._links.answers import Answers
 
     Make = Callable[[], Answers]
 
@@ -37,7 +35,7 @@ NUMBER: contextvars.ContextVar[int] = contextvars.ContextVar("NUMBER", default=-
 def make(request: pytest.FixtureRequest) -> Make:
     """Give a function that makes the answers of the running loop, of each kind."""
     if request.param == "Python":
-        return lambda: AnswersInPython(asyncio.get_running_loop(), ReplyError)
+        return lambda: Answers(asyncio.get_running_loop(), ReplyError)
     assert module._in_c is not None
     return lambda: answers(asyncio.get_running_loop())
 
@@ -312,7 +310,7 @@ async def test_asyncio_can_tell_which_task_is_slow() -> None:
     loop = asyncio.get_running_loop()
     loop.set_debug(True)
     try:
-        assert isinstance(answers(loop), AnswersInPython)
+        assert isinstance(answers(loop), Answers)
     finally:
         loop.set_debug(False)
 
@@ -520,7 +518,7 @@ async def test_a_cancellation_by_a_handler_while_a_reply_is_read(
 
     No handler runs within the part in C.
     """
-    expected = AnswersInPython(asyncio.get_running_loop(), ReplyError)
+    expected = Answers(asyncio.get_running_loop(), ReplyError)
     first, second = expected.expect(None), expected.expect(None)
     stricken = Mock(wraps=first)
     stricken.done.side_effect = lambda: first.cancel() and False

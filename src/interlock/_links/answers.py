@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from interlock._links.resp import ReplyError, parse_all_in_python
 
@@ -26,44 +26,6 @@ with suppress(ImportError):  # there was no compiler, or the C part is older tha
     _in_c = AnswersInC
 
 
-class Answers(Protocol):
-    """The answers that are to come on one connection, in the order of the commands.
-
-    Attributes:
-        came: how many replies have come.
-        served: whether any of them was no error.
-    """
-
-    came: int
-    served: bool
-
-    def __len__(self) -> int:
-        """Return how many are to come."""
-        ...
-
-    def expect(self, then: Then | None, /) -> asyncio.Future[object]:
-        """Return the answer to the command that is sent next.
-
-        *then* is called with the reply, or with the error in its place, before who waits goes on;
-        not if nobody waits any more.
-        """
-        ...
-
-    def take(self, data: bytes, /) -> list[object] | tuple[list[object], int, int]:
-        """Give each whole reply in *data* to the answer whose turn it is.
-
-        Return what `resp.parse_all` does, without these replies.
-
-        Raises:
-            IndexError: nobody waits for a reply.
-        """
-        ...
-
-    def forget(self) -> list[asyncio.Future[object]]:
-        """Return all that are to come, and wait for none of them any more."""
-        ...
-
-
 class _Answer(asyncio.Future[object]):
     """The answer to one command."""
 
@@ -76,8 +38,19 @@ class _Answer(asyncio.Future[object]):
         super().set_exception(error)
 
 
-class AnswersInPython:
-    """The same as `Answers`, by futures of *loop*; *error* is the class of the server's errors."""
+class Answers:
+    """The answers that are to come on one connection, in the order of the commands.
+
+    The part in C does the same.
+
+    Args:
+        loop: the running one.
+        error: the class of the server's errors.
+
+    Attributes:
+        came: how many replies have come.
+        served: whether any of them was no error.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, error: type[Exception]) -> None:
         self._loop = loop
@@ -87,17 +60,28 @@ class AnswersInPython:
         self.served = False
 
     def __len__(self) -> int:
+        """Return how many are to come."""
         return len(self._slots)
 
     def expect(self, then: Then | None, /) -> asyncio.Future[object]:
-        """Return the answer to the command that is sent next."""
+        """Return the answer to the command that is sent next.
+
+        *then* is called with the reply, or with the error in its place, before who waits goes on;
+        not if nobody waits any more.
+        """
         slot = _Answer(loop=self._loop)
         slot.then = then
         self._slots.append(slot)
         return slot
 
     def take(self, data: bytes, /) -> list[object] | tuple[list[object], int, int]:
-        """Give each whole reply in *data* to the answer whose turn it is."""
+        """Give each whole reply in *data* to the answer whose turn it is.
+
+        Return what `resp.parse_all` does, without these replies.
+
+        Raises:
+            IndexError: nobody waits for a reply.
+        """
         found = parse_all_in_python(data, self._error)
         for reply in found if isinstance(found, list) else found[0]:
             self._give(reply)
@@ -132,7 +116,7 @@ def answers(loop: asyncio.AbstractEventLoop) -> Answers:
     """Return the answers of a new connection of *loop*."""
     # In its debug mode asyncio tells which task is slow, if each one has its own callback.
     if _in_c is None or loop.get_debug():
-        return AnswersInPython(loop, ReplyError)
+        return Answers(loop, ReplyError)
     made: Answers = _in_c(
         loop,
         ReplyError,
