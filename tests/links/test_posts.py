@@ -12,7 +12,6 @@ from interlock._links import exchange
 from interlock._links.connection import UNREAD, UNREAD_FOR, Connection
 from interlock._links.endpoint import Endpoint
 from interlock._links.pool import Pool
-from interlock._links.poster import Poster
 from interlock._links.topology import topology_of
 
 ONE: Script[object] = Script("one", "return 1", lambda reply: reply)
@@ -28,21 +27,21 @@ def test_replies_are_dropped_before_they_are_many(
     now = 1000.0
     monkeypatch.setattr("interlock._links.connection.monotonic", lambda: now)
     pool = Pool(topology_of(Endpoint.from_url(redis_url)))
-    poster, call = Poster(pool), Eval(ONE, ("key",), ())
+    call = Eval(ONE, ("key",), ())
 
     def unread() -> int:
         # Answered after the earlier commands.
         assert pool.eval(call, 30) == 1
-        assert poster.post(call)
+        assert pool.post(call)
         assert pool.eval(call, 30) == 1
-        [connection] = poster._connections.values()
+        [node] = pool._pools.values()
+        [connection] = node._posting
         return connection.owed.count
 
     assert [unread() for _ in range(UNREAD)] == [*range(1, UNREAD + 1)]
     assert max(unread() for _ in range(3 * UNREAD)) <= UNREAD + 1
     now += UNREAD_FOR
     assert unread() <= 2
-    poster.close()
     pool.close(30)
 
 
@@ -54,23 +53,23 @@ def test_a_handler_closes_it_while_it_sends(
     The connection that is being written to is closed after that.
     """
     pool = Pool(topology_of(Endpoint.from_url(redis_url)))
-    poster, call = Poster(pool), Eval(ONE, ("key",), ())
+    call = Eval(ONE, ("key",), ())
     assert pool.eval(call, 30) == 1
     [node] = pool._pools.values()
     post = Connection.post
 
     def struck(connection: Connection, call: Eval[object]) -> bool:
-        poster.close()
+        pool.close(0)
         return post(connection, call)
 
     monkeypatch.setattr(Connection, "post", struck)
     sent: list[bool] = []
-    posting = threading.Thread(target=lambda: sent.append(poster.post(call)), daemon=True)
+    posting = threading.Thread(target=lambda: sent.append(pool.post(call)), daemon=True)
     posting.start()
     posting.join(30)
     assert sent == [True]
     assert not node._open
-    assert not poster.post(call)
+    assert not pool.post(call)
     pool.close(30)
 
 
@@ -80,26 +79,24 @@ def test_a_connection_that_cannot_post_is_kept(
     """With TLS nothing is posted. To connect anew takes longer than all that a post saves."""
     monkeypatch.setattr(exchange, "_in_c", None)
     pool = Pool(topology_of(Endpoint.from_url(redis_url)))
-    poster, call = Poster(pool), Eval(ONE, ("key",), ())
+    call = Eval(ONE, ("key",), ())
     assert pool.eval(call, 30) == 1
     [node] = pool._pools.values()
     [connection] = node._idle
-    assert not poster.post(call)
+    assert not pool.post(call)
     assert list(node._idle) == [connection]
     assert pool.eval(call, 30) == 1
     assert list(node._idle) == [connection]
-    poster.close()
     pool.close(30)
 
 
 def test_the_only_connection_is_left_to_commands(redis_url: str) -> None:
     """With ``max_connections=1`` nothing is posted: every command would wait in vain."""
     pool = Pool(topology_of(Endpoint.from_url(f"{redis_url}?max_connections=1")))
-    poster, call = Poster(pool), Eval(ONE, ("key",), ())
+    call = Eval(ONE, ("key",), ())
     assert pool.eval(call, 30) == 1
-    assert not poster.post(call)
+    assert not pool.post(call)
     assert pool.eval(call, 0.1) == 1
-    poster.close()
     pool.close(30)
 
 
@@ -108,7 +105,7 @@ def test_a_ctrl_c_leaves_nothing_for_close_to_wait_for(
 ) -> None:
     """A connection that only the traceback keeps is closed already."""
     pool = Pool(topology_of(Endpoint.from_url(redis_url)))
-    poster, call = Poster(pool), Eval(ONE, ("key",), ())
+    call = Eval(ONE, ("key",), ())
     assert pool.eval(call, 30) == 1
 
     def struck(connection: Connection, _: Eval[object]) -> bool:
@@ -116,9 +113,8 @@ def test_a_ctrl_c_leaves_nothing_for_close_to_wait_for(
 
     monkeypatch.setattr(Connection, "post", struck)
     with pytest.raises(KeyboardInterrupt) as kept:
-        _ = poster.post(call)
+        _ = pool.post(call)
     began = time.monotonic()
-    poster.close()
     pool.close(30)
     assert time.monotonic() - began < 15
     assert isinstance(kept.value.args[0], Connection)

@@ -41,7 +41,6 @@ from interlock._drivers.process.whole import MAX_UNDO
 from interlock._drivers.process.whole import whole as in_one_piece
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
-from interlock._links.poster import Poster
 from interlock._links.topology import topology_of
 from interlock._misuse import warn_in_event_loop, warn_in_greenlet
 from interlock._traceback import shorten
@@ -208,7 +207,6 @@ class ThreadDriver(ConnectedDriver):
     ) -> None:
         topology = topology_of(servers)
         self._pool = Pool(topology)
-        self._poster = Poster(self._pool)
         self._exiting = False
         super().__init__(servers, options, topology, caller)
         self._mutex_held_here = self._subscriber.mutex.held_here
@@ -321,7 +319,7 @@ class ThreadDriver(ConnectedDriver):
                         reply = (
                             self.eval(effect)
                             if type(effect) is Eval
-                            else self._poster.post(effect.call)
+                            else self._pool.post(effect.call)
                             if type(effect) is Post
                             else self._perform(effect, waiting)
                         )
@@ -411,7 +409,7 @@ class ThreadDriver(ConnectedDriver):
 
     def post(self, effect: Post[object]) -> bool:
         """Send the call of *effect* if that takes no time; return whether it was sent."""
-        return self._poster.post(effect.call)
+        return self._pool.post(effect.call)
 
     def _wait(self, effect: Wait) -> None:
         # Nobody wakes a waiter that came since `close`.
@@ -487,8 +485,6 @@ class ThreadDriver(ConnectedDriver):
 
     def _forget_connections(self) -> None:
         self._pool.forget()
-        self._poster.forget()
 
     def _close_connections(self, timeout: float) -> None:
-        self._poster.close()
         self._pool.close(timeout)

@@ -49,6 +49,10 @@ class NodePool:
         self._idle: deque[Connection] = deque()
         # Those that owe replies that nobody waits for.
         self._owing: deque[Connection] = deque()
+        # The one for `post`, and a lock that nobody waits for: a signal handler or finalizer may
+        # strike while it is locked.
+        self._posting: deque[Connection] = deque()
+        self._posts = threading.Lock()
         # Weak: a connection that a Ctrl-C drops between two steps is no longer open, and nobody
         # waits for it.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -98,21 +102,39 @@ class NodePool:
 
         The caller must give it back by `take_back` or `failed`.
         """
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
+        return _last(self._idle)
 
-    def spare(self) -> Connection | None:
-        """Return a connection on which the caller may post from now on, or None.
+    def post(self, call: Eval[object]) -> bool:
+        """Send *call* if that takes no time, and read no reply; return whether it was sent.
 
-        The only one that may be open is for commands.
+        If anything is wrong, nothing is sent: such a command only makes something safer, and the
+        caller has another way. It has a connection for itself. So if only one may be open, nothing
+        is sent either.
         """
-        connection = self.idle() if self._limit > 1 else None
-        if connection is not None and not connection.posts:
-            self.take_back(connection)
-            return None
-        return connection
+        if self._closed or not self._posts.acquire(blocking=False):
+            return False
+        try:
+            # Taken out meanwhile: after an interruption nobody uses it again.
+            connection = _last(self._posting) or (self.idle() if self._limit > 1 else None)
+            if connection is None:
+                return False
+            if not connection.posts:
+                self.take_back(connection)
+                return False
+            sent = False
+            try:
+                sent = connection.post(call)
+            finally:
+                if not sent:
+                    # After a Ctrl-C too: `close` would wait while the traceback keeps it.
+                    self.discard(connection)
+            if sent:
+                self._posting.append(connection)
+            if self._closed:  # meanwhile
+                self._given()
+            return sent
+        finally:
+            self._posts.release()
 
     def take_back(self, connection: Connection) -> None:
         """Take a connection back; one that still owes a reply is closed."""
@@ -137,10 +159,7 @@ class NodePool:
 
         `Connection.finish` drops these replies. Give it back as for `idle`.
         """
-        try:
-            return self._owing.pop()
-        except IndexError:
-            return None
+        return _last(self._owing)
 
     def settled(self) -> Connection | None:
         """Return a connection that has got all replies that it owed; None if there is none.
@@ -206,6 +225,7 @@ class NodePool:
     def forget(self) -> None:
         """Close everything in a forked child, but send nothing."""
         self._waiting.clear()
+        self._posts = threading.Lock()
         self._drop_idle()
         self._open.clear()
         self._opening.clear()
@@ -300,7 +320,7 @@ class NodePool:
             self._drop_idle()
 
     def _drop_idle(self) -> None:
-        while (connection := self.idle() or self.owing()) is not None:
+        while (connection := self.idle() or self.owing() or _last(self._posting)) is not None:
             self.discard(connection)
 
     def discard(self, connection: Connection) -> None:
@@ -313,6 +333,14 @@ class NodePool:
             self._wake()
 
 
+def _last(connections: deque[Connection]) -> Connection | None:
+    """Take out the connection that was used last; None if there is none."""
+    try:
+        return connections.pop()
+    except IndexError:
+        return None
+
+
 class Pool:
     """The blocking connections of one client: a pool for each node, chosen by the slot of the keys.
 
@@ -322,10 +350,11 @@ class Pool:
     Attributes:
         eval: runs a call on the node that serves its keys, within a number of seconds; errors as
             `NodePool.eval`. A redirection is followed.
-        only: the pool of a single server; None in a cluster.
+        post: sends a call to that node as `NodePool.post` does.
     """
 
     eval: Callable[[Eval[object], float], object]
+    post: Callable[[Eval[object]], bool]
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -333,8 +362,11 @@ class Pool:
         self._closed = False
         # A single server redirects nobody: its calls need not pass through here.
         only = topology.only
-        self.only = None if only is None else self._opened(only)
-        self.eval = self._eval if self.only is None else self.only.eval
+        if only is None:
+            self.eval, self.post = self._eval, self._post
+        else:
+            pool = self._opened(only)
+            self.eval, self.post = pool.eval, pool.post
 
     def open(self, pubsub: PubSub, timeout: float) -> None:
         """Learn everything that must be known of the servers; errors as `Topology.open`."""
@@ -354,6 +386,12 @@ class Pool:
             self._check_open(call)
             raise
         return self.after(call, failure, timeout)
+
+    def _post(self, call: Eval[object]) -> bool:
+        try:
+            return self.serving(call).post(call)
+        except InterlockError:
+            return False
 
     def serving(self, call: Eval[object]) -> NodePool:
         """Return the pool to send *call* to first.
