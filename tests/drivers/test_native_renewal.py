@@ -314,11 +314,11 @@ def test_two_threads_forget_and_keep_a_hold_at_once() -> None:
     class Kept(dict[str, Any]):
         def pop(self, hold: str, *rest: object) -> Any:
             record = super().pop(hold)
-            native.keep(self, hold, line, b"", b"", 1e12)  # the other thread's turn
+            native.keep(self, hold, line, b"", 1e12)  # the other thread's turn
             return record
 
     kept = Kept()
-    native.keep(kept, "hold", line, b"", b"", 1e12)
+    native.keep(kept, "hold", line, b"", 1e12)
     first = kept["hold"]
     assert not native.forget(kept, "hold")
     assert kept["hold"] != first

@@ -42,7 +42,6 @@ Rules:
 #include <unistd.h>
 
 #define BATCH 100        /* holds that are renewed in one write */
-#define HEADS 32         /* scripts that renew */
 #define LINE 256         /* bytes of a reply's line that are looked at */
 #define STACK 262144     /* bytes of the thread's stack */
 #define PIECE 16384      /* bytes that TLS sends at a time */
@@ -93,10 +92,10 @@ enum { HOST_NAME = 55, LOWEST_VERSION = 123, PEM = 1, NO_PARTIAL_WILDCARDS = 4 }
 
 /* One hold. `doubtful`: a command was sent that may still be executed. */
 struct entry {
-    struct text tail;
+    struct text command;
     double until, sent_at, retry_at;
     unsigned generation, next_free;
-    int head, used, gone, doubtful;
+    int used, gone, doubtful;
 };
 
 /* One server, its entries, and the thread that serves them. */
@@ -105,8 +104,8 @@ struct line {
     pthread_cond_t bell;
     struct entry *entries;
     unsigned count, room, first_free, references; /* `first_free`: its place plus one */
-    struct text heads[HEADS], login;
-    int head_count, login_replies, closing, running;
+    struct text login;
+    int login_replies, closing, running;
     char *host, *port; /* no port: the host is the path of a socket */
     double lease, valid_for, timeout;
     pid_t process;
@@ -378,14 +377,29 @@ logged_in(struct reader *reader, const struct text *login, int replies)
     return 1;
 }
 
-/* Write the commands of the entries that are due, and which these are. */
+/* Return the id of an entry. */
+static unsigned long long
+id_of(const struct line *line, const struct entry *entry)
+{
+    return (unsigned long long)entry->generation << 32 | (unsigned)(entry - line->entries);
+}
+
+/* Return the entry that an id names; NULL if it was forgotten. */
+static struct entry *
+entry_of(struct line *line, unsigned long long id)
+{
+    unsigned place = (unsigned)(id & 0xffffffffu);
+    struct entry *entry = place < line->count ? &line->entries[place] : NULL;
+
+    return entry != NULL && entry->used && entry->generation == id >> 32 ? entry : NULL;
+}
+
+/* Write the commands of the entries that are due, and the ids of these. */
 static unsigned
-collect(struct line *line, double present, int fd, struct text *batch, unsigned *places,
-        unsigned *generations)
+collect(struct line *line, double present, int fd, struct text *batch, unsigned long long *ids)
 {
     unsigned place, count = 0;
     struct entry *entry;
-    size_t size = 0;
     char *grown;
 
     for (place = 0; place < line->count && count < BATCH; place++) {
@@ -396,26 +410,26 @@ collect(struct line *line, double present, int fd, struct text *batch, unsigned 
         entry->retry_at = present + line->lease / 20;
         if (fd < 0)
             continue; /* it is tried again then */
-        size = line->heads[entry->head].size + entry->tail.size;
-        grown = realloc(batch->bytes, batch->size + size);
+        grown = realloc(batch->bytes, batch->size + entry->command.size);
         if (grown == NULL)
             break;
         batch->bytes = grown;
-        memcpy(grown + batch->size, line->heads[entry->head].bytes, line->heads[entry->head].size);
-        memcpy(grown + batch->size + line->heads[entry->head].size, entry->tail.bytes,
-               entry->tail.size);
-        batch->size += size;
+        memcpy(grown + batch->size, entry->command.bytes, entry->command.size);
+        batch->size += entry->command.size;
         entry->doubtful = 1;
-        places[count] = place;
-        generations[count++] = entry->generation;
+        ids[count++] = id_of(line, entry);
     }
     return count;
 }
 
 /* Note what the server has said of an entry, unless it was forgotten meanwhile. */
 static void
-note(struct line *line, struct entry *entry, enum outcome outcome, double sent_at)
+note(struct line *line, unsigned long long id, enum outcome outcome, double sent_at)
 {
+    struct entry *entry = entry_of(line, id);
+
+    if (entry == NULL)
+        return;
     if (outcome != BROKEN)
         entry->doubtful = 0;
     if (outcome == GONE)
@@ -453,7 +467,8 @@ reach(struct line *line, struct reader *reader)
 static void
 renew(struct line *line)
 {
-    unsigned places[BATCH], generations[BATCH], count, each;
+    unsigned long long ids[BATCH];
+    unsigned count, each;
     struct reader reader = {.fd = -1, .tls = &line->tls};
     struct text batch = {NULL, 0};
     enum outcome outcome;
@@ -464,7 +479,7 @@ renew(struct line *line)
 
     pthread_mutex_lock(&line->mutex);
     present = now();
-    count = collect(line, present, reader.fd, &batch, places, generations);
+    count = collect(line, present, reader.fd, &batch, ids);
     pthread_mutex_unlock(&line->mutex);
     well = count > 0 && sent(&reader, &batch);
     free(batch.bytes);
@@ -472,8 +487,7 @@ renew(struct line *line)
         outcome = well ? outcome_of(&reader) : BROKEN;
         well = outcome != BROKEN;
         pthread_mutex_lock(&line->mutex);
-        if (line->entries[places[each]].generation == generations[each])
-            note(line, &line->entries[places[each]], outcome, present);
+        note(line, ids[each], outcome, present);
         pthread_mutex_unlock(&line->mutex);
     }
     hang_up(&reader);
@@ -491,9 +505,7 @@ drop(struct line *line)
     if (left > 0)
         return;
     for (place = 0; place < line->count; place++)
-        free(line->entries[place].tail.bytes);
-    while (line->head_count > 0)
-        free(line->heads[--line->head_count].bytes);
+        free(line->entries[place].command.bytes);
     pthread_mutex_destroy(&line->mutex);
     pthread_cond_destroy(&line->bell);
     if (line->context != NULL)
@@ -579,16 +591,6 @@ truth(int value)
         return NULL;
     Py_INCREF(result);
     return result;
-}
-
-/* Return the entry that an id names; NULL if it was forgotten. */
-static struct entry *
-entry_of(struct line *line, unsigned long long id)
-{
-    unsigned place = (unsigned)(id & 0xffffffffu);
-    struct entry *entry = place < line->count ? &line->entries[place] : NULL;
-
-    return entry != NULL && entry->used && entry->generation == id >> 32 ? entry : NULL;
 }
 
 static void
@@ -765,21 +767,6 @@ use_tls(PyObject *Py_UNUSED(module), PyObject *args)
     return nothing();
 }
 
-/* Return the number of a script's text; -1 if there is no room for it. */
-static int
-head_of(struct line *line, const char *bytes, size_t size)
-{
-    int place;
-
-    for (place = 0; place < line->head_count; place++)
-        if (line->heads[place].size == size && memcmp(line->heads[place].bytes, bytes, size) == 0)
-            return place;
-    if (place == HEADS || copied(&line->heads[place], bytes, size) < 0)
-        return -1;
-    line->head_count++;
-    return place;
-}
-
 /* Return an entry that is not used; NULL if there is no room for one. */
 static struct entry *
 unused(struct line *line)
@@ -807,8 +794,8 @@ unused(struct line *line)
 static void
 discard(struct line *line, struct entry *entry)
 {
-    free(entry->tail.bytes);
-    entry->tail.bytes = NULL;
+    free(entry->command.bytes);
+    entry->command.bytes = NULL;
     entry->used = 0;
     entry->generation++;
     entry->next_free = line->first_free;
@@ -837,28 +824,24 @@ static PyObject *
 keep(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *capsule, *kept, *hold;
-    const char *head, *tail;
-    Py_ssize_t head_size, tail_size;
+    const char *bytes;
+    Py_ssize_t size;
     unsigned long long id = 0;
-    struct entry *entry = NULL;
-    struct text text;
+    struct entry *entry;
+    struct text command;
     struct line *line;
     double until;
-    int place;
 
-    if (!PyArg_ParseTuple(args, "OOOy#y#d", &kept, &hold, &capsule, &head, &head_size, &tail,
-                          &tail_size, &until))
+    if (!PyArg_ParseTuple(args, "OOOy#d", &kept, &hold, &capsule, &bytes, &size, &until))
         return NULL;
-    if (copied(&text, tail, (size_t)tail_size) < 0)
+    if (copied(&command, bytes, (size_t)size) < 0)
         return PyErr_NoMemory();
     line = locked(capsule);
     if (line == NULL) {
-        free(text.bytes);
+        free(command.bytes);
         return nothing();
     }
-    place = head_of(line, head, (size_t)head_size);
-    if (place >= 0)
-        entry = unused(line);
+    entry = unused(line);
     if (entry != NULL && !line->running && !line->closing) {
         line->references++;
         line->running = started(line);
@@ -874,14 +857,13 @@ keep(PyObject *Py_UNUSED(module), PyObject *args)
         entry->gone = entry->doubtful = 0;
         entry->sent_at = entry->retry_at = 0;
         entry->until = until;
-        entry->head = place;
-        entry->tail = text;
-        id = (unsigned long long)entry->generation << 32 | (unsigned)(entry - line->entries);
+        entry->command = command;
+        id = id_of(line, entry);
         pthread_cond_signal(&line->bell);
     }
     pthread_mutex_unlock(&line->mutex);
     if (entry == NULL) {
-        free(text.bytes);
+        free(command.bytes);
         PyErr_SetString(PyExc_RuntimeError, "no thread or memory to renew locks with");
     }
     else if (noted(kept, hold, capsule, id) != 1) {

@@ -7,7 +7,6 @@ renewal is overdue, so it costs no connection as long as Python gets its turns.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
@@ -18,7 +17,6 @@ from interlock._links import _renewal as native
 from interlock._links.resp import pack_eval
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval
     from interlock._core.model.holds import Hold
     from interlock._links._renewal import Line
     from interlock._links.endpoint import Endpoint
@@ -115,7 +113,7 @@ class NativeRenewal:
         if line is None or renewal is None or hold.ends_alone():
             return
         call = renewal([hold.key], self._lease, [hold.holder], deadline=NEVER)
-        native.keep(self._kept, hold, line, *_halves(call), until)
+        native.keep(self._kept, hold, line, pack_eval(call), until)
         if hold.state is not State.HELD:  # another thread has released it meanwhile
             self.forget(hold)
 
@@ -144,15 +142,3 @@ class NativeRenewal:
             native.log_in_by(line, b"".join(commands), len(commands))
             self._logins[server] = commands
         return line
-
-
-def _halves(call: Eval[list[bool]]) -> tuple[bytes, bytes]:
-    """Return the packed *call* as two halves, of which all holds of one kind share the first."""
-    packed, text = pack_eval(call), _encoded(call.script.text)
-    end = packed.index(text) + len(text) + len(b"\r\n")
-    return packed[:end], packed[end:]
-
-
-@lru_cache(maxsize=32)
-def _encoded(text: str) -> bytes:
-    return text.encode()
