@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from tests.support.patience import let_others_run
@@ -103,8 +104,9 @@ async def test_a_connection_that_is_cut_while_it_arrives_leads_nowhere(
     told(servers, "first", 8)
     servers.moved(first)
     servers._found = (time.monotonic(), first)
-    transport = SimpleNamespace(abort=lambda: cut.append("cut"), is_closing=lambda: False)
-    connection = SimpleNamespace(_writer=SimpleNamespace(transport=transport))
+    writer = Mock(spec=["transport"])
+    writer.transport.abort.side_effect = lambda: cut.append("cut")
+    connection = SimpleNamespace(_writer=writer)
 
     async def connect(_timeout: float) -> Any:
         return connection

@@ -38,35 +38,21 @@ class OpenConnections:
         self._only: Address | None = None
         # Weak: a connection that nobody refers to any more is closed, and nobody waits for it.
         self._connections: dict[int, tuple[weakref.ref[Any], Address, Loop | None]] = {}
-        self._transports: dict[int, tuple[asyncio.Transport, Address, Loop]] = {}
 
     def add(self, address: Address, connection: Any, loop: Loop | None) -> None:
-        """Take in a redis-py connection before it connects.
+        """Take in a redis-py connection before it connects, or what goes on without it.
 
         A server may already hang while the connection logs in.
 
         Args:
             address: where it leads to.
-            connection: the redis-py connection.
+            connection: the redis-py connection; or the writer of a redis.asyncio one, which will be
+                used without the connection.
             loop: the event loop of a redis.asyncio connection, else None.
         """
         key, connections = id(connection), self._connections
         ref = weakref.ref(connection, lambda _: connections.pop(key, None))
         connections[key] = (ref, address, loop)
-
-    def add_transport(self, address: Address, connection: Any) -> None:
-        """Take in the transport of a connected redis.asyncio connection.
-
-        The transport will be used without the connection.
-        """
-        import asyncio  # noqa: PLC0415 - threads do without it
-
-        # redis-py connects, we drive.
-        transport: asyncio.Transport = connection._writer.transport  # noqa: SLF001
-        for key, (each, _, _) in self._transports.copy().items():
-            if each.is_closing():
-                _ = self._transports.pop(key, None)
-        self._transports[id(transport)] = (transport, address, asyncio.get_running_loop())
 
     def stands(self, address: Address, at: object) -> bool:
         """Return whether *address*, looked up when `cuts` was *at*, is still good."""
@@ -83,10 +69,8 @@ class OpenConnections:
             if loop is None:
                 _shut(connection)
             else:
-                _call(loop, _abort, connection)
-        for transport, to, loop in list(self._transports.values()):
-            if to != address:
-                _call(loop, transport.abort)
+                with suppress(RuntimeError):  # the loop is closed, and its connections with it
+                    loop.call_soon_threadsafe(_abort, connection)
 
 
 def _shut(connection: Any) -> None:
@@ -99,11 +83,6 @@ def _shut(connection: Any) -> None:
 
 
 def _abort(connection: Any) -> None:
-    writer = connection._writer  # noqa: SLF001
+    writer = getattr(connection, "_writer", connection)
     if writer is not None:
         writer.transport.abort()
-
-
-def _call(loop: Loop, step: Any, *args: Any) -> None:
-    with suppress(RuntimeError):  # the loop is closed, and its connections with it
-        loop.call_soon_threadsafe(step, *args)

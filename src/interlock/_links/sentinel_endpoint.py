@@ -107,6 +107,8 @@ class SentinelEndpoint(Endpoint):
 
     async def connect_async(self, timeout: float) -> Any:
         """Return a connection to the primary; errors as `Endpoint.connect`."""
+        import asyncio  # noqa: PLC0415 - threads do without it
+
         until, at = time.monotonic() + timeout, self._open.cuts
         address = self._fresh() or await self.sentinels.look_up_async(timeout)
         node = self._node(address)
@@ -114,7 +116,8 @@ class SentinelEndpoint(Endpoint):
             connection = await node.connect_async(_patience(until))
             role = await node.ask_async(connection, "ROLE")
             # Added before the check for cuts: a cut that comes in between must find it.
-            self._open.add_transport(address, connection)
+            writer = connection._writer  # noqa: SLF001 - redis-py connects, we drive
+            self._open.add(address, writer, asyncio.get_running_loop())
             if role[0] != b"master" or not self._open.stands(address, at):
                 await connection.disconnect(nowait=True)
                 raise self._demoted(node)
