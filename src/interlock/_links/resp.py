@@ -316,15 +316,13 @@ class Attempt:
 
     Args:
         call: the script, which was sent already.
-        text: whether it was sent with the text of the script.
     """
 
     __slots__ = ("_asked", "_call", "_sent", "_text", "_told")
 
-    def __init__(self, call: Eval[object], *, text: bool = False) -> None:
+    def __init__(self, call: Eval[object]) -> None:
         self._call, self._sent = call, foreseen(call)
-        self._text = text
-        self._asked = False
+        self._text = self._asked = False
         self._told: Told | None = None
 
     def again(self, reply: object, texts: set[str] | None = None) -> bytes | None:
