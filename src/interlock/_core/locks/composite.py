@@ -831,7 +831,6 @@ class _Run:
     """One operation in lockstep: where it stands, and its outcome.
 
     Attributes:
-        begun: whether it has begun.
         effect: what it asks for; None if it has ended.
         fails: whether it has failed, and cleans up.
         interruption: the exception that was thrown into it.
@@ -840,7 +839,7 @@ class _Run:
     """
 
     __slots__ = (
-        "_call", "_deadline", "_op", "_patient", "_step", "_tries", "begun", "effect", "fails",
+        "_call", "_deadline", "_op", "_patient", "_step", "_tries", "effect", "fails",
         "interruption", "result", "session",
     )  # fmt: skip
 
@@ -856,38 +855,33 @@ class _Run:
         self.effect: Effect | None = None
         self.result: Any = None
         self.interruption = interruption
-        # A step needs no generator for its first command.
-        self._step = op if isinstance(op, Step) else None
-        self._op = None if isinstance(op, Step) else op
-        self.begun, self.fails = begun, False
+        # A step that has begun, until `rest` makes an operation of what is left of it.
+        self._step: Step[Any] | None = None
+        self._op: Op[Any] | None = None
+        if not isinstance(op, Step):
+            self._op = op
+        elif begun:
+            self._step = op
+        else:
+            self._op = iter(op)
+        self.fails = False
         self._call: Eval[object] | None = None
         self._deadline, self._patient = 0.0, False
         self._tries = 0
 
-    def begin(self) -> None:
-        """Go on until the first effect or the end."""
-        self.begun = True
-        step = self._step
-        if step is None:
-            self.step()
-            return
-        try:
-            call = step.begin()
-        except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
-            self.has_begun(None, error)
-        else:
-            self.has_begun(call)
-
-    def has_begun(self, call: Eval[object] | None, failure: BaseException | None = None) -> None:
-        """Go on after the step has begun with *call*, or without one; it may have failed."""
-        self.effect = call
-        if call is None:
-            self.unfinished(failure)
-
     def has_ended(self, result: object) -> None:
         """Note that the step was complete with its first command, and its *result*."""
-        self.result, self.effect, self._step = result, None, None
-        self._return_call()
+        self.result, self._step = result, None
+
+    def rest(self, call: Eval[object] | None = None, failure: BaseException | None = None) -> None:
+        """Go on after the step has begun with *call*, which was not answered, or with *failure*.
+
+        Without either the first command is missing, or was not enough.
+        """
+        assert self._step is not None
+        self.fails = failure is not None
+        self._op, self._step = self._step.performed(call, failure), None
+        self.step()
 
     def heard(self, reply: object, patience: float | None) -> None:
         """Go on with the *reply* to the `question`, or with what came in place of it."""
@@ -896,43 +890,12 @@ class _Run:
         elif isinstance(reply, Exception):
             self.failed(reply, patience)
         else:
-            self.answered(reply)
-
-    def answered(self, reply: object) -> None:
-        """Go on with the *reply* to the script that was sent."""
-        step, call = self._step, self.effect
-        if step is None or self._op is not None:
             self.step(reply)
-            return
-        complete, failure = False, None
-        try:
-            assert type(call) is Eval
-            complete = step.done(call.script.decode(reply))
-        except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
-            failure = error
-        if complete:
-            self.has_ended(step.result)  # not above: a Ctrl-C after this is no failure of this step
-        else:
-            self.unfinished(failure)
-
-    def unfinished(self, failure: BaseException | None) -> None:
-        """Go on with the rest of the step: its first command is missing, not enough, or failed."""
-        assert self._step is not None
-        self.fails = failure is not None
-        self._rest(self._step, failure)
-
-    def _rest(self, step: Step[Any], failure: BaseException | None) -> None:
-        """Go on with the rest of *step*, which is an operation."""
-        self._op, self._step = step.after_first(failure), None
-        self.step()
 
     def step(self, reply: object = None, error: BaseException | None = None) -> None:
         """Go on with *reply* or *error* until the next effect or the end."""
         self.effect = None
-        if self._op is None:
-            assert self._step is not None
-            self._rest(self._step, error)
-            return
+        assert self._op is not None
         try:
             self.effect = self._op.send(reply) if error is None else self._op.throw(error)
         except StopIteration as stop:
@@ -961,17 +924,19 @@ class _Run:
         Its effect may not be noted here, because a Ctrl-C came before that.
         """
         self.interruption = error
-        if not self.begun:
-            self.result, self._step, self._op, self.begun = error, None, None, True
-        elif self._step is not None or (self._op is not None and not ended(self._op)):
+        if self._step is not None:
+            self.rest(failure=error)
+        elif self._op is not None and not ended(self._op):
             self.step(error=error)
         else:
             self._return_call()  # a Ctrl-C may have come just before that
 
     def abandon(self) -> None:
         """Note that nobody is left to perform the rest."""
-        if self.begun and self._step is not None:
+        if self._step is not None:
             self._step.abandon()
+        elif self._op is not None:
+            self._op.close()
 
     def perform(self) -> Op[None]:
         """Perform the effect that the operation asks for."""
@@ -1069,8 +1034,8 @@ class _Group:
     """
 
     __slots__ = (
-        "_begun", "_interruption", "_ops", "_patience", "_runs", "_sent", "_until", "calls",
-        "results",
+        "_begun", "_heard", "_interruption", "_ops", "_patience", "_runs", "_sent", "_until",
+        "calls", "results",
     )  # fmt: skip
 
     def __init__(
@@ -1082,7 +1047,7 @@ class _Group:
         self._ops = ops
         self._patience = patience
         self._interruption = interruption
-        self._begun, self._sent = 0, False
+        self._begun, self._heard, self._sent = 0, 0, False
         self._until: float | None = None
         self._runs: list[_Run] | None = None
         self.calls: list[tuple[Client, Eval[object]]] = []
@@ -1103,7 +1068,7 @@ class _Group:
             except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
                 failure = error
             if call is None or call.replication is not None:
-                self.runs()[len(calls)].has_begun(call, failure)
+                self.runs()[len(calls)].rest(call, failure)
                 return False
             calls.append((session, call))
         if not calls:
@@ -1120,6 +1085,7 @@ class _Group:
             place = len(results)
             if reply is not LATE and not isinstance(reply, Exception):
                 assert isinstance(step, Step)
+                self._heard += 1
                 complete, failure = False, None
                 try:
                     complete = step.done(call.script.decode(reply))
@@ -1129,7 +1095,7 @@ class _Group:
                     # Not above: a Ctrl-C after this is no failure of this step.
                     results.append(step.result)
                     continue
-                self.runs()[place].unfinished(failure)
+                self.runs()[place].rest(failure=failure)
                 place += 1
             for run, later in zip(self.runs()[place:], replies[place:], strict=True):
                 run.heard(later, self._patience)
@@ -1143,10 +1109,12 @@ class _Group:
                 _Run(session, op, self._interruption, begun=place < self._begun)
                 for place, (session, op) in enumerate(self._ops)
             ]
-            for run, (_, call) in zip(runs, self.calls, strict=False):
-                run.has_begun(call)
             for run, result in zip(runs, self.results, strict=False):
                 run.has_ended(result)
+            # A step that has got its reply goes on with `rest`, not with that reply again.
+            waiting = zip(runs[self._heard :], self.calls[self._heard :], strict=False)
+            for run, (_, call) in waiting:
+                run.rest(call)
             # Before the deadlines are changed: after a Ctrl-C, they must not be changed once more.
             self._runs = runs
             for run, (_, call) in zip(runs, self.calls, strict=False):
@@ -1157,9 +1125,8 @@ class _Group:
     def begun_runs(self) -> list[_Run]:
         """Return the operations, after the last of them have begun."""
         runs = self.runs()
-        for run in runs:
-            if not run.begun:
-                run.begin()
+        for run in runs[self._begun :]:
+            run.step()
         return runs
 
 

@@ -357,17 +357,9 @@ class ReleaseTogether(ReleaseMembers):
 
 def _go_on(step: Release, call: Eval[int], answer: int, failure: InterlockError | None) -> Op[None]:
     """Go on with *step*, whose own script is *call*, after the *answer* or *failure* for all."""
-    ended_by: BaseException | None = failure
-    if failure is None and answer != LEFT_ALONE:
-        if step.done(answer):
-            return
-    elif failure is None or not failure.sent:
-        try:
-            if step.done(call.script.decode((yield call))):
-                return
-            ended_by = None
-        except GeneratorExit:
-            raise
-        except BaseException as error:  # noqa: BLE001 - the rest of the step raises it again
-            ended_by = error
-    yield from step.after_first(ended_by)
+    if failure is not None and failure.sent:
+        yield from step.performed(failure=failure)
+    elif failure is not None or answer == LEFT_ALONE:
+        yield from step.performed(call)
+    elif not step.done(answer):
+        yield from step.performed()

@@ -383,23 +383,32 @@ class Step(Generic[R_co]):
         return None if self.over() else self
 
     def __iter__(self) -> Op[R_co]:
-        failure: BaseException | None = None
-        try:
-            call = self.begin()
-            if call is not None and self.done(call.script.decode((yield call))):
-                return self.result
-            call = None
-        except GeneratorExit:
-            self.abandon()
-            raise
-        except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
-            failure = error
-        rest, failure = self.after_first(failure), None  # as in `after_first`
-        return (yield from rest)
+        return self.performed(begins=True)
 
-    def after_first(self, failure: BaseException | None) -> Op[R_co]:
-        """Go on as `rest` does; clean up if that is interrupted."""
+    def performed(
+        self,
+        call: Eval[Any] | None = None,
+        failure: BaseException | None = None,
+        *,
+        begins: bool = False,
+    ) -> Op[R_co]:
+        """Perform the step; clean up if `rest` is interrupted.
+
+        Unless it *begins* here, `begin` has returned *call* already, or has ended with *failure*.
+        Without either it goes on with `rest`.
+        """
         try:
+            try:
+                if begins:
+                    call = self.begin()
+                if call is not None and self.done(call.script.decode((yield call))):
+                    return self.result
+            except GeneratorExit:
+                self.abandon()
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised again where it can be undone
+                failure = error
+            del call
             try:
                 return (yield from self.rest(failure))
             except (Exception, GeneratorExit):
