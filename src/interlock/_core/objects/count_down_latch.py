@@ -87,7 +87,6 @@ class CountDownLatch(Numbered):
     def _set_number(self, deadline: float) -> Op[bool]:
         count, limits = self.named, self._limits
         assert count is not None
-        assert limits is not None
         found = yield from self.requests.ask(scripts.latch_set_up, count, deadline)
         # Below 0: what is left of a count that another program has set.
         if (found > 0 and found != count) or -found > count:
@@ -176,8 +175,7 @@ class CountDownLatch(Numbered):
             RCountDownLatch.delete.
         """
         session = self.session
-        if self._limits is not None:
-            self._limits.forget(self.key)
+        self._limits.forget(self.key)
         call = scripts.latch_delete(
             self.key, new_id(session), self._note_ttl, session.publish, self.channel
         )

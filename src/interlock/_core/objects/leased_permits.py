@@ -279,7 +279,6 @@ class LeasedPermits(Numbered, Holdable):
     def _set_number(self, deadline: float) -> Op[bool]:
         permits, limits = self.named, self._limits
         assert permits is not None
-        assert limits is not None
         found = yield from self._total(deadline)
         made = found == 0 and (yield from self._try_set(permits, deadline))
         if found == 0 and not made:  # another client was faster, or somebody has set 0
@@ -446,8 +445,6 @@ class LeasedPermits(Numbered, Holdable):
             wanted: how many permits it was for.
             deadline: as for a try.
         """
-        if self._limits is None:
-            return False
         if self.named is not None:
             self._limits.compare(self.kind, self.name, self.key, wanted, self.named)
         if remaining < NEVER:  # otherwise nobody holds a permit: no end of a lease is named

@@ -29,7 +29,7 @@ class Limits:
 
     def __init__(
         self,
-        differs: Callable[[str, int, int], None],
+        differs: Callable[[str, int, int], None] = lambda _name, _there, _named: None,
         missing: Callable[[str, str], None] = lambda _kind, _name: None,
         gone: Callable[[str, int], None] = lambda _name, _permits: None,
         too_many: Callable[[str, str, int, int], None] = lambda _kind, _name, _wanted, _all: None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
 from interlock._core.objects.lifetime import Lifetime
+from interlock._core.objects.limits import Limits
 from interlock._core.upkeep.idempotency import IdempotentCalls
 from interlock.options import check_name
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Op
     from interlock._core.objects.lifetime import Kept
-    from interlock._core.objects.limits import Limits
     from interlock._core.upkeep.session import Session
 
 
@@ -30,7 +30,7 @@ class Numbered(ABC):
         session: the client's state.
         name: what it is called.
         named: the number to set if there is none; None to set nothing.
-        limits: what the client knows of such numbers; None if nothing is looked up or set.
+        limits: what the client knows of such numbers.
         kept: how long it stays on the server; None for ever.
         rest: returns the key beside its number, which ends with it.
         channel: returns the channel on which its changes are announced.
@@ -52,7 +52,7 @@ class Numbered(ABC):
         channel: Callable[[str], str],
     ) -> None:
         self.named = named
-        self._limits = limits
+        self._limits = limits or Limits()
         self.name = check_name(name)
         self.key = session.key(self.name)
         self.session = session
@@ -63,8 +63,7 @@ class Numbered(ABC):
     @property
     def numberless(self) -> bool:
         """Return whether this client has not set the number that its code names."""
-        named, limits = self.named, self._limits
-        return named is not None and limits is not None and not limits.known(self.key, named)
+        return self.named is not None and not self._limits.known(self.key, self.named)
 
     @property
     def unset(self) -> bool:
@@ -90,10 +89,10 @@ class Numbered(ABC):
             One round trip, and another one to set it; a third if another client was faster. One for
             the end.
         """
-        lifetime, limits = self._lifetime, self._limits
-        if ended and limits and lifetime and lifetime.idle and lifetime.over:
+        lifetime = self._lifetime
+        if ended and lifetime and lifetime.idle and lifetime.over:
             # Nobody has a permit for so long: others gave back what this client took.
-            limits.note_over(self.key)
+            self._limits.note_over(self.key)
         made = (lost or self.numberless) and (yield from self._set_number(deadline))
         there = yield from self._extend(deadline)
         if not there and (ended or not self.named):
@@ -116,5 +115,5 @@ class Numbered(ABC):
 
     def _leave_alone(self) -> None:
         """Note that another number than the named one is meant from now on."""
-        if self.named is not None and self._limits is not None:
+        if self.named is not None:
             self._limits.note(self.key, self.named)

@@ -292,7 +292,6 @@ class Semaphore(Numbered):
     def _set_number(self, deadline: float) -> Op[bool]:
         permits, limits = self.named, self._limits
         assert permits is not None
-        assert limits is not None
         free, found = yield from self._numbers(deadline)
         made = free is None and (yield from self._try_set(permits, deadline))
         if free is None and not made:  # another client was faster
@@ -341,8 +340,7 @@ class Semaphore(Numbered):
 
     def end(self, request: IdempotentCall, permits: int, epoch: int) -> None:
         """Note that *request* got its *permits* in *epoch*."""
-        if self._limits is not None:
-            self._limits.note_taken(self.key, permits, epoch)
+        self._limits.note_taken(self.key, permits, epoch)
         self.requests.end(request)  # last: an interruption after it undoes nothing
 
     def restore(self, wanted: int, deadline: float) -> Op[bool]:
@@ -351,8 +349,6 @@ class Semaphore(Numbered):
         Without a number, tell that it is missing; tell also if there are not as many as *wanted*.
         """
         limits = self._limits
-        if limits is None:
-            return False
         if self.named is not None:
             limits.compare(self.kind, self.name, self.key, wanted, self.named)
             query = scripts.semaphore_query(self.key, deadline=deadline)
@@ -387,8 +383,7 @@ class Semaphore(Numbered):
         Source:
             RSemaphore.release.
         """
-        limits, permits = self._limits, check_permits(permits)
-        lost = limits is not None and limits.was_there(self.key)
+        permits, lost = check_permits(permits), self._limits.was_there(self.key)
         return self._release(permits, create=0 if self.named or lost else 1, epoch=epoch)
 
     def leave_to(self, step: CarriedThrough) -> None:
@@ -401,8 +396,7 @@ class Semaphore(Numbered):
 
     def tell_gone(self, permits: int) -> None:
         """Tell that *permits* came back to a semaphore that the server does not have."""
-        if self._limits is not None:
-            self._limits.gone(self.name, permits)
+        self._limits.gone(self.name, permits)
 
     def release_if_exists(self, permits: int) -> CarriedThrough:
         """Release as `release` does, if the semaphore exists; return whether it does.
@@ -502,8 +496,7 @@ class Semaphore(Numbered):
         Source:
             RSemaphore.delete.
         """
-        if self._limits is not None:
-            self._limits.note_over(self.key)
+        self._limits.note_over(self.key)
         return delete(self.requests, self.key)
 
     def available_permits(self) -> Op[int]:
@@ -525,14 +518,10 @@ class Semaphore(Numbered):
             call.replication = Replication(self.session.replicas, what, bool, NEVER)
 
     def _release(self, permits: int, create: int, epoch: int | None = None) -> CarriedThrough:
-        limits = self._limits
         if epoch is not None:
-            if limits is not None:
-                limits.give_back_of(self.key, permits, epoch)
-        elif limits is None:
-            epoch = 0
+            self._limits.give_back_of(self.key, permits, epoch)
         else:
-            epoch, earlier = limits.give_back(self.key, permits)
+            epoch, earlier = self._limits.give_back(self.key, permits)
             if earlier:
                 self.tell_gone(earlier)
                 permits -= earlier
