@@ -364,8 +364,9 @@ class CarriedThrough(Carried[bool]):
         # latch. Then another copy would count again.
         self.ended, self.result = True, answer > 0
         self.requests.end(request)
-        if answer == GIVEN:
-            self._given()
+        if answer == GIVEN and self.looked_at is not None:
+            session = self.requests.session
+            session.looks.given(self.looked_at, session.clock())
         return True
 
     def begun(self) -> bool:
@@ -378,11 +379,9 @@ class CarriedThrough(Carried[bool]):
 
     def carry_on(self, failure: BaseException | None) -> Op[bool]:
         """Send it again, now or in the background."""
-        if self.first is not None and failure is None:
-            return self._after(self.first)
         if self.ended:
             return failing(failure)  # a Ctrl-C that came when it was answered
-        return self._go_on(self._made(), failure)
+        return undoing(self._go_on(failure), self._leave)
 
     def over(self) -> bool:
         """Return whether it was answered, or left to the background."""
@@ -404,38 +403,30 @@ class CarriedThrough(Carried[bool]):
         assert call is not None
         return call
 
-    def _after(self, first: Op[object]) -> Op[bool]:
-        _ = yield from undoing(first, self._without)
-        return (yield from self._go_on(self._made(), None))
-
-    def _without(self, error: BaseException) -> Op[None]:
-        """Leave the script to the background if the server did not answer, or after a Ctrl-C."""
-        if isinstance(error, ServerUnavailableError) or not isinstance(error, Exception):
-            yield from self.requests.clean_up(self._made(), error)
-        self.ended = True
-
-    def _go_on(self, call: Eval[int], failure: BaseException | None) -> Op[bool]:
-        request = self.request
+    def _go_on(self, failure: BaseException | None) -> Op[bool]:
+        if failure is None and self.first is not None:
+            _ = yield from self.first
+        call, request = self._made(), self.request
         assert request is not None
         if failure is None:
             request.unanswered = False  # nothing was sent
-        sending = self.requests.send(request, call, failure)
-        _ = self.done((yield from undoing(sending, self._leave, request, call)))
+        _ = self.done((yield from self.requests.send(request, call, failure)))
         return self.result
 
-    def _given(self) -> None:
-        """Plan a look at what another client was told to take."""
-        given, session = self.requests.looked_at, self.requests.session
-        if given is not None:
-            session.looks.given(given, session.clock())
-
-    def _leave(self, request: IdempotentCall, call: Eval[int], error: BaseException) -> Op[None]:
-        """Send *call* again if *request*, which ended with *error*, may not have been executed.
+    def _leave(self, error: BaseException) -> Op[None]:
+        """Leave the script to the background if it may not have been executed, because of *error*.
 
         After a Ctrl-C it is sent in any case: it may have come between two tries, the first of
-        which was not sent.
+        which was not sent. If *error* ended what comes first, the script is sent if the server did
+        not answer that.
         """
-        struck = not isinstance(error, InterlockError)
-        if request.unanswered or struck or getattr(error, "transient", False):
-            yield from self.requests.clean_up(call, error)
+        request = self.request
+        if request is None:
+            needed = isinstance(error, ServerUnavailableError) or not isinstance(error, Exception)
+        else:
+            struck = not isinstance(error, InterlockError)
+            needed = request.unanswered or struck or getattr(error, "transient", False)
+        # Not if it was answered: any other call may have removed its latch since.
+        if needed and not self.ended:
+            yield from self.requests.clean_up(self._made(), error)
         self.ended = True
