@@ -367,7 +367,7 @@ MUTATIONS = [
     Mutation(
         "lock-is-always-left-to-others",
         "lock_release",
-        Value("period", "time[1] and math.huge"),
+        Value("period", "now and math.huge"),
         crowd,
     ),
     Mutation(

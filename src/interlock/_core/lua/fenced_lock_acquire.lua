@@ -32,7 +32,8 @@ local lease, holder, depth = ARGV[1], ARGV[2], ARGV[3]
 local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local client, others_wait, keep, starts = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
-local free = depth == '1' and redis.call('exists', lock) == 0
+local lasts = redis.call('pttl', lock)
+local free = depth == '1' and lasts == -2
 local named, side = holder .. ':token', ''
 local me = starts and named or client
 
@@ -41,8 +42,6 @@ local me = starts and named or client
 -- include: join
 
 -- include: join_others
-
--- include: microseconds
 
 -- include: reach_depth
 

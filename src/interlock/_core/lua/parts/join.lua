@@ -5,13 +5,15 @@
 -- Numbers that are only passed on are sent as strings: the server takes long to turn a number into
 -- one.
 
+-- include: microseconds
+
 -- Put *member* at the end of the queue, unless it is there; return whether it stands there now.
 local function join(member)
   if type(redis.pcall('zrem', queue, '-')) ~= 'number' then
     return false
   end
-  local last, time = redis.pcall('zrange', queue, '-1', '-1', 'withscores'), redis.pcall('time')
-  local now = (time[1] or '') .. string.sub('00000' .. (time[2] or ''), -6, -4)
+  local last = redis.pcall('zrange', queue, '-1', '-1', 'withscores')
+  local now = string.sub(microseconds() or '000000', 1, -4)
   if last[2] and tonumber(last[2]) >= tonumber(now) then
     now = math.floor(last[2]) + 1
   end

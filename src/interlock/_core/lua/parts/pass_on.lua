@@ -36,12 +36,11 @@ local function left_to_others(place, they_listen)
   if they_listen then
     return (tonumber(redis.pcall('zadd', queue, 'incr', '1', ':turns')) or 1) % LISTENERS_EVERY == 0
   end
-  local time = redis.pcall('time')
-  local period = time[1] and math.floor(time[1] * 1000 / LEFT_EVERY)
+  local now = microseconds() and math.floor(microseconds() / 1000)
+  local period = now and math.floor(now / LEFT_EVERY)
   if period and math.floor(place / LEFT_EVERY) < period then
     local noted = redis.pcall('zscore', queue, ':left')
     if not noted or math.floor((tonumber(noted) or math.huge) / LEFT_EVERY) < period then
-      local now = time[1] * 1000 + math.floor(time[2] / 1000)
       return type(redis.pcall('zadd', queue, now, ':left')) == 'number'
     end
   end

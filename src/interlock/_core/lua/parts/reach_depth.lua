@@ -1,7 +1,8 @@
 -- reach_depth: take a lock that is free, ours or claimed by us; else stand in *queue* as *me*.
 --
 -- The result is nil if *holder* has the lock now, else what is left of the other's lease. *draw*
--- may be left out. It is called before the lock is taken. *free* tells whether there is no lock.
+-- may be left out. It is called before the lock is taken. *free* tells whether there is no lock;
+-- *lasts* is its TTL.
 --
 -- It needs `join` and `join_others`. The names are those of lock_acquire. *named* is how the client
 -- stands in the queue in the name of *holder*. *side* is what all fields end with.
@@ -19,7 +20,7 @@ local function reach_depth(free, draw)
     if client and (me == client or redis.pcall('zscore', queue, client) == false) then
       join(me)
     end
-    return redis.call('pttl', lock)
+    return lasts
   end
   if draw then
     draw(free)
@@ -33,7 +34,7 @@ local function reach_depth(free, draw)
     -- Last: a key that was gone for a moment cannot be made again while its slot moves.
     redis.pcall('hdel', lock, client .. ':0' .. side)
   end
-  if free or redis.call('pttl', lock) < tonumber(lease) then
+  if free or lasts < tonumber(lease) then
     redis.call('pexpire', lock, lease)
   end
   if client then
