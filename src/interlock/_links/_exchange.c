@@ -963,28 +963,31 @@ static PyType_Spec whole_spec = {
 
 enum { PENDING, CAME, FAILED, CANCELLED };
 
+typedef struct Answer Answer;
+
 typedef struct {
     PyObject_HEAD
     PyObject *loop, *error;                     /* of the server's errors: the class */
     PyObject *copy_context, *cancelled, *early; /* what asyncio has: a function, two errors */
     PyObject *call_soon, *run;                  /* names of methods */
     PyTypeObject *kind;                         /* `Answer` */
-    PyObject **ring; /* the answers to come, the next one at *first* */
-    Py_ssize_t room, first, count;
+    Answer *first, *last; /* the answers to come; *last* is of no use without *first* */
+    Py_ssize_t count;
     PyObject *ready;        /* a list of those whose tasks are to be woken */
     Py_ssize_t came;        /* replies so far */
     char scheduled, served; /* whether the loop calls this soon; whether any reply was no error */
 } Answers;
 
-typedef struct {
+struct Answer {
     PyObject_HEAD
     Answers *answers;
+    Answer *next;    /* which comes after it */
     PyObject *value; /* the reply, the error, or the message of the cancellation */
     PyObject *then;  /* is told of the value before its task goes on, or NULL */
     PyObject *callback, *context; /* whom to wake, or NULL */
     PyObject *others;             /* more of the same: a list of pairs, or NULL */
     char state, blocking;
-} Answer;
+};
 
 /* Have the loop call *self* soon. Return 0, or -1 with an exception set.
 
@@ -1045,6 +1048,7 @@ answer_traverse(Answer *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
     Py_VISIT((PyObject *)self->answers);
+    Py_VISIT((PyObject *)self->next);
     Py_VISIT(self->value);
     Py_VISIT(self->then);
     Py_VISIT(self->callback);
@@ -1481,21 +1485,19 @@ answers_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static Answer *
 next_answer(Answers *self)
 {
-    PyObject *next;
+    Answer *next = self->first;
 
-    if (self->count == 0)
-        return NULL;
-    next = self->ring[self->first];
-    self->first = (self->first + 1) % self->room;
-    self->count--;
-    return (Answer *)next;
+    if (next != NULL) {
+        self->first = next->next;
+        next->next = NULL;
+        self->count--;
+    }
+    return next;
 }
 
 static int
 answers_traverse(Answers *self, visitproc visit, void *arg)
 {
-    Py_ssize_t place;
-
     Py_VISIT(Py_TYPE((PyObject *)self));
     Py_VISIT((PyObject *)self->kind);
     Py_VISIT(self->loop);
@@ -1504,8 +1506,7 @@ answers_traverse(Answers *self, visitproc visit, void *arg)
     Py_VISIT(self->cancelled);
     Py_VISIT(self->early);
     Py_VISIT(self->ready);
-    for (place = 0; place < self->count; place++)
-        Py_VISIT(self->ring[(self->first + place) % self->room]);
+    Py_VISIT((PyObject *)self->first);
     return 0;
 }
 
@@ -1529,7 +1530,6 @@ answers_dealloc(Answers *self)
 
     PyObject_GC_UnTrack(self);
     (void)answers_clear(self);
-    PyMem_Free(self->ring);
     Py_CLEAR(self->kind);
     Py_CLEAR(self->loop);
     Py_CLEAR(self->error);
@@ -1541,29 +1541,6 @@ answers_dealloc(Answers *self)
     Py_CLEAR(self->ready);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
-}
-
-/* Make room for one more. Return 0, or -1 with an exception set. */
-static int
-make_room(Answers *self)
-{
-    Py_ssize_t place, room = self->room ? 2 * self->room : 16;
-    PyObject **ring;
-
-    if (self->count < self->room)
-        return 0;
-    ring = PyMem_Malloc(room * sizeof *ring);
-    if (ring == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (place = 0; place < self->count; place++)
-        ring[place] = self->ring[(self->first + place) % self->room];
-    PyMem_Free(self->ring);
-    self->ring = ring;
-    self->room = room;
-    self->first = 0;
-    return 0;
 }
 
 /* Return the answer to a command that is sent next. */
@@ -1581,11 +1558,12 @@ answers_expect(Answers *self, PyObject *then)
         Py_INCREF(then);
         each->then = then;
     }
-    if (make_room(self) < 0) {
-        Py_DECREF((PyObject *)each);
-        return NULL;
-    }
-    self->ring[(self->first + self->count++) % self->room] = (PyObject *)each;
+    if (self->first == NULL)
+        self->first = each;
+    else
+        self->last->next = each;
+    self->last = each;
+    self->count++;
     Py_INCREF((PyObject *)each);
     return (PyObject *)each;
 }
@@ -1623,9 +1601,11 @@ answers_take(Answers *self, PyObject *data)
         self->came++;
         self->served = self->served || *at != '-';
         failed = answered(each, CAME, reply);
-        if (failed && each->state == PENDING && make_room(self) == 0) {
-            self->first = (self->first + self->room - 1) % self->room;
-            self->ring[self->first] = (PyObject *)each;
+        if (failed && each->state == PENDING) {
+            each->next = self->first;
+            self->first = each;
+            if (each->next == NULL)
+                self->last = each;
             self->count++;
         }
         else
