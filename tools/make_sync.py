@@ -14,13 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "src" / "interlock"
 SOURCE, TARGET = ROOT / "asyncio", ROOT / "sync"
-BELOW = {
-    ROOT / "_drivers" / awaited: ROOT / "_drivers" / blocking
-    for awaited, blocking in (
-        ("awaited.py", "blocking.py"),
-        ("awaited_block.py", "blocking_block.py"),
-    )
-}
+BELOW = {ROOT / "_drivers" / "awaited.py": ROOT / "_drivers" / "blocking.py"}
 """What is made in the same way and stands below the faces."""
 HEADER = "# Generated from interlock/{name} by tools/make_sync.py; change that file.\n"
 

@@ -13,7 +13,7 @@ from tests.lock.lock_like import Kind, Stage
 
 import interlock.asyncio
 from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError
-from interlock._drivers.awaited_block import ByHand
+from interlock._drivers.block import ByHand
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -111,6 +111,7 @@ TESTED_BY = {
     "_drivers/threads.py": "lock/test_lock_threads.py",
     "_drivers/awaited.py": "lock/test_lock_blocks.py",
     "_drivers/awaited_block.py": "lock/test_lock_blocks.py",
+    "_drivers/block.py": "lock/test_lock_blocks.py",
     "_drivers/blocking.py": "lock/test_lock_blocks.py",
     "_drivers/blocking_block.py": "lock/test_lock_blocks.py",
     "_drivers/trio.py": "hosts/test_trio.py",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from interlock._core.model.holds import AnyHold, Owner, Permit
     from interlock._core.objects.barrier import Acting, Barrier
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
-    from interlock._drivers.blocking_block import Block
+    from interlock._drivers.block import Block
     from interlock._drivers.protocol import BlockingDriver
 
 H = TypeVar("H", bound="AnyHold")

@@ -1,153 +1,26 @@
-# Generated from interlock/_drivers/awaited_block.py by tools/make_sync.py; change that file.
-"""One ``with`` statement over a lock, which releases what it acquired wherever it is left.
+"""The ``__exit__`` of a lock: each look-up gives the end of a new block, which a Ctrl-C may strike.
 
-Theory. Frameworks enter and leave a block in different threads: a dependency or a fixture that
-yields inside it, an exit stack that is closed elsewhere. So the block must know who acquired.
-Python looks ``__exit__`` up before it calls ``__enter__``, and keeps what it found until the
-block is left; an exit stack does the same. Each look-up here makes a new `Block`, and
-``__enter__`` notes its owner there. Nothing is guessed from threads or frames, and a block that
-exists is a block that is still open.
-
-A caller of ``__enter__`` by hand has looked nothing up. Then a `ByHand` keeps the object that was
-acquired, until ``__exit__`` is called by hand.
-
-Source: the language reference, "The with statement": ``__exit__`` is loaded before ``__enter__`` is
-invoked.
+What leaves the block may be dropped before its first instruction. Then a thread finishes what is
+left of the block. A look-up that is struck undoes what was acquired before it.
 """
-
-# The classes of a face share what users do not see.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from interlock._drivers.process.thread_local import for_each
-from interlock._drivers.threads import current_owner, finish_later, until_left, whole
-from interlock._traceback import shorten
-from interlock.errors import InterlockError
+from interlock._drivers.block import Block, here, leave
+from interlock._drivers.threads import current_owner, finish_later, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+    from collections.abc import Callable
 
     from interlock._core.model.effects import Step
-    from interlock._core.model.holds import Owner
+    from interlock._drivers.block import Entered
     from interlock._drivers.protocol import BlockingDriver
 
-
 E = TypeVar("E")
-
-
-class Entered(Protocol):
-    """A lock, as its blocks see it."""
-
-    def _leave(self, block: Block, raised: BaseException | None) -> object:
-        """Release what *block* acquired; *raised* ends it."""
-        ...
-
-
-class _LookedUp:
-    """The block that one thread looked up last, unless it has been entered."""
-
-    __slots__ = ("newest",)
-
-    def __init__(self) -> None:
-        self.newest: Callable[[], object] | None = None
-
-
-_here: Callable[[], _LookedUp] = for_each(_LookedUp)
-
-
-class Block:
-    """One block.
-
-    Attributes:
-        lock: what is entered; None when the look-up was made on the class, as exit stacks do.
-        owner: who entered; None for an object without owners.
-        entered: whether it was entered.
-        got: what it acquired, unless *lock* knows that by the owner.
-        given_away: whether what it acquired is another process' to release.
-        handle: a weak reference to an object that lives until the block is left.
-        hears: what calls `dropped` when that object is gone; None from when the block is left. A
-            Ctrl-C that strikes in such a call is lost.
-        driver: the client's that acquires for it.
-        name: what that acquires is called.
-        left: returns the step that undoes what it acquired, or carries its release through; or
-            None. None if nothing is left.
-        step: what *left* returned, if it was asked.
-    """
-
-    __slots__ = (
-        "__weakref__", "driver", "entered", "given_away", "got", "handle", "hears", "left", "lock",
-        "name", "owner", "step",
-    )  # fmt: skip
-    driver: BlockingDriver
-    name: str
-
-    lock: Entered | None
-    owner: Owner | None
-    got: Any
-    handle: Callable[[], object]
-    hears: object
-    step: Step[Any] | None
-    left: Callable[[], Step[Any] | None] | None
-    entered: bool
-    given_away: bool
-
-    def of(self, lock: Entered | None) -> Self:
-        """Begin with *lock*; return this block.
-
-        This is not ``__init__``, because a call of that costs as much as the object.
-        """
-        self.lock = lock
-        self.entered = self.given_away = False
-        self.owner = self.got = self.hears = self.step = self.left = None
-        self.handle = weakref.ref(self)
-        return self
-
-    def begin(
-        self, driver: BlockingDriver, name: str, left: Callable[[], Step[Any] | None]
-    ) -> None:
-        """Finish what is *left* if nothing leaves this block; before *name* is acquired."""
-        self.driver, self.name, self.left = driver, name, left
-
-    def dropped(self, _: object = None) -> None:
-        """Finish what is left in the background: what leaves this block is gone.
-
-        That is early if a Ctrl-C came before its first instruction.
-        """
-        left = self.left
-        if left is None or self.given_away:
-            return
-        try:
-            self._finish(left)
-        except BaseException:  # noqa: BLE001 - a second Ctrl-C; nobody would see it here
-            self._finish(left)
-        self.left = None
-
-    def _finish(self, left: Callable[[], Step[Any] | None]) -> None:
-        # Asked for once: a semaphore would make a second release, which gives another permit.
-        step = self.step = self.step or left()
-        if step is not None:
-            finish_later(self.driver, self.name, step)
-
-    def __repr__(self) -> str:
-        return "<a block>" if self.lock is None else f"<a block of {self.lock!r}>"
-
-
-def _leave(block: Block, *args: Any) -> object:
-    """Leave *block*; as a method of the class it is given the lock, too."""
-    lock: Entered = args[0] if block.lock is None else block.lock
-    try:
-        left = lock._leave(block, args[-2])
-    except InterlockError as error:
-        shorten(error)
-        raise
-    block.hears = None
-    return left
 
 
 class Exit(Generic[E]):
@@ -163,9 +36,13 @@ class Exit(Generic[E]):
     def __get__(self, lock: Entered | None, kind: type[Entered] | None = None) -> partial[object]:
         """Return the end of a new block."""
         block = Block().of(lock)
-        end = partial(_leave, block)
-        _here().newest = block.handle
-        block.handle = until_left(end, block)
+        end = partial(leave, block)
+        here().newest = block.handle
+        # A traceback may keep the block, but never its end. Told twice: a Ctrl-C may come before
+        # the first instruction of the call, and is lost there.
+        dropped = partial(_dropped, block)
+        block.hears = weakref.ref(end, dropped), weakref.ref(end, dropped)
+        block.handle = weakref.ref(end)
         return end
 
     def _struck(self, lock: E | None, *_: object) -> None:
@@ -176,63 +53,28 @@ class Exit(Generic[E]):
     __get__ = whole(__get__, _struck)
 
 
-def entered(lock: Entered) -> Block | None:
-    """Return the block that the running ``__enter__`` of *lock* is for; None if called by hand."""
-    here = _here()
-    newest = here.newest
-    if newest is None:
-        return None
-    here.newest = None
-    block: Any = newest()
-    if block is None or block.entered or (block.lock is not None and block.lock is not lock):
-        return None
-    block.entered = True
-    return cast("Block", block)
+def _dropped(block: Block, _: object = None) -> None:
+    """Finish what is left of *block* in the background: what leaves it is gone.
+
+    That is early if a Ctrl-C came before its first instruction.
+    """
+    left = block.left
+    if left is None or block.given_away:
+        return
+    try:
+        _finish(block, left)
+    except BaseException:  # noqa: BLE001 - a second Ctrl-C; nobody would see it here
+        _finish(block, left)
+    block.left = None
+
+
+def _finish(block: Block, left: Callable[[], Step[Any] | None]) -> None:
+    # Asked for once: a semaphore would make a second release, which gives another permit.
+    step = block.step = block.step or left()
+    if step is not None:
+        finish_later(cast("BlockingDriver", block.driver), block.name, step)
 
 
 def caller() -> int:
-    """Return the identity of the running thread's owner; 0 if there is none."""
-    try:
-        return current_owner().identity
-    except RuntimeError:
-        return 0
-
-
-def give_away(handles: Sequence[Callable[[], object]]) -> None:
-    """Note that the blocks of *handles* are not to release what they acquired."""
-    for handle in handles:
-        kept = handle()
-        block: object = kept.args[0] if isinstance(kept, partial) else kept
-        if isinstance(block, Block):
-            block.given_away = True
-
-
-class ByHand(Generic[E]):
-    """What calls of ``__enter__`` by hand have acquired, until ``__exit__`` is called by hand."""
-
-    __slots__ = ("_entered",)
-
-    def __init__(self) -> None:
-        self._entered: list[tuple[int, E]] = []
-
-    def enter(self, who: int, got: E) -> None:
-        """Note that *who* has entered, and *got* something by that."""
-        self._entered.append((who, got))
-
-    def leave(self, who: int, *, others: bool = True) -> E | None:
-        """Return what *who* has entered last, and forget it.
-
-        One who leaves must not release what another one has. But if *who* has entered nothing,
-        another thread may have, as in a fixture: then it is what was entered last, if *others* may.
-        """
-        mine = [each for each in self._entered if each[0] == who]
-        chosen = mine or (self._entered if others else [])
-        if not chosen:
-            return None
-        last = chosen[-1]
-        self._entered.remove(last)
-        return last[1]
-
-    def forget(self, ended: Callable[[E], bool]) -> None:
-        """Forget all that *ended* returns True for."""
-        self._entered = [each for each in self._entered if not ended(each[1])]
+    """Return the identity of the running thread's owner."""
+    return current_owner().identity

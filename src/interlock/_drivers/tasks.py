@@ -77,15 +77,6 @@ def _introduced(task: asyncio.Task[object]) -> Owner:
     return owner
 
 
-def until_left(end: object, block: object) -> Callable[[], object]:
-    """Return a weak reference to what lives until *block* is left.
-
-    That is the block, and not *end*, which leaves it: the coroutine of that refers to the block.
-    """
-    del end
-    return weakref.ref(block)
-
-
 def whole(call: F, undo: Callable[..., object]) -> F:
     """Return *call*: no cancellation strikes a function where it does not wait."""
     del undo

@@ -6,10 +6,9 @@ import sys
 import threading
 import time
 import warnings
-import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from interlock._core.model.effects import (
     NEVER,
@@ -89,25 +88,6 @@ current_owner: Callable[[], Owner] = for_each(_new_owner)
 
 It ends with the thread, and so does the claim to the holds of the thread.
 """
-
-
-class _Left(Protocol):
-    """A block, as its end sees it."""
-
-    hears: object
-
-    def dropped(self, _: object) -> None: ...
-
-
-def until_left(end: object, block: _Left) -> Callable[[], object]:
-    """Return a weak reference to what lives until *block* is left: *end*, which leaves it.
-
-    A traceback may keep the block, but never the end. A block that was not left is told twice when
-    the end is gone: a Ctrl-C may come before the first instruction of the call.
-    """
-    dropped = block.dropped
-    block.hears = weakref.ref(end, dropped), weakref.ref(end, dropped)
-    return weakref.ref(end)
 
 
 whole = in_one_piece

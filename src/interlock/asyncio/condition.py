@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.condition import Condition as CoreCondition
-    from interlock._drivers.awaited_block import Block
+    from interlock._drivers.block import Block
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.asyncio.hold import Hold
     from interlock.asyncio.lock import Lock

@@ -17,7 +17,8 @@ from interlock._core.locks import transfer
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.awaited import end_block
-from interlock._drivers.awaited_block import Exit, entered, give_away
+from interlock._drivers.awaited_block import Exit
+from interlock._drivers.block import entered, give_away
 from interlock._drivers.process.unclaimed import AnyClaim, Claim
 from interlock._drivers.stepped import in_c
 from interlock._drivers.tasks import LostEvent, finish_later, whole
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.model.holds import Hold as OneHold
-    from interlock._drivers.awaited_block import Block
+    from interlock._drivers.block import Block
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 

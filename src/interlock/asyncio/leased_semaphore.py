@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from interlock._core.model import holds as core_holds
     from interlock._core.model.holds import Owner
     from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
-    from interlock._drivers.awaited_block import Block
+    from interlock._drivers.block import Block
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from interlock._drivers.awaited_block import ByHand, Exit, caller, entered
+from interlock._drivers.awaited_block import Exit, caller
+from interlock._drivers.block import ByHand, entered
 from interlock._misuse import always_true, not_awaited, wants_async_with
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
 
-    from interlock._drivers.awaited_block import Block
+    from interlock._drivers.block import Block
     from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
     from interlock.options import Duration
 

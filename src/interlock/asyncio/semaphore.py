@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Never, Self
 
 from interlock._drivers.awaited import end_by
-from interlock._drivers.awaited_block import Exit, entered
+from interlock._drivers.awaited_block import Exit
+from interlock._drivers.block import entered
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     always_true,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Step
     from interlock._core.objects.semaphore import Semaphore as CoreLock
     from interlock._core.objects.semaphore import Taking
-    from interlock._drivers.awaited_block import Block
+    from interlock._drivers.block import Block
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from interlock._drivers.awaited_block import ByHand, Exit, caller, entered
+from interlock._drivers.awaited_block import Exit, caller
+from interlock._drivers.block import ByHand, entered
 from interlock._misuse import not_awaited, publish, wants_async_with
 from interlock._traceback import shorten
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
-    from interlock._drivers.awaited_block import Block
+    from interlock._drivers.block import Block
 
 
 class _Entered(Protocol):

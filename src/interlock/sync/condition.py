@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.objects.condition import Condition as CoreCondition
-    from interlock._drivers.blocking_block import Block
+    from interlock._drivers.block import Block
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
     from interlock.sync.hold import Hold

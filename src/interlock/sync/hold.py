@@ -13,8 +13,9 @@ from interlock._core.insight.events import tell_loss
 from interlock._core.locks import transfer
 from interlock._core.model.holds import State
 from interlock._core.model.no_hold import NoHold
+from interlock._drivers.block import entered, give_away
 from interlock._drivers.blocking import end_block
-from interlock._drivers.blocking_block import Exit, entered, give_away
+from interlock._drivers.blocking_block import Exit
 from interlock._drivers.process.unclaimed import AnyClaim, Claim
 from interlock._drivers.threads import LostEvent, finish_later, whole
 from interlock._hints import HOLD_NAMES, hints
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.model.holds import Hold as OneHold
-    from interlock._drivers.blocking_block import Block
+    from interlock._drivers.block import Block
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from interlock._drivers.blocking_block import ByHand, Exit, caller, entered
+from interlock._drivers.block import ByHand, entered
+from interlock._drivers.blocking_block import Exit, caller
 from interlock._misuse import always_true, wants_with
 from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from interlock._drivers.blocking_block import Block
+    from interlock._drivers.block import Block
     from interlock.options import Duration
     from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Never
 
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model.no_hold import NoHold
+from interlock._drivers.block import Block, ByHand, entered
 from interlock._drivers.blocking import acquire_for, change_hold, end_block, release_unclaimed
-from interlock._drivers.blocking_block import Block, ByHand, Exit, entered
+from interlock._drivers.blocking_block import Exit
 from interlock._drivers.threads import current_owner
 from interlock._hints import LOCK_NAMES, hints, unknown_arguments
 from interlock._misuse import (

@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Never, Self
 
+from interlock._drivers.block import entered
 from interlock._drivers.blocking import end_by
-from interlock._drivers.blocking_block import Exit, entered
+from interlock._drivers.blocking_block import Exit
 from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
 from interlock._misuse import (
     always_true,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Step
     from interlock._core.objects.semaphore import Semaphore as CoreLock
     from interlock._core.objects.semaphore import Taking
-    from interlock._drivers.blocking_block import Block
+    from interlock._drivers.block import Block
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
 

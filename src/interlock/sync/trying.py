@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from interlock._drivers.blocking_block import ByHand, Exit, caller, entered
+from interlock._drivers.block import ByHand, entered
+from interlock._drivers.blocking_block import Exit, caller
 from interlock._misuse import publish, wants_with
 from interlock._traceback import shorten
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from interlock._drivers.blocking_block import Block
+    from interlock._drivers.block import Block
 
 
 class _Entered(Protocol):
