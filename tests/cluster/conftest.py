@@ -13,6 +13,9 @@ from tests.support.servers import ClusterServers, RedisServer, binaries, main_bi
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+PATIENCE = 20.0
+"""Seconds for a command in a cluster that nobody harms. A busy machine learns its map slowly."""
+
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> Kind:
@@ -89,7 +92,8 @@ async def stage(
     for server in others:
         server.execute("FLUSHALL")
     with eyes(cluster) as seen:
-        set_up = Stage(face, kind, cluster.url(), seen, [server.url() for server in others])
+        urls = [server.url() for server in others]
+        set_up = Stage(face, kind, cluster.url(), seen, urls, command_timeout=PATIENCE)
         yield set_up
         await set_up.end()
 
@@ -98,6 +102,6 @@ async def stage(
 async def plain(face: Face, cluster: ClusterServers, patient: None) -> AsyncIterator[Stage]:
     """Give the plain lock on each face in turn, on the shared cluster."""
     with eyes(cluster) as seen:
-        set_up = Stage(face, KINDS[0], cluster.url(), seen)
+        set_up = Stage(face, KINDS[0], cluster.url(), seen, command_timeout=PATIENCE)
         yield set_up
         await set_up.end()

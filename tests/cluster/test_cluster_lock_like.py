@@ -22,7 +22,7 @@ NAMES = ["a", "{b}:1", "x{c}y"]
 
 async def _converse(stage: Stage, name: str) -> None:
     """Acquire, re-enter, refuse, wait, be told, renew and release."""
-    client, other = stage.client(lease=4), stage.client(poll_cap=30)
+    client, other = stage.client(renewed="soon"), stage.client(poll_cap=30)
     ours, theirs = stage.lock(client, name), stage.lock(other, name)
     holder, waiter = stage.owner(), stage.owner()
     assert await holder.do(ours.acquire)

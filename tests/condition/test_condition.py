@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WAITING = "interlock_condition:{name}"
 LEASES = "interlock_condition_leases:{name}"
-SLACK = 5.0
+SLACK = 20.0
 """Seconds that a busy machine may take for what is due."""
 
 

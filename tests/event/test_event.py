@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import until
+from tests.support.cards import waited_channels
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.proxy import FaultProxy
 
 CHANNEL = "interlock_event__channel:{name}"
-SLACK = 5.0
+SLACK = 20.0
 """Seconds that a busy machine may take for what is due."""
 
 
 async def _waiting(stage: Stage, event: Any, **options: Any) -> asyncio.Task[Any]:
     """Return a wait that has begun and sleeps."""
     task = asyncio.create_task(stage.owner().do(event.wait, **options))
-    await until(lambda: stage.redis.pubsub_channels() == [CHANNEL.encode()], 20, "it waits")
+    await until(lambda: waited_channels(stage.redis) == [CHANNEL], 20, "it waits")
     await stage.waits()
     assert not task.done()
     return task
@@ -105,7 +106,7 @@ async def test_what_is_left(stage: Stage, name: str) -> None:
 
 async def test_one_round_trip_each(stage: Stage, proxy: FaultProxy) -> None:
     """Setting, clearing, asking and waiting for a set event are one EVALSHA each."""
-    owner, event = stage.owner(), stage.lock(stage.client(proxy.url()))
+    owner, event = stage.owner(), stage.lock(stage.client(proxy.url(), card=False))
     await owner.do(event.is_set)
     proxy.clear_record()
     for call in (event.set, event.wait, event.is_set, event.clear):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.cards import waited_channels
 from tests.support.faults import blackhole, command, drop_request, swallow_reply
 from tests.support.servers import wait_until
 
@@ -153,4 +154,4 @@ async def test_after_the_last_waiter_nothing_is_subscribed(stage: Stage, proxy: 
     stage.redis.delete("name")
     stage.redis.publish(CHANNEL, "0")
     await _granted(stage, task, lock, owner)
-    await until(lambda: not stage.redis.pubsub_channels(), 10, "nothing is subscribed")
+    await until(lambda: not waited_channels(stage.redis), 10, "nothing is subscribed")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import until
+from tests.support.cards import waited_channels
 from tests.support.patience import wait_until
 from tests.support.proxy import command, swallow_reply
 
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.proxy import FaultProxy
 
-CHANNEL = b"redisson_countdownlatch__channel__{name}"
+CHANNEL = "redisson_countdownlatch__channel__{name}"
 REQUESTS = "redisson_unlock_latch:{name}:*"
 
 
 async def _waiting(stage: Stage, latch: Any, **options: Any) -> asyncio.Task[Any]:
     """Return a wait that has begun and sleeps."""
     task = asyncio.create_task(stage.owner().do(latch.wait, **options))
-    await until(lambda: stage.redis.pubsub_channels() == [CHANNEL], 5, "it waits")
+    await until(lambda: waited_channels(stage.redis) == [CHANNEL], 5, "it waits")
     await stage.waits()
     assert not task.done()
     return task
@@ -183,9 +184,7 @@ async def test_all_go_on(stage: Stage, redis_url: str) -> None:
             asyncio.create_task(stage.owner().do(stage.lock(clients[n % 2]).wait))
             for n in range(100)
         ]
-        await until(
-            lambda: stage.redis.pubsub_numsub(CHANNEL.decode())[0][1] == 4, 5, "all clients listen"
-        )
+        await until(lambda: stage.redis.pubsub_numsub(CHANNEL)[0][1] == 4, 5, "all clients listen")
         await stage.waits(100)
         await owner.do(latch.count_down)
         assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [True] * 100

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.cards import waited_channels
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -18,12 +19,12 @@ OURS = ("redisson_unlock_latch", "interlock_latch_")
 async def test_what_is_left(stage: Stage, name: str) -> None:
     """An opened latch leaves only notes that expire; its channel has braces around any name."""
     owner, latch = stage.owner(), stage.lock(stage.client(), name)
-    channel = f"redisson_countdownlatch__channel__{{{name}}}".encode()
+    channel = f"redisson_countdownlatch__channel__{{{name}}}"
     await owner.do(latch.try_set_count, 1)
     assert stage.redis.get(name) == b"1"
     assert stage.redis.ttl(name) == -1
     waiting = asyncio.create_task(stage.owner().do(latch.wait))
-    await until(lambda: stage.redis.pubsub_channels() == [channel], 5, "it waits")
+    await until(lambda: waited_channels(stage.redis) == [channel], 5, "it waits")
     await owner.do(latch.count_down)
     await waiting
     keys = [key.decode() for key in stage.redis.scan_iter()]

@@ -34,10 +34,10 @@ async def _closed(client: Any) -> None:
 
 
 async def _take(stage: Stage, configured: Any, seen: redis.Redis) -> Any:
-    client = stage.face.module.Client.from_redis(configured, lease=7)
+    client = stage.face.module.Client.from_redis(configured, lease=70)
     lock, owner = client.lock("name"), stage.owner()
     assert await owner.do(lock.acquire, timeout=5)
-    assert 6000 < seen.pttl("name") <= 7000
+    assert 60_000 < seen.pttl("name") <= 70_000
     await owner.do(lock.release)
     await stage.close(client)
     await _closed(configured)

@@ -116,6 +116,7 @@ def keys_of(server: RedisServer, commands: list[list[str]]) -> list[list[str]]:
         return pipe.execute()
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("version", ["redis-7.0", "valkey-9.1"])
 def test_no_script_touches_a_key_that_its_call_did_not_declare(
     version: str, server_of_version: Callable[[str], RedisServer]

@@ -242,13 +242,24 @@ class Stage:
         url: str,
         redis_client: redis.Redis,
         others: Sequence[str] = (),
+        **defaults: Any,
     ) -> None:
-        """Describe what is made; *others* are the URLs of further servers, for kinds of several."""
+        """Describe what is made.
+
+        Args:
+            face: of all clients.
+            kind: of `lock`.
+            url: of the server.
+            redis_client: sees it.
+            others: the URLs of further servers, for kinds of several.
+            defaults: options of all clients.
+        """
         self.face = face
         self.kind = kind
         self.url = url
         self.redis = redis_client
         self._others = others
+        self._defaults = defaults
         self._clients: dict[Any, list[Any]] = {}
         self._owners: list[Owner] = []
 
@@ -256,7 +267,7 @@ class Stage:
         self, url: str | None = None, *, renewed: Literal["soon"] | None = None, **options: Any
     ) -> Any:
         """Return a new client, which may renew *soon*: see `renews_soon`."""
-        urls = [url or self.url, *self._others]
+        urls, options = [url or self.url, *self._others], {**self._defaults, **options}
         client, *others = made = [self.face.module.connect(each, **options) for each in urls]
         if renewed:
             for each in made:

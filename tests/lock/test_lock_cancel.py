@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from tests.lock.interrupting import Moment, Points
 from tests.lock.lock_like import kind_of, until
+from tests.support.cards import waited_channels
 from tests.support.patience import let_others_run
 
 import interlock.asyncio
@@ -150,7 +151,7 @@ async def test_a_waiting_acquire(
         async def check(make: Make, at: int) -> None:
             assert make().hold is None
             await until(lambda: not left(), 5, f"nothing is left after wait {at}")
-            await until(lambda: not redis_client.pubsub_channels(), 5, "nobody listens")
+            await until(lambda: not waited_channels(redis_client), 5, "nobody listens")
 
         assert await sweep.run(prepare, check, neighbours) >= 3
 

@@ -43,7 +43,7 @@ def _use_everything(url: str) -> None:
         lock.release()
         waiter.join(10)
         client.lock("held at the end").acquire()
-        hold = client.try_lock("this too", lease=5)
+        hold = client.try_lock("this too", lease=50)
         assert hold
 
 
@@ -56,10 +56,11 @@ async def _use_everything_in_tasks(url: str) -> None:
         await lock.release()
         await asyncio.wait_for(waiter, 10)
         await client.lock("held at the end").acquire()
-        hold = await client.try_lock("this too", lease=5)
+        hold = await client.try_lock("this too", lease=50)
         assert hold
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("face", ["sync", "asyncio"])
 def test_nothing_is_left_after_close(
     redis_url: str, redis_client: redis.Redis, quiescent: None, face: str

@@ -59,10 +59,10 @@ async def test_a_name_that_is_an_enum(stage: Stage) -> None:
     """A subclass of str is the name that its characters are, for each command of a hold."""
     client, owner, other = stage.client(), stage.owner(), stage.owner()
     lock = stage.lock(client, Job.NAME)
-    assert await owner.do(lock.acquire, lease=5)
+    assert await owner.do(lock.acquire, lease=50)
     assert not await other.do(stage.lock(stage.client(), "name").acquire, timeout=0)
-    await owner.do(lock.extend, 10)
-    assert await owner.do(lock.remaining) > 5
+    await owner.do(lock.extend, 200)
+    assert await owner.do(lock.remaining) > 50
     for key in stage.left_behind():
         assert "Job" not in key
     await owner.do(lock.release)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import queued, until
-from tests.support.cards import own_keys
+from tests.support.cards import own_keys, waited_channels
 from tests.support.patience import forever, let_others_run, wait_until
 from tests.support.renewal import grown, renews_soon
 
@@ -154,7 +154,7 @@ async def test_a_time_out_of_asyncio(
     assert task is not None
     assert task.cancelling() == 0
     assert lock.hold is None
-    await until(lambda: not redis_client.pubsub_channels(), 5, "nobody listens any more")
+    await until(lambda: not waited_channels(redis_client), 5, "nobody listens any more")
     await other.lock("name").release()
     assert await lock.acquire(timeout=0)
     await lock.release()

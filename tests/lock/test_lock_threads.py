@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.interrupting import Blow, interrupt_after
 from tests.lock.lock_like import kind_of
-from tests.support.cards import own_keys
+from tests.support.cards import own_keys, waited_channels
 from tests.support.patience import GIVE_UP
 from tests.support.servers import wait_until
 
@@ -35,6 +35,8 @@ pytestmark = pytest.mark.usefixtures("patient")
 """Short tries come by the hundred here: a machine that stalls for a moment is no silent server."""
 
 LEASE = 3.0
+AT_ONCE = 20.0
+"""Seconds that a busy machine may take. Whoever waits on sees the lease of the other end."""
 """Seconds: short, and yet a renewed hold outlives a machine that stalls for a second."""
 
 
@@ -82,9 +84,9 @@ def test_ctrl_c_ends_a_wait(client: Client, other: Client, redis_client: redis.R
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt), interrupt_after(0.3):
         lock.acquire()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < AT_ONCE
     assert lock.hold is None
-    wait_until(lambda: redis_client.pubsub_channels() == [], 5, "nobody listens any more")
+    wait_until(lambda: not waited_channels(redis_client), 5, "nobody listens any more")
     other.lock("name").release()
     assert lock.acquire(timeout=0)
     lock.release()

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 from tests.monitoring.serving import ARGUMENTS, CHROMIUM, LEASE
 from tests.support.patience import GIVE_UP
+from tests.support.renewal import renews_soon
 
 import interlock
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
     """Give a client that renews often."""
-    with interlock.connect(redis_url, lease=LEASE) as client:
+    with renews_soon(interlock.connect(redis_url, lease=LEASE)) as client:
         yield client
 
 

@@ -36,7 +36,7 @@ ARGUMENTS = [
     # Not every browser protects this machine from pages elsewhere.
     "--disable-features=LocalNetworkAccessChecks",
 ]
-LEASE = 6.0
+LEASE = 30.0
 """Seconds; short, but a loaded machine renews it in time."""
 
 

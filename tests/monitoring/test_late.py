@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 HOLDER = """
 import sys, interlock
-client = interlock.connect(sys.argv[1], lease=6)
+client = interlock.connect(sys.argv[1], lease=12)
 client.lock("stuck").acquire()
 print("held", flush=True)
 sys.stdin.read()

@@ -36,6 +36,7 @@ def samples(registry: CollectorRegistry) -> dict[str, float]:
     return found
 
 
+@pytest.mark.usefixtures("patient")
 def test_everything_is_exposed(client: Client) -> None:
     """Acquires, holds, losses, renewals and gauges are exposed with few labels."""
     registry = CollectorRegistry()

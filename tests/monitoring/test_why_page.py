@@ -32,7 +32,7 @@ def test_the_command_and_the_console_say_the_same(
         with suppress(ClosedError):
             client.lock("orders").acquire()
 
-    with connect(redis_url, lease=6) as client, connect(redis_url, lease=6) as other:
+    with connect(redis_url, lease=12) as client, connect(redis_url, lease=12) as other:
         assert client.lock("orders").acquire()
         threads = [threading.Thread(target=wait, args=[other]) for _ in range(8)]
         for thread in threads:

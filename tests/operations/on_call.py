@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.patience import GIVE_UP, wait_until
+from tests.support.renewal import renews_soon
 
 from interlock import DeadlockError, HoldLostError, connect
 from interlock.cli import main
 
 if TYPE_CHECKING:
-    from interlock import Lock
+    from interlock import Client, Lock
 
 NAMES = [f"orders:{number}" for number in range(12)]
 """Of locks: in a cluster every node has some."""
+
+PATIENCE = 20.0
+"""Seconds for a command; a busy machine learns slowly who serves what."""
 
 
 def operate(url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,7 +30,7 @@ def operate(url: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*words, "--url", url]) == 0
         return capsys.readouterr().out
 
-    with connect(url, lease=3) as client:
+    with renews_soon(connect(url, command_timeout=PATIENCE)) as client:
         holds = [client.try_lock(name) for name in NAMES]
         told = threading.Event()
         holds[0].on_lost(told.set)
@@ -62,7 +66,10 @@ def end_a_deadlock(url: str) -> None:
             except DeadlockError as error:
                 told.append(error)
 
-    with connect(url, deadlock="raise") as one, connect(url, deadlock="raise") as two:
+    def client() -> Client:
+        return connect(url, command_timeout=PATIENCE, deadlock="raise")
+
+    with client() as one, client() as two:
         both = threading.Barrier(2)
         threads = [
             threading.Thread(target=take, args=(one.lock("a"), one.lock("b"), both)),

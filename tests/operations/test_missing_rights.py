@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import redis
 
 OTHER = "00000000-0000-0000-0000-00000000beef"
-CLIENT = {"format": 1, "number": 1, "period": 10.0, "host": "web-3", "pid": 812, "program": "shop"}
+CLIENT = {"format": 1, "number": 1, "period": 60.0, "host": "web-3", "pid": 812, "program": "shop"}
 ENTRY = {"age": 250.0, "owner": 1, "lease": 30.0, "renewed": True, "thread": "Thread-7"}
 
 

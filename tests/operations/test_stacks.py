@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import until
 from tests.support.patience import GIVE_UP, wait_until
+from tests.support.renewal import renews_soon
 
 import interlock.asyncio
 from interlock import connect
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from interlock import Client
 
 LEASE = 3.0
+pytestmark = pytest.mark.usefixtures("patient")
 OTHER = "00000000-0000-0000-0000-00000000cafe:1"
 NONE = "  none: "
 
@@ -56,15 +58,16 @@ def writes(redis_client: redis.Redis, client: Client) -> bool:
     return bool(redis_client.exists(CARD.format(client.client_id)))
 
 
-def ask(command: Callable[..., CompletedProcess[str]], name: str, call: str) -> str:
+def ask(command: Callable[..., CompletedProcess[str]], name: str, call: str, *options: str) -> str:
     """Show the stacks of those who hold *name* until *call* is among them; return what was told.
 
     A new hold is not in the card yet, and a busy machine may not answer in time.
     """
     until = time.monotonic() + GIVE_UP
-    while call not in (told := command("show", name, "--stacks").stdout):
+    while call not in (told := command("show", name, "--stacks", *options)).stdout:
         assert time.monotonic() < until, told
-    return told
+    assert (told.returncode, told.stderr) == (0, "")
+    return told.stdout
 
 
 def stuck_in_this_function(entered: threading.Event, done: threading.Event) -> None:
@@ -84,14 +87,14 @@ def test_a_thread_tells_where_it_is(
         with client.lock("orders"):
             stuck_in_this_function(entered, done)
 
-    with connect(redis_url, lease=LEASE) as client:
+    with renews_soon(connect(redis_url)) as client:
         thread = threading.Thread(target=hold, args=(client,))
         thread.start()
         assert entered.wait(GIVE_UP)
         wait_until(lambda: listens(redis_client, client), GIVE_UP, "it listens")
         try:
-            shown = command("show", "orders", "--stacks")
-            told = json.loads(command("show", "orders", "--stacks", "--json").stdout)
+            shown = ask(command, "orders", "stuck_in_this_function")
+            told = json.loads(ask(command, "orders", "stuck_in_this_function", "--json"))
             card = CARD.format(client.client_id)
 
             def plain() -> bool:
@@ -102,8 +105,7 @@ def test_a_thread_tells_where_it_is(
         finally:
             done.set()
             thread.join()
-    assert (shown.returncode, shown.stderr) == (0, "")
-    _, _, stack = shown.stdout.partition("most recent call last:\n")
+    _, _, stack = shown.partition("most recent call last:\n")
     calls = stack.splitlines()
     assert any("test_stacks.py" in call and "stuck_in_this_function" in call for call in calls)
     assert "in Event.wait" in calls[-2]
@@ -125,7 +127,7 @@ async def test_a_task_tells_where_it_is(
             await deep()
 
     blocked: list[str] = []
-    async with interlock.asyncio.connect(redis_url, lease=LEASE) as client:
+    async with renews_soon(interlock.asyncio.connect(redis_url)) as client:
         task = asyncio.create_task(hold(client))
 
         async def listens() -> bool:

@@ -33,18 +33,18 @@ async def test_a_short_lease_shortens_no_other(rw: Stage, wire: Wire) -> None:
     The lock lasts as long as the longest lease that is left.
     """
     lock, a, b, c = rw.lock(rw.client()), rw.owner(), rw.owner(), rw.owner()
-    await a.do(lock.read.acquire, lease=20)
-    await b.do(lock.read.acquire, lease=60)
+    await a.do(lock.read.acquire, lease=200)
+    await b.do(lock.read.acquire, lease=500)
     await c.do(lock.read.acquire, lease=1)
     short = await c.do(lambda: lock.read.hold)
-    assert 58_000 < wire.left() <= 60_000
+    assert 400_000 < wire.left() <= 500_000
     await b.do(lock.read.release)
-    assert 18_000 < wire.left() <= 20_000, "the longest lease went with who had it"
+    assert 100_000 < wire.left() <= 200_000, "the longest lease went with who had it"
     await until(short.lost.is_set, 5, "the short one ended")
     with pytest.raises(HoldLostError):
         await c.do(lock.read.release)
     assert await a.do(lock.read.owned)
-    assert 16_000 < wire.left() <= 20_000
+    assert 100_000 < wire.left() <= 200_000
     await a.do(lock.read.release)
     # The client gives up the short one some milliseconds before it ends on the server.
     await until(lambda: not rw.left_behind(), 5, "nothing is left")

@@ -51,7 +51,7 @@ async def test_uncontended_is_one_round_trip_each(proxy: FaultProxy, rw: Stage) 
 
     An upgrade takes none.
     """
-    owner, lock = rw.owner(), rw.lock(rw.client(proxy.url()))
+    owner, lock = rw.owner(), rw.lock(rw.client(proxy.url(), card=False))
     await owner.do(lock.read.locked)
     proxy.clear_record()
     calls = (lock.write.acquire, lock.write.acquire, lock.read.acquire, lock.write.release)

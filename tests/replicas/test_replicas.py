@@ -51,7 +51,7 @@ async def any_kind(
 async def test_off_sends_no_wait(bed: Bed) -> None:
     """A client with `replicas="off"` sends neither WAIT nor a command to count the replicas."""
     bed.forget_calls()
-    me, lock = bed.owner(), bed.lock(bed.client(replicas="off"))
+    me, lock = bed.owner(), bed.lock(bed.client(replicas="off", card=False))
     for _ in range(3):
         assert await me.do(lock.acquire)
         assert (await me.do(lambda: lock.hold)).replicas is None

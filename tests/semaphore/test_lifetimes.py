@@ -31,7 +31,7 @@ def sent(stage: Stage) -> int:
 
 async def test_each_use_keeps_an_idle_semaphore(plain: Stage) -> None:
     """Each client lets it end after the time, and again at a later use, but not at each one."""
-    owner, client = plain.owner(), plain.client()
+    owner, client = plain.owner(), plain.client(card=False)
     semaphore = plain.lock(client, permits=2, idle=3000)
     assert await owner.do(semaphore.acquire)
     assert all(2900 < each <= 3000 for each in ends(plain, "name", TOTAL))

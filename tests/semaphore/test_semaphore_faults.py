@@ -204,7 +204,7 @@ async def test_an_update_without_an_answer(
 async def test_a_server_that_was_never_there(plain: Stage, proxy: FaultProxy) -> None:
     """A call that was never sent has nothing to undo: it fails, and nothing happens later."""
     proxy.stop_accepting()
-    client = plain.client(proxy.url(), command_timeout=0.3, outage_timeout=0.5)
+    client = plain.client(proxy.url(), card=False, command_timeout=0.3, outage_timeout=0.5)
     owner, semaphore = plain.owner(), plain.lock(client)
     for call in (semaphore.acquire, semaphore.release):
         with pytest.raises(ServerUnavailableError):

@@ -28,7 +28,7 @@ def sent(stage: Stage) -> int:
 
 async def test_the_first_call_sets_the_number(plain: Stage) -> None:
     """The first call of a client sets a number that is missing; later calls send nothing more."""
-    owner, client = plain.owner(), plain.client()
+    owner, client = plain.owner(), plain.client(card=False)
     assert await owner.do(client.semaphore("name", 3).available_permits) == 3
     before = sent(plain)
     for _ in range(2):

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.lock.lock_like import until
+from tests.support.cards import waited_channels
 
 from interlock import ConstantBackoff
 
@@ -41,7 +42,7 @@ async def test_a_waiter_asks_once_a_pause_and_never_subscribes(
     Nothing else is sent.
     """
     a, b = stage.owner(), stage.owner()
-    client = stage.client(proxy.url())
+    client = stage.client(proxy.url(), card=False)
     lock = stage.lock(client, backoff=ConstantBackoff(0.1))
     await b.do(lock.locked)
     proxy.clear_record()
@@ -52,18 +53,19 @@ async def test_a_waiter_asks_once_a_pause_and_never_subscribes(
     assert set(proxy.commands) == {"EVALSHA"}
     assert 2 <= proxy.commands["EVALSHA"] <= 11
     assert len({request.connection for request in proxy.record}) == 1
-    assert stage.redis.pubsub_channels() == []
+    assert waited_channels(stage.redis) == []
 
 
 async def test_the_exponential_default_grows_quiet(proxy: FaultProxy, stage: Stage) -> None:
     """Two seconds with the default back-off have some 8 quick tries, then one each 128 ms."""
     a, b = stage.owner(), stage.owner()
-    lock = stage.lock(stage.client(proxy.url()))
+    lock = stage.lock(stage.client(proxy.url(), card=False))
     await b.do(lock.locked)
     proxy.clear_record()
     await a.do(stage.lock(stage.client()).acquire)
     assert not await b.do(lock.acquire, timeout=2)
-    assert 3 <= proxy.commands["EVALSHA"] <= 8 + 2 / 0.128 + 2
+    # A busy machine may stop the waiter until its time is up: it tries then once more.
+    assert 2 <= proxy.commands["EVALSHA"] <= 8 + 2 / 0.128 + 2
     # The connection of the renewals, which undoes a late try, has a name.
     assert set(proxy.commands) <= {"EVALSHA", "CLIENT"}
 

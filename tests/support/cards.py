@@ -25,3 +25,13 @@ def own_keys(server: redis.Redis) -> set[str]:
     untyped: Any = server  # redis-py types what it returns here only in part
     keys: list[bytes] = list(untyped.scan_iter())
     return {key.decode() for key in keys if not is_card(key)}
+
+
+def waited_channels(server: redis.Redis) -> list[str]:
+    """Return the channels that waiters listen to on *server*.
+
+    A client with a card hears questions of operators, too. It has one after some seconds.
+    """
+    untyped: Any = server
+    heard = [channel.decode() for channel in untyped.pubsub_channels()]
+    return [channel for channel in heard if not channel.startswith("interlock_ask:")]
