@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tests.lock.lock_like import until
 
 from interlock._links.deadlines import ROOM, Deadlines
@@ -33,6 +34,21 @@ async def test_a_reply_that_came_is_not_late() -> None:
     answered.set_result(None)
     await until(lambda: late, 10, "the silent one is late")
     assert late == [silent]
+
+
+def test_a_reply_may_have_no_time_on_uvloop() -> None:
+    """Nor may the next one. Such a timer of uvloop does not tell when it is due."""
+    uvloop = pytest.importorskip("uvloop")
+    late: list[float] = []
+
+    async def add() -> None:
+        loop = asyncio.get_running_loop()
+        deadlines = Deadlines(loop, lambda _, seconds: late.append(seconds))
+        for seconds in (0.0, 0.0):
+            deadlines.add((loop.create_future(), seconds))
+        await until(lambda: len(late) == 2, 10, "both are late")
+
+    uvloop.run(add())
 
 
 async def test_nobody_is_told_after_the_end() -> None:

@@ -37,6 +37,8 @@ class Deadlines:
         self._late = late
         self._entries: list[tuple[float, asyncio.Future[object], float]] = []
         self._room = ROOM
+        # Not the timer's own time: uvloop has none for what is due at once.
+        self._due = NEVER
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, *replies: tuple[asyncio.Future[object], float]) -> None:
@@ -50,7 +52,7 @@ class Deadlines:
             due = now + seconds
             entries.append((due, slot, seconds))
             first = min(first, due)
-        if self._timer is None or first < self._timer.when():
+        if self._timer is None or first < self._due:
             self._look_at(first)
 
     def close(self) -> None:
@@ -62,7 +64,7 @@ class Deadlines:
     def _look_at(self, due: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(due, self._look)
+        self._due, self._timer = due, self._loop.call_at(due, self._look)
 
     def _look(self) -> None:
         self._timer = None
