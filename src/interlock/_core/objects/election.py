@@ -10,6 +10,7 @@ Rules:
 * Each term has a holder id of its own. So the record of the leader names a term, not only a thread.
 * If the server does not answer the announcement of a term, the background repeats it. If the
   client has no right to announce, it gives the term back.
+* A term that is over before its announcement is answered does not begin.
 * A candidate that is next asks before it leads. A term that began with a message alone could be
   over, or be another's, before it is announced.
 * A client in the queue that may take the lock does not lead yet: its claim tells of no leader.
@@ -164,6 +165,8 @@ class Election(FencedLock):
             yield from session.clean_up(call, hold.valid_until, later=True)
         elif not leads:
             session.lose(hold, hold.gone_reason(session.clock()))
+        if hold.lost(session.clock()):
+            session.lose(hold, hold.expiry_reason())
             raise lost(hold)
 
     def _holder(self, owner: Owner) -> str:
