@@ -18,7 +18,7 @@ from tests.support.renewal import grown, renews_soon
 import interlock.asyncio
 from interlock import ClosedError, HoldLostError, MisuseWarning
 from interlock._core.model.effects import Step, Wait, failing
-from interlock._drivers.aio import home
+from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.process import clock
 from interlock._drivers.tasks import Wakeup
 
@@ -421,7 +421,7 @@ async def test_what_a_clean_up_leaves_is_cleaned_up(client: Client) -> None:
     """A step that is not over when its rest has failed is asked for the rest once more."""
     step = _Twice()
     with pytest.raises(asyncio.CancelledError):
-        await home(client.lock("name")._core.session).perform(step)
+        await AsyncDriver.home(client.lock("name")._core.session).perform(step)
     assert step.over()
 
 
@@ -446,7 +446,7 @@ class _Slow(Step[None]):
 async def test_a_cancelled_clean_up_ends_by_the_cancellation(client: Client) -> None:
     """A clean-up after an error is performed to its end, and then the task is cancelled."""
     step = _Slow()
-    undoing = home(client.lock("name")._core.session).undo(step, ValueError())
+    undoing = AsyncDriver.home(client.lock("name")._core.session).undo(step, ValueError())
     task = asyncio.create_task(undoing)
     await let_others_run()
     task.cancel()
@@ -509,7 +509,9 @@ async def test_a_cancellation_ends_the_first_operation(
         learning = True
         await forever()
 
-    monkeypatch.setattr(home(client.lock("name")._core.session)._multiplexer, "open", learn)
+    monkeypatch.setattr(
+        AsyncDriver.home(client.lock("name")._core.session)._multiplexer, "open", learn
+    )
     task = asyncio.create_task(client.lock("name").acquire())
     await until(lambda: learning, 5, "it learns")
     task.cancel()

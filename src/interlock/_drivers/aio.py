@@ -37,7 +37,6 @@ from interlock._links.topology import topology_of
 from interlock._traceback import shorten
 from interlock.errors import (
     ClosedError,
-    ConfigError,
     InterlockError,
     WrongTypeError,
 )
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
-    from interlock._core.model.effects import Client
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.queue.waiter import Waiter
     from interlock._links.cluster import Cluster
@@ -258,9 +256,9 @@ class AsyncDriver(ConnectedDriver):
             pipeline = self._multiplexer.ready(effect.call)
             return pipeline is not None and pipeline.post(effect.call, effect.heard)
         if isinstance(effect, RunOn):
-            return await home(effect.session).run(effect.op)
+            return await self.home(effect.session).run(effect.op)
         if isinstance(effect, Gather):
-            calls = [(home(session), call) for session, call in effect.calls]
+            calls = [(self.home(session), call) for session, call in effect.calls]
             return await FanOut(calls, self._tasks.keep, effect.enough, effect.seconds).replies()
         return await FanOut([(self, call) for call in effect.evals], self._tasks.keep).replies()
 
@@ -425,15 +423,3 @@ def _both(one: Callable[[object], None], other: Callable[[object], None], reply:
 
 def _wakeup(waiter: Waiter) -> Wakeup:
     return cast("Wakeup", waiter.wakeup)
-
-
-def home(session: Client) -> AsyncDriver:
-    """Return the driver of the client that *session* belongs to.
-
-    Raises:
-        ConfigError: it is not a client for asyncio.
-    """
-    driver = session.home()
-    if not isinstance(driver, AsyncDriver):
-        raise ConfigError("locks of sync and asyncio clients cannot be held as one")
-    return driver

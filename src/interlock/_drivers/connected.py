@@ -11,7 +11,7 @@ import weakref
 from contextlib import ExitStack
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from interlock._core.model.holds import State
 from interlock._core.queue.waiters import Waiters
@@ -27,10 +27,12 @@ from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.process.identity import new_client_id
 from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.process.unclaimed import Unclaimed
+from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.model.effects import Client
     from interlock._core.model.holds import Owner
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -102,6 +104,18 @@ class ConnectedDriver:
     def __del__(self, late: Callable[[], bool] = lifecycle.finalizing) -> None:
         if hasattr(self, "ending") and not late():
             lifecycle.dropped(self, f"{self.face} {self.session.where}")
+
+    @classmethod
+    def home(cls, session: Client) -> Self:
+        """Return the driver of the client that *session* belongs to.
+
+        Raises:
+            ConfigError: it is a client of another face.
+        """
+        driver = session.home()
+        if not isinstance(driver, cls):
+            raise ConfigError("locks of sync and asyncio clients cannot be held as one")
+        return driver
 
     def named_owner(self, name: str) -> Owner:
         """Return the owner that the word *name* stands for."""

@@ -45,7 +45,6 @@ from interlock._misuse import warn_in_event_loop, warn_in_greenlet
 from interlock._traceback import shorten
 from interlock.errors import (
     ClosedError,
-    ConfigError,
     InterlockError,
     MisuseWarning,
     WrongTypeError,
@@ -54,7 +53,6 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.effects import Client
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.queue.waiter import Waiter
     from interlock._core.queue.waiters import Waiters
@@ -154,18 +152,6 @@ class LostEvent(LostState):
                 finally:
                     self._hold.unlisten(lost.set)
         return self.is_set()
-
-
-def home(session: Client) -> ThreadDriver:
-    """Return the driver of the client that *session* belongs to.
-
-    Raises:
-        ConfigError: it is not a client for threads.
-    """
-    driver = session.home()
-    if not isinstance(driver, ThreadDriver):
-        raise ConfigError("locks of sync and asyncio clients cannot be held as one")
-    return driver
 
 
 class ThreadDriver(ConnectedDriver):
@@ -376,10 +362,12 @@ class ThreadDriver(ConnectedDriver):
         if type(effect) is Enqueue:
             return self.session.waiters.join(effect.line, Wakeup(), waiting)
         if type(effect) is RunOn:
-            return home(effect.session).run(effect.op)
+            return self.home(effect.session).run(effect.op)
         if type(effect) is Gather:
             seconds = effect.seconds
-            prepared = [home(session).prepared(call, seconds) for session, call in effect.calls]
+            prepared = [
+                self.home(session).prepared(call, seconds) for session, call in effect.calls
+            ]
             return ask(prepared, effect.enough)
         if type(effect) is Cleanup:
             self._renewer.clean_up(effect)
