@@ -16,7 +16,7 @@ Rules:
 * An id names one entry for ever. An old id changes nothing.
 * Python has a dict of the holds that are kept here. One call changes the dict and this table. So a
   signal handler finds a hold in both or in neither.
-* TLS is that of Python's own `ssl`: the functions of its OpenSSL come from there (`use_tls`).
+* TLS is that of Python's own `ssl`: native_tls.py gives its functions, and a context of OpenSSL.
 * A forked child has no such thread, and perhaps a mutex that is locked for ever. So all functions
   do nothing there.
 */
@@ -58,22 +58,7 @@ struct text {
 
 /* What is used of OpenSSL, in the order of `FUNCTIONS` in native_tls.py. */
 struct openssl {
-    const void *(*client_method)(void);
-    void *(*new_context)(const void *method);
     void (*free_context)(void *context);
-    long (*context_control)(void *context, int what, long number, void *pointer);
-    uint64_t (*set_options)(void *context, uint64_t options);
-    void (*set_verify)(void *context, int mode, void *callback);
-    int (*set_default_paths)(void *context);
-    int (*load_authorities)(void *context, const char *file, const char *directory);
-    int (*set_ciphers)(void *context, const char *names);
-    void (*set_password_callback)(void *context, int (*callback)(char *, int, int, void *));
-    void (*set_password)(void *context, void *password);
-    int (*use_certificates)(void *context, const char *file);
-    int (*use_key)(void *context, const char *file, int kind);
-    void *(*parameters_of_context)(void *context);
-    int (*set_flags)(void *parameters, unsigned long flags);
-    void (*set_host_flags)(void *parameters, unsigned flags);
     void *(*new_session)(void *context);
     void (*free_session)(void *session);
     int (*set_descriptor)(void *session, int fd);
@@ -87,8 +72,7 @@ struct openssl {
     void (*clear_errors)(void);
 };
 
-/* Numbers of OpenSSL's headers; they are part of its ABI. */
-enum { HOST_NAME = 55, LOWEST_VERSION = 123, PEM = 1, NO_PARTIAL_WILDCARDS = 4 };
+enum { HOST_NAME = 55 }; /* a number of OpenSSL's headers, which is part of its ABI */
 
 /* One hold. `doubtful`: a command was sent that may still be executed. */
 struct entry {
@@ -671,97 +655,33 @@ log_in_by(PyObject *Py_UNUSED(module), PyObject *args)
     return nothing();
 }
 
-/* The password of a key. */
-static int
-password_of(char *to, int size, int Py_UNUSED(writing), void *password)
-{
-    size_t length = strlen(password);
-
-    if (length >= (size_t)size)
-        return -1;
-    memcpy(to, password, length + 1);
-    return (int)length;
-}
-
-/* The settings of TLS, as `use_tls` gets them. */
-struct settings {
-    const char *authorities, *directory, *certificates, *key, *password, *ciphers;
-    unsigned long long options;
-    unsigned long flags;
-    int mode, lowest;
-};
-
-/* Return a context of OpenSSL with the settings; NULL if one of them is not possible. */
-static void *
-context_of(const struct openssl *tls, const struct settings *given)
-{
-    void *context = tls->new_context(tls->client_method()), *parameters;
-    int good;
-
-    if (context == NULL)
-        return NULL;
-    (void)tls->set_options(context, given->options);
-    tls->set_verify(context, given->mode, NULL);
-    parameters = tls->parameters_of_context(context);
-    tls->set_host_flags(parameters, NO_PARTIAL_WILDCARDS);
-    tls->set_password_callback(context, password_of);
-    tls->set_password(context, (void *)(given->password == NULL ? "" : given->password));
-    good = tls->set_flags(parameters, given->flags) == 1
-           && tls->context_control(context, LOWEST_VERSION, given->lowest, NULL) == 1
-           && tls->set_ciphers(context, given->ciphers) == 1;
-    if (good && given->mode != 0)
-        good = tls->set_default_paths(context) == 1;
-    if (good && (given->authorities != NULL || given->directory != NULL))
-        good = tls->load_authorities(context, given->authorities, given->directory) == 1;
-    if (good && given->certificates != NULL)
-        good = tls->use_certificates(context, given->certificates) == 1
-               && tls->use_key(context, given->key, PEM) == 1;
-    tls->set_password(context, NULL); /* it is Python's */
-    if (!good) {
-        tls->free_context(context);
-        return NULL;
-    }
-    return context;
-}
-
 static PyObject *
 use_tls(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    struct settings given;
     struct openssl tls;
     PyObject *capsule;
     const char *functions;
     Py_ssize_t size;
     struct line *line;
+    unsigned long long context;
     int checks_host;
-    void *context;
 
-    if (!PyArg_ParseTuple(args, "Oy#zzzzzsKkiip", &capsule, &functions, &size, &given.authorities,
-                          &given.directory, &given.certificates, &given.key, &given.password,
-                          &given.ciphers, &given.options, &given.flags, &given.mode,
-                          &given.lowest, &checks_host))
+    if (!PyArg_ParseTuple(args, "Oy#Kp", &capsule, &functions, &size, &context, &checks_host))
         return NULL;
     if (size != (Py_ssize_t)sizeof tls) {
         PyErr_SetString(PyExc_ValueError, "not the functions of OpenSSL that are used here");
         return NULL;
     }
     memcpy(&tls, functions, sizeof tls);
-    tls.clear_errors();
-    context = context_of(&tls, &given);
-    tls.clear_errors(); /* or Python's own TLS would take an old error for its own */
-    if (context == NULL) {
-        PyErr_SetString(PyExc_ValueError, "OpenSSL refuses these settings of TLS");
-        return NULL;
-    }
     line = locked(capsule);
     if (line == NULL || line->running || line->context != NULL) {
-        tls.free_context(context);
+        tls.free_context((void *)(uintptr_t)context);
         if (line != NULL)
             pthread_mutex_unlock(&line->mutex);
         return nothing();
     }
     line->tls = tls;
-    line->context = context;
+    line->context = (void *)(uintptr_t)context;
     line->checks_host = checks_host;
     pthread_mutex_unlock(&line->mutex);
     return nothing();
@@ -973,7 +893,7 @@ clock_now(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 
 static PyMethodDef methods[] = {
     {"line", line, METH_VARARGS, "Return a line to a server; its thread starts with `keep`."},
-    {"use_tls", use_tls, METH_VARARGS, "Encrypt; before the first `keep`."},
+    {"use_tls", use_tls, METH_VARARGS, "Encrypt by a context, which is freed here."},
     {"log_in_by", log_in_by, METH_VARARGS, "Set the commands that log in, and their number."},
     {"keep", keep, METH_VARARGS, "Renew a hold from now on."},
     {"extend", extend, METH_VARARGS, "Note a later end; return whether the hold is kept."},

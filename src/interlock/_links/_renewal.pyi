@@ -11,16 +11,7 @@ def line(
 def use_tls(
     line: Line,
     functions: bytes,
-    authorities: str | None,
-    directory: str | None,
-    certificates: str | None,
-    key: str | None,
-    password: str | None,
-    ciphers: str,
-    options: int,
-    flags: int,
-    mode: int,
-    lowest: int,
+    context: int,
     checks_host: bool,
     /,
 ) -> None: ...

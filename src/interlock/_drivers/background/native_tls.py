@@ -1,8 +1,9 @@
 """TLS for the thread in C that renews: the OpenSSL of Python's own `ssl`, and the same settings.
 
-The part in C is not linked with OpenSSL. It gets the addresses of the functions that Python itself
-uses, so there is one OpenSSL in the process. The settings are read from a context of
-Python that is made as redis-py makes its own. So that thread trusts what Python trusts.
+The part in C is not linked with OpenSSL. It gets a context that is made here, and the addresses of
+the functions that Python itself uses. So there is one OpenSSL in the process. The settings of the
+context are those of one of Python's that is made as redis-py makes its own. So that thread trusts
+what Python trusts.
 """
 
 from __future__ import annotations
@@ -20,22 +21,7 @@ if TYPE_CHECKING:
     from interlock._links._renewal import Line
 
 FUNCTIONS = (
-    "TLS_client_method",
-    "SSL_CTX_new",
     "SSL_CTX_free",
-    "SSL_CTX_ctrl",
-    "SSL_CTX_set_options",
-    "SSL_CTX_set_verify",
-    "SSL_CTX_set_default_verify_paths",
-    "SSL_CTX_load_verify_locations",
-    "SSL_CTX_set_cipher_list",
-    "SSL_CTX_set_default_passwd_cb",
-    "SSL_CTX_set_default_passwd_cb_userdata",
-    "SSL_CTX_use_certificate_chain_file",
-    "SSL_CTX_use_PrivateKey_file",
-    "SSL_CTX_get0_param",
-    "X509_VERIFY_PARAM_set_flags",
-    "X509_VERIFY_PARAM_set_hostflags",
     "SSL_new",
     "SSL_free",
     "SSL_set_fd",
@@ -50,6 +36,28 @@ FUNCTIONS = (
 )
 """In the order of `struct openssl` in _renewal.c."""
 
+_PROTOTYPES = {
+    "TLS_client_method": "P",
+    "SSL_CTX_new": "PP",
+    "SSL_CTX_free": "-P",
+    "SSL_CTX_ctrl": "lPilP",
+    "SSL_CTX_set_options": "QPQ",
+    "SSL_CTX_set_verify": "-PiP",
+    "SSL_CTX_set_default_verify_paths": "iP",
+    "SSL_CTX_load_verify_locations": "iPss",
+    "SSL_CTX_set_cipher_list": "iPs",
+    "SSL_CTX_set_default_passwd_cb_userdata": "-Ps",
+    "SSL_CTX_use_certificate_chain_file": "iPs",
+    "SSL_CTX_use_PrivateKey_file": "iPsi",
+    "SSL_CTX_get0_param": "PP",
+    "X509_VERIFY_PARAM_set_flags": "iPL",
+    "X509_VERIFY_PARAM_set_hostflags": "-PI",
+    "ERR_clear_error": "-",
+}
+"""What is called here: the types of the result, and of the arguments."""
+_LOWEST_VERSION, _PEM, _NO_PARTIAL_WILDCARDS = 123, 1, 4
+"""Numbers of OpenSSL's headers; they are part of its ABI."""
+
 UNKNOWN = (
     "ssl_ca_data",
     "ssl_validate_ocsp",
@@ -61,8 +69,8 @@ UNKNOWN = (
 
 
 @cache
-def functions() -> bytes:
-    """Return the addresses of `FUNCTIONS`, as the part in C takes them.
+def functions() -> tuple[bytes, Any]:
+    """Return the addresses of `FUNCTIONS`, as the part in C takes them, and Python's OpenSSL.
 
     Raises:
         ImportError: this Python does not show its OpenSSL.
@@ -72,11 +80,18 @@ def functions() -> bytes:
 
     # The handle of `_ssl` finds its libraries, too. Some builds have `_ssl` in the interpreter.
     library = ctypes.CDLL(getattr(_ssl, "__file__", None))
+    types = {
+        "-": None, "P": ctypes.c_void_p, "s": ctypes.c_char_p, "i": ctypes.c_int,
+        "I": ctypes.c_uint, "l": ctypes.c_long, "L": ctypes.c_ulong, "Q": ctypes.c_uint64,
+    }  # fmt: skip
     try:
         found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in FUNCTIONS]
+        for name, prototype in _PROTOTYPES.items():
+            function = getattr(library, name)
+            function.restype, *function.argtypes = [types[letter] for letter in prototype]
     except AttributeError as error:
         raise ImportError(f"this Python does not show its OpenSSL ({error})") from error
-    return struct.pack(f"{len(found)}P", *found)
+    return struct.pack(f"{len(found)}P", *found), library
 
 
 def unknown(settings: Mapping[str, Any]) -> str | None:
@@ -91,29 +106,59 @@ def use_tls(line: Line, settings: Mapping[str, Any]) -> None:
         ValueError: OpenSSL refuses them.
     """
     context = _context(settings)
+    addresses, library = functions()
+    library.ERR_clear_error()
+    made = library.SSL_CTX_new(library.TLS_client_method())
+    good = bool(made) and _set_all(library, made, context, settings)
+    library.ERR_clear_error()  # or Python's own TLS would take an old error for its own
+    if not good:
+        library.SSL_CTX_free(made)
+        raise ValueError("OpenSSL refuses these settings of TLS")
+    native.use_tls(line, addresses, made, context.check_hostname)
+
+
+def _set_all(library: Any, made: int, context: ssl.SSLContext, settings: Mapping[str, Any]) -> bool:
+    """Set all of the context *made*; return whether that is possible."""
     names = ":".join(cipher["name"] for cipher in context.get_ciphers())
-    certificate: str | None = settings.get("ssl_certfile") or None
-    key: str | None = settings.get("ssl_keyfile") or certificate
-    native.use_tls(
-        line,
-        functions(),
-        _path(settings.get("ssl_ca_certs")),
-        _path(settings.get("ssl_ca_path")),
-        _path(certificate),
-        _path(key),
-        settings.get("ssl_password"),
-        f"@SECLEVEL={context.security_level}:{names}",
-        int(context.options),
-        int(context.verify_flags),
-        # As `ssl` itself tells OpenSSL: SSL_VERIFY_PEER, and SSL_VERIFY_FAIL_IF_NO_PEER_CERT.
-        (0, 1, 3)[context.verify_mode],
+    # As `ssl` itself tells OpenSSL: SSL_VERIFY_PEER, and SSL_VERIFY_FAIL_IF_NO_PEER_CERT.
+    mode = (0, 1, 3)[context.verify_mode]
+    authorities, directory = _path(settings.get("ssl_ca_certs")), _path(settings.get("ssl_ca_path"))
+    certificate = _path(settings.get("ssl_certfile"))
+    key = _path(settings.get("ssl_keyfile")) or certificate
+    parameters = library.SSL_CTX_get0_param(made)
+    library.SSL_CTX_set_options(made, int(context.options))
+    library.SSL_CTX_set_verify(made, mode, None)
+    library.X509_VERIFY_PARAM_set_hostflags(parameters, _NO_PARTIAL_WILDCARDS)
+    # Without one OpenSSL would ask for it at the terminal. It is Python's: taken away again.
+    password = (settings.get("ssl_password") or "").encode()
+    library.SSL_CTX_set_default_passwd_cb_userdata(made, password)
+    lowest, ciphers = (
         max(0, int(context.minimum_version)),
-        context.check_hostname,
+        f"@SECLEVEL={context.security_level}:{names}",
     )
+    good = (
+        library.X509_VERIFY_PARAM_set_flags(parameters, int(context.verify_flags)) == 1
+        and library.SSL_CTX_ctrl(made, _LOWEST_VERSION, lowest, None) == 1
+        and library.SSL_CTX_set_cipher_list(made, ciphers.encode()) == 1
+        and (not mode or library.SSL_CTX_set_default_verify_paths(made) == 1)
+        and (
+            not (authorities or directory)
+            or library.SSL_CTX_load_verify_locations(made, authorities, directory) == 1
+        )
+        and (
+            not certificate
+            or (
+                library.SSL_CTX_use_certificate_chain_file(made, certificate) == 1
+                and library.SSL_CTX_use_PrivateKey_file(made, key, _PEM) == 1
+            )
+        )
+    )
+    library.SSL_CTX_set_default_passwd_cb_userdata(made, None)
+    return good
 
 
-def _path(given: Any) -> str | None:
-    return str(given) if given else None
+def _path(given: Any) -> bytes | None:
+    return str(given).encode() if given else None
 
 
 def _context(settings: Mapping[str, Any]) -> ssl.SSLContext:
