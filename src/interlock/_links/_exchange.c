@@ -47,6 +47,15 @@ Rules:
 #define LONGEST_REPLY (1 << 26) /* bytes; as in resp.py */
 #define SHORTEST 3  /* bytes of a reply */
 
+/* Return None. Not Py_RETURN_NONE: with the headers of 3.12 it adds no reference. Python 3.11 may
+   load the same file, and would lose one each time. */
+static PyObject *
+none(void)
+{
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
 static double
 now(void)
 {
@@ -265,8 +274,7 @@ value_at(const char **at, const char *end, PyObject *error)
     if (begin[-1] == ':')
         return PyLong_FromLongLong(count);
     if (count < 0) {
-        Py_INCREF(Py_None); /* as in `send_all` */
-        return Py_None;
+        return none();
     }
     if (begin[-1] == '$') {
         begin = *at;
@@ -329,8 +337,7 @@ parsed(const char *reply, Py_ssize_t size)
     PyObject *list;
 
     if (size == 5 && memcmp(reply, "$-1\r\n", 5) == 0) {
-        Py_INCREF(Py_None); /* as in `send_all` */
-        return Py_None;
+        return none();
     }
     if (size > 3 && reply[0] == ':' && digits(reply + 1, end, &number) == end)
         return PyLong_FromLongLong(number);
@@ -391,8 +398,7 @@ packed(PyObject *Py_UNUSED(module), PyObject *parts)
         one = part(PyTuple_GetItem(parts, place), NULL);
         if (one < 0) {
             PyErr_Clear();
-            Py_INCREF(Py_None); /* as in `send_all` */
-            return Py_None;
+            return none();
         }
         size += one;
     }
@@ -421,10 +427,7 @@ send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     if (asked(args, nargs, NULL) < 0)
         return NULL;
-    /* Not Py_RETURN_NONE: with the headers of 3.12 it adds no reference. Python 3.11 may load the
-       same file, and would lose one each time. */
-    Py_INCREF(Py_None);
-    return Py_None;
+    return none();
 }
 
 /* Wait for the socket or the bell, and empty the bell. No other thread does that meanwhile.
@@ -625,10 +628,8 @@ receive(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
         Py_XDECREF(PyObject_CallNoArgs(methods[RELEASE]));
         PyErr_Restore(kind, value, trace);
     }
-    if (free >= 0 && !failed) {
-        result = free ? Py_True : Py_False;
-        Py_INCREF(result); /* as in `send_all` */
-    }
+    if (free >= 0 && !failed)
+        result = PyBool_FromLong(free);
 end:
     for (place = 0; place < METHODS; place++)
         Py_XDECREF(methods[place]);
@@ -759,8 +760,7 @@ exchange_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t narg
             if (reply == NULL || PyList_SetItem(args[2], place, reply) < 0)
                 goto end;
         }
-    result = Py_None;
-    Py_INCREF(result); /* as in `send_all` */
+    result = none();
 end:
     PyMem_Free(all);
     return result;
@@ -1174,8 +1174,7 @@ answer_set_exception(Answer *self, PyObject *error)
     }
     if (answered(self, FAILED, error) < 0)
         return NULL;
-    Py_INCREF(Py_None); /* as in `send_all` */
-    return Py_None;
+    return none();
 }
 
 static PyObject *
@@ -1210,8 +1209,7 @@ answer_add_done_callback(Answer *self, PyObject *const *args, Py_ssize_t nargs, 
     }
     if (failed || (self->state != PENDING && ring(self) < 0))
         return NULL;
-    Py_INCREF(Py_None); /* as in `send_all` */
-    return Py_None;
+    return none();
 }
 
 /* Take the next one to wake out of *self*; return whether there is one. */
@@ -1445,8 +1443,7 @@ answers_call(Answers *self, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwarg
         return NULL;
     }
     Py_DECREF(ready);
-    Py_INCREF(Py_None); /* as in `send_all` */
-    return Py_None;
+    return none();
 }
 
 static PyObject *

@@ -563,18 +563,8 @@ nothing(void)
 {
     if (PyErr_Occurred())
         return NULL;
-    Py_INCREF(Py_None); /* see `send_all` in _exchange.c */
+    Py_INCREF(Py_None); /* as `none` in _exchange.c */
     return Py_None;
-}
-
-static PyObject *
-truth(int value)
-{
-    PyObject *result = value ? Py_True : Py_False;
-    if (PyErr_Occurred())
-        return NULL;
-    Py_INCREF(result);
-    return result;
 }
 
 static void
@@ -840,7 +830,7 @@ extend(PyObject *Py_UNUSED(module), PyObject *args)
         pthread_mutex_unlock(&line->mutex);
     }
     Py_XDECREF(where);
-    return truth(known);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(known);
 }
 
 /* The record is taken out first: so of two threads one has it, and no later record is lost. */
@@ -862,7 +852,7 @@ forget(PyObject *Py_UNUSED(module), PyObject *args)
         pthread_mutex_unlock(&line->mutex);
     }
     Py_XDECREF(where);
-    return truth(doubtful);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(doubtful);
 }
 
 static PyObject *
