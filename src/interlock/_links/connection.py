@@ -206,7 +206,7 @@ class Connection(_LoggedIn):
 
     @property
     def posts(self) -> bool:
-        """Whether `post` can be used: it needs a socket that can be read without waiting."""
+        """Whether threads may take turns, and `post`: the socket can be read without waiting."""
         return self._in_turn is not None
 
     def post(self, call: Eval[object]) -> bool:

@@ -39,7 +39,6 @@ class SharedConnection(Connection):
     """A connection to *endpoint*; arguments and errors as `Connection`.
 
     Attributes:
-        shared: whether threads may take turns. Otherwise only one thread may receive.
         messages: the bytes of replies and messages, in order, or the number of an error. If threads
             cannot take turns, a tuple of the reply, or an exception.
         token: locked while a thread receives.
@@ -48,7 +47,6 @@ class SharedConnection(Connection):
 
     def __init__(self, endpoint: Origin, timeout: float) -> None:
         super().__init__(endpoint, timeout)
-        self.shared = self._in_turn is not None
         self.messages: deque[Any] = deque()
         self._rest: list[bytes | int] = [0]
         self.token = threading.Lock()

@@ -204,7 +204,7 @@ class NodeSubscriber:
 
     def _hang_bell(self, connection: SharedConnection) -> bool:
         """Return whether *connection* has a bell; it gets one when the first thread waits."""
-        if connection.shared:
+        if connection.posts:
             with self._lock:
                 if self._connection is connection and connection.bell is None:
                     connection.hang_bell()
@@ -448,6 +448,8 @@ class Subscriber:
         pubsub: the option of this name.
 
     Attributes:
+        topology, timeout: as given.
+        sharded: whether sharded channels are used.
         mutex: guards all of this, and the waiters.
         waiters: the waiters to wake.
         question: the channel of operators' questions; empty while nobody can answer them.
@@ -467,9 +469,9 @@ class Subscriber:
             raise ConfigError(
                 'sharded channels need a cluster (redis+cluster://): use pubsub="auto"'
             )
-        self._topology = topology
-        self._timeout = timeout
-        self._sharded = False
+        self.topology = topology
+        self.timeout = timeout
+        self.sharded = False
         self.announces: bool | None = None
         self._reset()
         topology.on_change = self.rearrange
@@ -478,7 +480,7 @@ class Subscriber:
         self.mutex = Mutex()
         self._places: dict[str, _Lane] = {}
         self._lanes: dict[Endpoint | AnyNode, _Lane] = {}
-        self._anywhere = self._topology.only or AnyNode(self._topology)
+        self._anywhere = self.topology.only or AnyNode(self.topology)
         self._closed = False
         self.question = ""
         self.answer: Callable[[bytes], None] = lambda _: None
@@ -493,13 +495,13 @@ class Subscriber:
         Raises:
             ConfigError: sharded channels were asked for, and the cluster does not have them.
         """
-        if pubsub == "sharded" and not self._topology.sharded:
+        if pubsub == "sharded" and not self.topology.sharded:
             raise ConfigError(
-                f"{self._topology.where} has no sharded channels (Redis 7 and Valkey have): "
+                f"{self.topology.where} has no sharded channels (Redis 7 and Valkey have): "
                 'use pubsub="auto"'
             )
-        self._sharded = pubsub != "plain" and bool(self._topology.sharded)
-        return "SPUBLISH" if self._sharded else "PUBLISH"
+        self.sharded = pubsub != "plain" and bool(self.topology.sharded)
+        return "SPUBLISH" if self.sharded else "PUBLISH"
 
     def subscribe(self, channel: str) -> None:
         """Subscribe to *channel*; return at once."""
@@ -548,15 +550,13 @@ class Subscriber:
     def _place(self, channel: str) -> None:
         """Subscribe to *channel* at the node where it is heard now."""
         node = (
-            (self._topology.owner(channel) or self._topology.any_owner())
-            if self._sharded
+            (self.topology.owner(channel) or self.topology.any_owner())
+            if self.sharded
             else self._anywhere
         )
         lane = self._lanes.get(node)
         if lane is None:
-            lane = self._lanes[node] = _Lane(
-                self, self._topology, node, self._timeout, sharded=self._sharded
-            )
+            lane = self._lanes[node] = _Lane(self, node)
         self._places[channel] = lane
         lane.subscribe(channel)
 
@@ -565,16 +565,16 @@ class Subscriber:
         with self.mutex.lock:
             if self._closed:
                 return
-            if not self._sharded:
+            if not self.sharded:
                 if isinstance(self._anywhere, AnyNode) and self._anywhere.departed:
                     for lane in self._lanes.values():
                         lane.reconnect()
                 return
             for channel, lane in list(self._places.items()):
-                if self._lanes.get(self._topology.owner(channel) or lane.node) is not lane:
+                if self._lanes.get(self.topology.owner(channel) or lane.node) is not lane:
                     lane.unsubscribe(channel)
                     self._place(channel)
-            nodes = set(self._topology.nodes)
+            nodes = set(self.topology.nodes)
             gone = [
                 node
                 for node, lane in self._lanes.items()
@@ -599,7 +599,7 @@ class Subscriber:
         self.announces = False
         log_lack(
             "messages.refused",
-            self._topology.where,
+            self.topology.where,
             "it refuses PUBLISH, to scripts and to clients, so waiters poll",
         )
         self.look()
@@ -634,18 +634,9 @@ class Subscriber:
 class _Lane(NodeSubscriber):
     """The subscriber of one node, for all channels of that node."""
 
-    def __init__(
-        self,
-        whole: Subscriber,
-        topology: Topology,
-        node: Endpoint | AnyNode,
-        timeout: float,
-        *,
-        sharded: bool,
-    ) -> None:
-        super().__init__(node, timeout, whole.mutex, sharded=sharded)
+    def __init__(self, whole: Subscriber, node: Endpoint | AnyNode) -> None:
+        super().__init__(node, whole.timeout, whole.mutex, sharded=whole.sharded)
         self._whole = whole
-        self._topology = topology
         self.node = node
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
@@ -698,7 +689,7 @@ class _Lane(NodeSubscriber):
     def _failed(self, error: InterlockError) -> None:
         del error
         if not self._closed:
-            _ = self._topology.fetch()
+            _ = self._whole.topology.fetch()
 
     def _refused(self, error: Exception, channels: list[bytes]) -> None:
         meaning = refusal(str(error), None, self._endpoint.where)
@@ -713,7 +704,7 @@ class _Lane(NodeSubscriber):
             else:
                 self._whole.be_silent()
         elif isinstance(meaning, RedirectedError):
-            _ = self._topology.learn(meaning)
+            _ = self._whole.topology.learn(meaning)
         elif isinstance(meaning, ServerUnavailableError) and meaning.transient:
             raise meaning  # the next connection subscribes again
         elif channels == [self._whole.question.encode()]:
