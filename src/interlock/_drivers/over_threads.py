@@ -29,6 +29,7 @@ from interlock._core.model.effects import (
 from interlock._core.model.holds import Owner
 from interlock._drivers import tasks
 from interlock._drivers.process import clock, lifecycle
+from interlock._drivers.protocol import Event
 from interlock._drivers.threads import ThreadDriver
 from interlock._drivers.threads import current_owner as thread_owner
 from interlock._traceback import shorten
@@ -47,7 +48,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound="LibraryEvent")
 
 
-class LibraryEvent(Protocol):
+class LibraryEvent(Event, Protocol):
     """An event of the library. Only its loop calls these methods."""
 
     def set(self) -> object:
@@ -56,10 +57,6 @@ class LibraryEvent(Protocol):
 
     def is_set(self) -> bool:
         """Return whether it was set."""
-        ...
-
-    async def wait(self) -> object:
-        """Wait until it is set."""
         ...
 
 

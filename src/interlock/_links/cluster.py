@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from interlock._core.scripts.source import question
 from interlock._links.endpoint import Endpoint
-from interlock._links.options import redact
+from interlock._links.options import read_options, redact
 from interlock._links.replies import unconnected
 from interlock._links.slots import SLOTS, ask_who_serves, slot_of
 from interlock._links.topology import ONCE_MORE, Topology
@@ -115,7 +115,7 @@ class Cluster(Topology):
     def from_client(cls, client: Any) -> Self:
         """Take the nodes and credentials from redis-py's `RedisCluster`, sync or asyncio."""
         manager = client.nodes_manager
-        template = Endpoint.from_options(manager.connection_kwargs)
+        template = Endpoint(*read_options(manager.connection_kwargs))
         seeds = [template.at(node.host, int(node.port)) for node in manager.startup_nodes.values()]
         return cls(seeds, manager.address_remap)
 

@@ -16,7 +16,6 @@ from interlock._links.login import Login
 from interlock._links.options import (
     anonymous,
     parameters,
-    read_options,
     read_pool,
     read_url,
     redis_py,
@@ -153,12 +152,6 @@ class Endpoint:
     def from_pool(cls, pool: Any) -> Self:
         """Take the server and credentials from a redis-py connection pool (sync or asyncio)."""
         return cls(pool.connection_class, read_pool(pool))
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """Take credentials and TLS settings from a redis-py cluster client's connection options."""
-        connection_class, given = read_options(options)
-        return cls(connection_class, given)
 
     def at(self, host: str, port: int) -> Self:
         """Return the endpoint of another server of the same kind.
