@@ -298,7 +298,7 @@ class CompositeLock(ABC):
             yield from self._end(hold, member_steps)
             hold, holds = None, self._holds(owner)
         request = AcquireRequest(owner, deadline, lease, hold, member_steps, depths(holds))
-        return (yield from undoing(self._obtain(request), self._undo, request))
+        return (yield from undoing(self._obtain(request), self._give_back, request))
 
     def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
         """Return the error for an owner that did not get it in *timeout* seconds.
@@ -483,21 +483,17 @@ class CompositeLock(ABC):
             _ = yield from self._release_all(hold.members, member_steps)
         self._forget(hold.members)
 
-    def _give_back(self, request: AcquireRequest) -> Op[None]:
-        """Go back to the former depths.
+    def _give_back(self, request: AcquireRequest, error: BaseException | None = None) -> Op[None]:
+        """Go back to the former depths; the step undoes what *error* has left under way.
 
         A member that cannot be reached ends later, through the background or its lease.
         """
+        del error
         taken = self._taken(request)
         # Failures are ignored. The background does the rest, and the try failed for a reason of its
         # own. A server that hangs must not delay an owner that gives up.
         _ = yield from self._release_all(taken, request.member_steps, GRACE)
         self._forget(taken)
-
-    def _undo(self, request: AcquireRequest, error: BaseException) -> Op[None]:
-        """Go down by one depth at each member that *request* got; undo what is still under way."""
-        yield from self._give_back(request)
-        yield from request.member_steps.settle(error)
 
     def _taken(self, request: AcquireRequest) -> list[Hold]:
         """Return the holds that *request* has entered and not given back, once each.

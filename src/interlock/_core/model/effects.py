@@ -461,11 +461,11 @@ class Carried(Step[R]):
 class Opened(Undone[R]):
     """A step with a first command, and an operation that goes on from there.
 
-    The operation undoes what it did if it is interrupted. A Ctrl-C may come during that undo, or
-    before the caller has the result. Then `undo` does what is left.
+    If the operation fails or is interrupted, `undo` undoes what it did. A Ctrl-C may come during
+    that, or before the caller has the result. Then `undo` does what is left.
 
     Attributes:
-        begun: whether there is something to undo; `begin` sets it before the first command.
+        begun: whether there may be something to undo; `begin` sets it before the first command.
         goes_on: whether the operation was begun.
     """
 
@@ -496,7 +496,11 @@ class Opened(Undone[R]):
             assert failure is not None
             return failing(failure, self.undo(failure))
         self.goes_on = True
-        return self.go_on(failure)
+        return undoing(self.go_on(failure), self._undo_begun)
+
+    def _undo_begun(self, failure: BaseException) -> Op[None]:
+        if self.begun:
+            _ = yield from self.undo(failure)
 
     def over(self) -> bool:
         """Return whether nothing is left to undo."""
@@ -535,9 +539,10 @@ class Undoable(Opened[R]):
         """Return whether nothing is left to undo."""
         return self._over()
 
-    def undo(self, failure: BaseException) -> Op[object]:
-        """Return the operation that undoes what is left."""
-        return self._undo(failure)
+    def undo(self, failure: BaseException) -> Op[None]:
+        """Undo what is left, if anything is."""
+        if not self._over():
+            _ = yield from self._undo(failure)
 
 
 def failing(failure: BaseException | None, op: Op[object] | None = None) -> Op[Any]:

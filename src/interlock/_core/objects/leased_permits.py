@@ -17,7 +17,7 @@ from interlock._core.locks.lock_base import (
 )
 from interlock._core.locks.transfer import ask_for_lease
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Eval, Opened, undoing
+from interlock._core.model.effects import NEVER, Eval, Opened
 from interlock._core.model.form import note_form
 from interlock._core.model.holds import Owner, Permit, State
 from interlock._core.objects.numbered import Numbered
@@ -113,10 +113,16 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         # The traceback of a failure refers to this step. It must not keep the owner alive.
         del self.owner
         outcome = self.outcome if failure is None else failure
-        op = self._go_on(outcome)
+        op = self._wait(outcome)
         del failure, outcome
-        if (yield from op):
-            return self.made(self.permit, owner)
+        try:
+            if (yield from op):
+                return self.made(self.permit, owner)
+            yield from undo_acquire(self.semaphore.session, self.permit)
+        except GeneratorExit:
+            self.abandon()
+            raise
+        self.begun = False  # nothing is left to undo
         if self.timeout is not None:
             semaphore = self.semaphore
             raise out_of_time(semaphore.kind, semaphore.name, self.permits, self.timeout)
@@ -129,18 +135,6 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
     def abandon(self) -> None:
         """Remove the permit from the table if it is still PENDING."""
         self.semaphore.session.holds.unreserve(self.permit)
-
-    def _go_on(self, outcome: Grant | float | InterlockError | None) -> Op[bool]:
-        """Acquire after a first try with this *outcome*; return whether the permit is held."""
-        permit = self.permit
-        try:
-            taken = yield from undoing(self._wait(outcome), self.undo)
-            if not taken:
-                yield from undo_acquire(self.semaphore.session, permit)
-            return taken
-        finally:
-            # A signal may come between two steps, but a PENDING permit must not stay in the table.
-            self.abandon()
 
     def undo(self, failure: BaseException) -> Op[None]:
         """Give back what was taken, and give up an unused place."""

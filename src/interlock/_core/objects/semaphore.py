@@ -49,7 +49,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, Opened, undoing
+from interlock._core.model.effects import NEVER, Opened
 from interlock._core.model.replication import Replication
 from interlock._core.objects.numbered import Numbered
 from interlock._core.objects.permit_queue import PermitQueue
@@ -161,7 +161,7 @@ class Taking(Opened["bool"]):
     def go_on(self, failure: InterlockError | None) -> Op[bool]:
         """Ask again, or wait."""
         semaphore, request = self.semaphore, self.request
-        taken = yield from undoing(self._wait(failure), self.undo)
+        taken = yield from self._wait(failure)
         if taken:
             semaphore.end(request, self.permits, self.epoch)
         elif request.unanswered:
@@ -169,8 +169,10 @@ class Taking(Opened["bool"]):
             until = session.clock() + session.options.outage_timeout
             yield from session.clean_up(semaphore.undo_script(request), until, later=True)
             request.unanswered = False  # the background undoes it now
-        if not taken and self.timeout is not None:
-            raise out_of_time(semaphore.kind, semaphore.name, self.permits, self.timeout)
+        if not taken:
+            self.begun = False  # nothing is left to undo
+            if self.timeout is not None:
+                raise out_of_time(semaphore.kind, semaphore.name, self.permits, self.timeout)
         return taken
 
     @property

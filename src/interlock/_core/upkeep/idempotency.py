@@ -285,8 +285,7 @@ class IdempotentCalls:
     ) -> Step[R]:
         """Return the step that sends the script of *make*; if interrupted, `retract` undoes it."""
         retract = partial(self.retract, request, undo, opposite)
-        op = undoing(self._make_and_send(request, make), retract)
-        return Undoable(op, request.settled, retract)
+        return Undoable(self._make_and_send(request, make), request.settled, retract)
 
     def _make_and_send(self, request: IdempotentCall, make: Make[R]) -> Op[R]:
         return (yield from self.answer_to(request, make(request)))
