@@ -18,8 +18,8 @@ from interlock._core.scripts.lock import (
     lock_acquire,
     lock_force_release,
     lock_release,
-    stand_in_queue,
 )
+from interlock._core.scripts.script import stand_in_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -272,7 +272,7 @@ def test_what_was_left_free_is_not_a_newcomers(redis_client: redis.Redis) -> Non
 
     def ask() -> object:
         call = lock_acquire("name", 30, "me:1", 1)
-        stand_in_queue(call, "me", QUEUE, others_wait=False, keep=10)
+        stand_in_queue(call, "me", queue=QUEUE, others_wait=False, keep=10)
         return redis_client.eval(call.script.text, len(call.keys), *call.keys, *call.args)
 
     redis_client.zadd(QUEUE, {"first": 1})
@@ -339,7 +339,7 @@ def test_a_claim_is_taken_once(redis_client: redis.Redis) -> None:
 
     def ask(number: int) -> object:
         call = lock_acquire("name", 30, f"me:{number}", 1)
-        stand_in_queue(call, "me", QUEUE, others_wait=False, keep=10)
+        stand_in_queue(call, "me", queue=QUEUE, others_wait=False, keep=10)
         return redis_client.eval(call.script.text, len(call.keys), *call.keys, *call.args)
 
     redis_client.hset("name", "me:0", 1)

@@ -19,7 +19,7 @@ from tests.support.servers import wait_until
 
 import interlock
 from interlock._core.scripts import read_write_lock as scripts
-from interlock._core.scripts.lock import stand_in_queue
+from interlock._core.scripts.script import stand_in_queue
 from interlock.testing.redis_model import RedisModel
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(store: Any, call: Eval[Any]) -> Any:
 def writes(number: int, client: str = "me", *, others_wait: bool = False) -> Eval[Any]:
     """Return the acquire of a writer whose client has a place."""
     call = scripts.write_lock_acquire("name", 30, f"{client}:{number}:write", 1)
-    stand_in_queue(call, client, QUEUE, others_wait=others_wait, keep=10)
+    stand_in_queue(call, client, queue=QUEUE, others_wait=others_wait, keep=10)
     return call
 
 
@@ -77,7 +77,7 @@ def reads(number: int, client: str = "me") -> Eval[Any]:
     call = scripts.read_lock_acquire(
         *("name", "{name}:", 30, f"{client}:{number}", 1, ""), publish="PUBLISH"
     )
-    stand_in_queue(call, client, QUEUE, others_wait=False, keep=10)
+    stand_in_queue(call, client, queue=QUEUE, others_wait=False, keep=10)
     scripts.tell_readers(call, CHANNEL)
     return call
 
@@ -235,7 +235,7 @@ def test_a_release_makes_the_writer_that_waits_alone_the_holder(
         wait_until(lambda: redis_client.pubsub_numsub(HEARD[2])[0][1] == 1, 5, "it listens")
         call = hold(redis_client, side)
         waits = scripts.write_lock_acquire("name", 30, "me:7:write", 1)
-        stand_in_queue(waits, "me", QUEUE, others_wait=False, keep=10, starts=True)
+        stand_in_queue(waits, "me", queue=QUEUE, others_wait=False, keep=10, starts=True)
         left, refused_at = run(redis_client, waits)
         assert 0 < left <= 30_000
         # Who only looks had a turn.

@@ -12,7 +12,7 @@ from tests.support.mutations import Mutation, mutate
 
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts import semaphore as plain
-from interlock._core.scripts.script import Grant, Refusal, Request
+from interlock._core.scripts.script import Grant, Refusal, Request, stand_in_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ class Room:
         ids = ids or self.ids(permits)
         call = scripts.leased_semaphore_acquire("name", lease, ids, "PUBLISH", CHANNEL)
         if me:
-            scripts.stand_in_queue(call, f"{me}::leased:{permits}", others_wait=more, keep=10)
+            stand_in_queue(call, f"{me}::leased:{permits}", others_wait=more, keep=10)
         return ids if isinstance(self.run(call), Grant) else None
 
     def give(self, ids: str | None) -> None:
@@ -324,7 +324,7 @@ def test_plain_permits_of_the_name_go_round_too(room: Room) -> None:
     room.wait("a")
     first, second, third = (f"redisson_unlock_latch:{{name}}:{number}" for number in "123")
     asks = plain.semaphore_acquire("name", Request(first, second, 30), 1, "PUBLISH", CHANNEL)
-    plain.stand_in_queue(asks, "p", CHANNEL, others_wait=False, keep=10)
+    stand_in_queue(asks, "p", CHANNEL, others_wait=False, keep=10)
     room.server.listen(WAKE + "p")
     assert not room.run(asks)
     room.give(ids)
@@ -386,7 +386,7 @@ def stand(room: Room, me: str, ids: str, *, more: bool = False) -> object:
     """Ask for one permit, and stand in the queue in the name of that permit; return the answer."""
     room.server.listen(WAKE + me)
     call = scripts.leased_semaphore_acquire("name", 60, ids, "PUBLISH", CHANNEL)
-    scripts.stand_in_queue(call, f"{me}::leased:1", others_wait=more, keep=10, starts=True)
+    stand_in_queue(call, f"{me}::leased:1", others_wait=more, keep=10, starts=True)
     return room.run(call)
 
 
@@ -584,7 +584,7 @@ def test_a_refused_message_takes_no_permit_twice(room: Room) -> None:
     room.server.execute("DEL", LEASES)
     room.server.execute("SET", "name", 3)
     call = scripts.leased_semaphore_acquire("name", 60, room.ids(3), "PUBLISH", CHANNEL)
-    scripts.stand_in_queue(call, "c::leased:3", others_wait=False, keep=10)
+    stand_in_queue(call, "c::leased:3", others_wait=False, keep=10)
     sends = "redis.pcall('PUBLISH', wake .. client, told)"
     text = call.script.text.replace(sends, f"(client == 'b' and {{err = 'no'}} or {sends})")
     assert text != call.script.text

@@ -10,7 +10,7 @@ import pytest
 from tests.semaphore.listening import Real, real_or_model
 
 from interlock._core.scripts import semaphore as scripts
-from interlock._core.scripts.script import Request
+from interlock._core.scripts.script import Request, stand_in_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Room:
         request = Request(latch or self._latch(), self._latch(), 30)
         call = scripts.semaphore_acquire("name", request, permits, "PUBLISH", CHANNEL)
         if me:
-            scripts.stand_in_queue(call, member(me), CHANNEL, others_wait=others_wait, keep=10)
+            stand_in_queue(call, member(me), CHANNEL, others_wait=others_wait, keep=10)
         return bool(self.run(call))
 
     def give(self, permits: int = 1) -> None:

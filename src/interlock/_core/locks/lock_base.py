@@ -64,8 +64,8 @@ from interlock._core.queue.waiting import (
     may_try_first,
     wait_in_queue,
 )
-from interlock._core.scripts.lock import lock_release, stand_in_queue
-from interlock._core.scripts.script import Grant, Refusal
+from interlock._core.scripts.lock import lock_release
+from interlock._core.scripts.script import Grant, Refusal, stand_in_queue
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
     ClosedError,
@@ -798,7 +798,11 @@ class LockBase(Holdable, KnownLock):
             place.stand(others_wait, hold.holder if starts else "")
             keep = QUEUE_KEPT * self.session.options.poll_cap
             stand_in_queue(
-                call, place.client, place.queue, others_wait=others_wait, keep=keep, starts=starts
+                *(call, place.client),
+                others_wait=others_wait,
+                keep=keep,
+                starts=starts,
+                queue=place.queue,
             )
         call.patient = True
         if self.session.replicas is not None:

@@ -25,7 +25,7 @@ from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.objects.semaphore import check_permits, out_of_time
 from interlock._core.queue.waiting import may_try_first
 from interlock._core.scripts import leased_semaphore as scripts
-from interlock._core.scripts.script import Grant
+from interlock._core.scripts.script import Grant, stand_in_queue
 from interlock._core.upkeep.idempotency import new_id, numbers
 from interlock.errors import ClosedError, ConfigError, InterlockError
 from interlock.options import check_lease
@@ -422,9 +422,7 @@ class LeasedPermits(Numbered, Holdable):
         others_wait, keep, starts = self.queue.stand(permits, place, permit)
         if starts:
             permit.stand()
-        scripts.stand_in_queue(
-            call, place.client, others_wait=others_wait, keep=keep, starts=starts
-        )
+        stand_in_queue(call, place.client, others_wait=others_wait, keep=keep, starts=starts)
         if session.replicas is not None:
             require_replicas(call, permit, session.replicas)
         return call

@@ -55,6 +55,7 @@ from interlock._core.objects.numbered import Numbered
 from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.queue.waiting import may_try_first
 from interlock._core.scripts import semaphore as scripts
+from interlock._core.scripts.script import stand_in_queue
 from interlock.errors import AcquireTimeoutError, ConfigError
 from interlock.options import check_number
 
@@ -554,7 +555,7 @@ class Semaphore(Numbered):
         call = self.requests.made(request, scripts.semaphore_acquire, (permits,), deadline)
         call.patient = True
         others_wait, keep, _ = self.queue.stand(permits, place)
-        scripts.stand_in_queue(call, place.client, self.channel, others_wait=others_wait, keep=keep)
+        stand_in_queue(call, place.client, self.channel, others_wait=others_wait, keep=keep)
         self._confirm(call)
         return call
 

@@ -53,26 +53,6 @@ def leased_semaphore_acquire(
     return Eval(_LEASED_SEMAPHORE_ACQUIRE[publish], keys, args, deadline, spare_keys=spare)
 
 
-def stand_in_queue(
-    call: Eval[Grant | float], me: str, *, others_wait: bool, keep: float, starts: bool = False
-) -> None:
-    """Make *call*, an acquire, put *me* into the queue until it has its permits.
-
-    Args:
-        call: the script.
-        me: the client's id, ``::leased:``, and the number of permits.
-        others_wait: whether others of the client want equally many, so that it stays there.
-        keep: seconds for which the queue is kept.
-        starts: whether it waits in the name of its permit, the only one, which may start at once
-            when a release makes it a held one.
-    """
-    about: tuple[str | int, ...] = (me, int(others_wait), milliseconds(keep))
-    if starts:
-        about = (*about, 1)
-    call.args = (*call.args, *about)
-    call.spare_args = len(about)
-
-
 def leased_semaphore_leave(
     semaphore: str, me: str, publish: str, channel: str, named: str = ""
 ) -> Eval[int]:

@@ -88,34 +88,6 @@ def lock_acquire(
     return Eval(_LOCK_ACQUIRE, (lock,), (milliseconds(lease), holder, depth), deadline)
 
 
-def stand_in_queue(
-    call: Eval[Grant | float],
-    client: str,
-    queue: str,
-    *,
-    others_wait: bool,
-    keep: float,
-    starts: bool = False,
-) -> None:
-    """Make *call*, an acquire, put *client* into *queue* until it holds the lock.
-
-    Args:
-        call: the acquire of a plain, fenced or read/write lock.
-        client: the client's id.
-        queue: the key of the queue.
-        others_wait: whether others of the client wait, so that it stays there.
-        keep: seconds for which the queue is kept.
-        starts: whether the client waits in the name of the holder, which may start at once when a
-            release makes it the next one. Not for a reader.
-    """
-    about: tuple[str | int, ...] = (client, int(others_wait), milliseconds(keep))
-    if starts:
-        about = (*about, 1)
-    call.keys = (*call.keys, queue)
-    call.args = (*call.args, *about)
-    call.spare_keys, call.spare_args = 1, len(about)
-
-
 def lock_release(
     lock: str,
     holder: str,

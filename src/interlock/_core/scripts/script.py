@@ -15,6 +15,8 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.model.effects import Eval
+
 R = TypeVar("R")
 
 _INCLUDE = re.compile(r"^ *-- include: *(.*)\n", re.MULTILINE)
@@ -96,6 +98,33 @@ def with_queue(keys: tuple[str, ...], publish: str, channel: str) -> tuple[tuple
     if not publish or names.shares_channels(keys[0]):
         return keys, False
     return (*keys, names.waiting_queue(channel)), True
+
+
+def stand_in_queue(
+    call: Eval[R],
+    *me: str,
+    others_wait: bool,
+    keep: float,
+    starts: bool = False,
+    queue: str = "",
+) -> None:
+    """Make *call*, an acquire, put the client into the server's queue until it has what it wants.
+
+    Args:
+        call: the script.
+        me: what the client is called there; for plain permits also where waiters listen.
+        others_wait: whether others of the client want the same, so that it stays there.
+        keep: seconds for which the queue is kept.
+        starts: whether it waits in the name of its hold, which may start at once when a release
+            makes it the next one.
+        queue: the key of the queue, unless *call* has it.
+    """
+    about: tuple[str | int, ...] = (*me, int(others_wait), milliseconds(keep))
+    if starts:
+        about = (*about, 1)
+    if queue:
+        call.keys, call.spare_keys = (*call.keys, queue), 1
+    call.args, call.spare_args = (*call.args, *about), len(about)
 
 
 class Request:

@@ -62,23 +62,6 @@ def semaphore_acquire(
     return Eval(_SEMAPHORE_ACQUIRE[publish], keys, args, spare_keys=1 + queue)
 
 
-def stand_in_queue(
-    call: Eval[int], me: str, channel: str, *, others_wait: bool, keep: float
-) -> None:
-    """Make *call*, an acquire, put *me* into the queue until it has its permits.
-
-    Args:
-        call: the script.
-        me: the client's id; two colons and the number of permits follow if it wants several.
-        channel: where waiters listen.
-        others_wait: whether others of the client want equally many, so that it stays there.
-        keep: seconds for which the queue is kept.
-    """
-    about = (me, channel, int(others_wait), milliseconds(keep))
-    call.args = (*call.args, *about)
-    call.spare_args = len(about)
-
-
 def semaphore_leave(semaphore: str, me: str, publish: str, channel: str) -> Eval[int]:
     """Take *me* out of the queue; 3 if another client was told that it is next."""
     keys = (semaphore, waiting_queue(channel))
