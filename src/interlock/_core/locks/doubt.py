@@ -9,10 +9,9 @@ answer, copies of the command do nothing (`idempotency.once`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from interlock._core.model.effects import NEVER, R, Script, undoing
-from interlock._core.upkeep.idempotency import copies_of
+from interlock._core.model.effects import NEVER, Script
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op
@@ -20,35 +19,22 @@ if TYPE_CHECKING:
     from interlock._core.upkeep.session import Session
 
 
-def shortening(session: Session, hold: Hold, call: Eval[bool], recall: Eval[bool]) -> Op[bool]:
-    """Send *call*, for which `Hold.ask_lease` was called; return its answer.
+def doubt(session: Session, hold: Hold, recall: Eval[Any], error: BaseException) -> Op[None]:
+    """Note that *error* has left a command under way that may end *hold* sooner; send *recall*.
 
-    If no answer comes, *call* may be executed at any later time. So nothing makes the hold valid
-    for longer until *recall*, the same script without effect, was answered (`end_doubt`).
-    """
-    return undoing(session.persist(call), _doubt, session, hold, copies_of(call, recall))
-
-
-def _doubt(session: Session, hold: Hold, recall: Eval[bool], error: BaseException) -> Op[None]:
-    told = doubting(session, hold, recall)
-    yield from session.clean_up(told, session.clock() + hold.lease, error=error)
-
-
-def doubting(session: Session, hold: Hold, recall: Eval[R]) -> Eval[R]:
-    """Note that *hold* may be ended sooner until *recall* is answered; return *recall* to send.
-
-    The answer ends the doubt, also if the background gets it.
+    `Hold.ask_lease` was called for the command. Until *recall* is answered, also to the background,
+    nothing makes the hold valid for longer.
     """
     script = recall.script
 
-    def decode(reply: object) -> R:
-        answer = script.decode(reply)
+    def decode(reply: object) -> object:
+        answer: object = script.decode(reply)
         hold.end_doubt(session.clock())
         return answer
 
     recall.script = Script(script.name, script.text, decode)
     hold.doubt_lease(recall)
-    return recall.anew()
+    yield from session.clean_up(recall.anew(), session.clock() + hold.lease, error=error)
 
 
 def end_doubt(session: Session, hold: Hold) -> Op[None]:

@@ -24,7 +24,7 @@ import hashlib
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from interlock._core.locks.doubt import doubting, end_doubt, shortening
+from interlock._core.locks.doubt import doubt, end_doubt
 from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import end_late_grants, lost, renumber_owner, undo_acquire
@@ -291,12 +291,12 @@ def ask_for_lease(
     if not renewed or hold.renewal is None:
         hold.end_renewal()
     call = once(session, hold.key, script(hold.key, lease, hold.holder, deadline=deadline))
-    recall = script(hold.key, 0.0, hold.holder)
+    recall = copies_of(call, script(hold.key, 0.0, hold.holder))
     # Before sending: it may end sooner than before, and the reply may be lost.
     hold.ask_lease(sent_at, lease)
     if hold.renewal is None:
         session.watchdog.watch(hold)
-    if not (yield from shortening(session, hold, call, recall)):
+    if not (yield from undoing(session.persist(call), doubt, session, hold, recall)):
         if hold.leaving():
             # It was released meanwhile, and the release came first.
             raise not_held(hold.core.kind, hold.name, hold.label)
@@ -344,16 +344,14 @@ def _take_back(session: Session, hold: Hold, giving: Eval[int], error: BaseExcep
     """
     # It may have been extended beyond its own lease, and is believed for as long.
     call = _way_back(giving, max(hold.lease, lease_until(hold.valid_until, session.clock())))
-    kept = hold in session.holds
-    if kept:
-        call = doubting(session, hold, call)
+    if hold in session.holds:
         hold.take_back()
         session.watchdog.watch(hold)
-    yield from session.clean_up(call, session.clock() + hold.lease, error=error)
-    if not kept:
-        # Its owner has asked for the lock again, under another holder id: this hold must end.
-        call = hold.core.release_script(hold, 0)
-        yield from session.clean_up(call, session.clock() + hold.lease, error=error)
+        yield from doubt(session, hold, call, error)
+        return
+    # Its owner has asked for the lock again, under another holder id: this hold must end.
+    for step in (call, hold.core.release_script(hold, 0)):
+        yield from session.clean_up(step, session.clock() + hold.lease, error=error)
 
 
 def _finish_giving(
