@@ -13,7 +13,7 @@ from tests.support.patience import wait_until
 import interlock
 import interlock.asyncio
 from interlock import BrokenBarrierError
-from interlock._core.objects import barrier
+from interlock._core.objects import barrier, leased_waiters
 from interlock._drivers.threads import ThreadDriver
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_a_second_ctrl_c_leaves_no_party(
     redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a Ctrl-C strikes the undo of another one, the party leaves; the traceback is kept."""
-    struck = strike_undo(monkeypatch, barrier, barrier, "undo_acquire")
+    struck = strike_undo(monkeypatch, barrier, leased_waiters, "undo_acquire")
     with interlock.connect(redis_url) as client:
         with pytest.raises(KeyboardInterrupt) as kept:
             client.barrier("name", 2).wait()

@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import not_acquired, not_held
@@ -102,7 +102,7 @@ class AcquireRequest:
     def enter(self, member: LockBase, deadline: float) -> Step[Hold | None]:
         """Return the step that acquires *member* until *deadline*."""
         step = member.acquire(self.owner, deadline, self.lease)
-        self.member_steps.add(member, step)
+        self.member_steps.add((member, step))
         return step
 
 
@@ -116,13 +116,11 @@ class MemberSteps:
     def __init__(self) -> None:
         self._steps: dict[object, tuple[Client, Step[Any]]] = {}
 
-    def add(self, member: LockBase | CoreLock, step: Step[Any]) -> None:
-        """Note that *step* is performed at *member*; it replaces an earlier one."""
-        session = member.session
-        self._steps[id(session), member.hold_key] = session, step
+    def add(self, *steps: tuple[LockBase | CoreLock, Step[Any]]) -> None:
+        """Note *steps*, each with its member, where it replaces an earlier one.
 
-    def add_all(self, steps: Sequence[tuple[LockBase | CoreLock, Step[Any]]]) -> None:
-        """Note all of *steps*, each with its member, or none if a Ctrl-C strikes."""
+        None is noted if a Ctrl-C strikes.
+        """
         noted: dict[object, tuple[Client, Step[Any]]] = {
             (id(member.session), member.hold_key): (member.session, step) for member, step in steps
         }
@@ -227,7 +225,6 @@ class CompositeLock(ABC):
     """
 
     kind: str
-    composite: Literal[True] = True
 
     def __init__(self, members: Sequence[LockBase], needed: int) -> None:
         if not members:
@@ -307,7 +304,19 @@ class CompositeLock(ABC):
         """
         asking = [(member.session, member.status()) for member in self.members]
         answers = yield from lockstep(asking, PROMPT)
-        return _refusal_of(self, timeout, answers)
+        held = [
+            (member, holder)
+            for member, answer in zip(self.members, answers, strict=True)
+            if isinstance(answer, LockStatus)
+            for holder in answer.holders
+        ]
+        if not held:
+            return not_acquired(self.kind, self.name, timeout, None, self._session)
+        # One that another client holds, if there is one: this owner may hold some itself.
+        foreign = (each for each in held if each[0].session.holds.label_of(each[1]) is None)
+        member, holder = next(foreign, held[0])
+        what = f"{member.kind} {member.name!r}"
+        return not_acquired(self.kind, self.name, timeout, holder, member.session, member=what)
 
     def release(self, owner: Owner) -> Step[None]:
         """Go down by one depth in every member; errors as for `release_hold`."""
@@ -366,16 +375,18 @@ class CompositeLock(ABC):
             HoldLostError: fewer members than are needed are still held.
             ServerUnavailableError: fewer members than are needed answered.
         """
-        return Undoable(self._extend_all(owner, lease), lambda: True, failing)
+        member_steps = MemberSteps()
+        extending = self._extend_all(owner, lease, member_steps)
+        return Undoable(extending, member_steps.over, member_steps.settle)
 
-    def _extend_all(self, owner: Owner, lease: float) -> Op[None]:
+    def _extend_all(self, owner: Owner, lease: float, member_steps: MemberSteps) -> Op[None]:
         hold = self.mine(owner)
         if hold.state is State.ENDED:
             raise not_held(self.kind, self.name, owner.label)
         failure = yield from self._extend(owner, check_lease(lease))
         if isinstance(failure, HoldLostError):
             # The failed extension has ended the lost member's hold, so the others end too.
-            yield from self._end(hold, MemberSteps())
+            yield from self._end(hold, member_steps)
             raise self._lost(hold, failure) from failure
         if failure is not None:
             raise failure
@@ -553,10 +564,10 @@ class CompositeLock(ABC):
         goes down as far as is known here.
         """
         releases = [(hold.core, hold.release()) for hold in holds]
-        member_steps.add_all(releases)
+        member_steps.add(*releases)
         steps = [(core.session, release) for core, release in releases]
         seconds = self._patience() if patience is None else patience
-        outcomes = yield from undoing(lockstep(steps, seconds), member_steps.settle)
+        outcomes = yield from lockstep(steps, seconds)
         if outcomes.count(None) < len(outcomes):
             for hold, outcome in zip(holds, outcomes, strict=True):
                 if hold.state is HELD and outcome is not None:
@@ -586,25 +597,6 @@ class CompositeLock(ABC):
             elif isinstance(outcome, InterlockError):
                 raise outcome
         return failures
-
-
-def _refusal_of(
-    core: CompositeLock, timeout: float, answers: Sequence[LockStatus | InterlockError]
-) -> AcquireTimeoutError:
-    """Return the error that names the member that is held, by the members' *answers*."""
-    held = [
-        (member, holder)
-        for member, answer in zip(core.members, answers, strict=True)
-        if isinstance(answer, LockStatus)
-        for holder in answer.holders
-    ]
-    if not held:
-        return not_acquired(core.kind, core.name, timeout, None, core.members[0].session)
-    # One that another client holds, if there is one: this owner may hold some itself.
-    foreign = (each for each in held if each[0].session.holds.label_of(each[1]) is None)
-    member, holder = next(foreign, held[0])
-    what = f"{member.kind} {member.name!r}"
-    return not_acquired(core.kind, core.name, timeout, holder, member.session, member=what)
 
 
 def depths(holds: Sequence[Hold | None]) -> list[int]:

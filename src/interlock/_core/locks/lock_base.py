@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import TYPE_CHECKING, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.insight.forced_note import ask_why
@@ -623,7 +623,6 @@ class LockBase(Holdable, KnownLock):
 
     channel: str
     line: Line
-    composite: Literal[False] = False
     repeats: bool = False
     """Whether an owner sends the same commands for it each time."""
     repeats_for: tuple[float, ...] = (NEVER, PAST)

@@ -29,7 +29,7 @@ from interlock._core.locks.composite import (
 )
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import LockBase, Release, undo_acquire
-from interlock._core.model.effects import NEVER, Opened, Step, failing, undoing
+from interlock._core.model.effects import NEVER, Opened, Step, failing
 from interlock._core.model.holds import ENDED, LOST, Hold
 from interlock._core.model.names import shares_channels, waiting_queue
 from interlock._core.scripts.lock import lock_renew, locks_acquire, locks_release
@@ -333,7 +333,7 @@ class ReleaseTogether(ReleaseMembers):
         session, holds, begun = self._way.session, self._holds, self._begun
         releases = [Release().of(session, hold) for hold in holds]
         member_steps = MemberSteps()
-        member_steps.add_all([(hold.core, one) for hold, one in zip(holds, releases, strict=True)])
+        member_steps.add(*((one.core, step) for one, step in zip(holds, releases, strict=True)))
         calls = [one.resume(*told) for one, told in zip(releases, begun, strict=False)]
         self._member_steps = member_steps
         if failure is not None and not isinstance(failure, InterlockError):
@@ -350,8 +350,7 @@ class ReleaseTogether(ReleaseMembers):
     ) -> Op[None]:
         """Perform *steps*, one for each member, and judge what they came to."""
         session, hold = self._way.session, self._hold or CompositeHold(self._lock, self._holds)
-        performed = lockstep([(session, step) for step in steps])
-        outcomes = yield from undoing(performed, member_steps.settle)
+        outcomes = yield from lockstep([(session, step) for step in steps])
         yield from self._lock.judge_release(hold, hold.members, outcomes, member_steps)
 
 

@@ -98,18 +98,18 @@ class Barrier(LeasedWaiters):
         return self._waiting(self._wait(deadline, last, acts=acts), last)
 
     def _wait(self, deadline: float, last: list[Hold], *, acts: bool) -> Op[int | Acting]:
-        """Wait as `wait` does; *last* gets the party: a second Ctrl-C leaves none behind."""
+        """Wait as `wait` does; *last* gets the party, so that the step undoes it."""
         while True:
             owner = Owner(f"a party of barrier {self.name!r}")
             request = self._calls.begin(deadline)
             party = Hold(self, owner, request.id, self._lease, self.renewal)
             last[:] = [party]
-            arriving = self._arrive_and_wait(party, request, deadline, acts=acts)
             try:
-                arrival = yield from undoing(arriving, undo_acquire, self.session, party)
-            finally:
+                arrival = yield from self._arrive_and_wait(party, request, deadline, acts=acts)
+            except GeneratorExit:
                 # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
                 self.session.holds.unreserve(party)
+                raise
             if party.state is State.HELD:
                 return Acting(owner, party, arrival.generation, arrival.place)
             if arrival.place != _ACTING:
