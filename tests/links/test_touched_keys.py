@@ -35,6 +35,8 @@ RARE = {
 }
 """Scripts that the objects may do without here."""
 TURNS = 10
+PATIENCE = 20.0
+"""Seconds for a command: many threads wait for this processor, and the server is told on."""
 
 
 def crowd(clients: list[interlock.Client]) -> None:
@@ -127,7 +129,7 @@ def test_no_script_touches_a_key_that_its_call_did_not_declare(
     stems = loaded(server)
 
     def do(kind: str) -> None:
-        with two_clients(server.url()) as (client, other):
+        with two_clients(server.url(), command_timeout=PATIENCE) as (client, other):
             DOINGS[kind](client, other)
             if kind == "read_write_lock":
                 crowd([client, other])
@@ -136,7 +138,7 @@ def test_no_script_touches_a_key_that_its_call_did_not_declare(
         done = threading.Event()
         with (
             ThreadPoolExecutor(len(DOINGS) + 1) as threads,
-            interlock.connect(server.url()) as client,
+            interlock.connect(server.url(), command_timeout=PATIENCE) as client,
         ):
 
             def look_on() -> None:

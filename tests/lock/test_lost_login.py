@@ -35,7 +35,7 @@ def test_a_refused_login_is_named_as_the_cause_of_a_loss(fresh_server: RedisServ
     url = fresh_server.url()
     with fresh_server.client() as server:
         set_password(server, "old")
-        with renews_soon(connect(url.replace("redis://", "redis://app:old@"), lease=4)) as client:
+        with renews_soon(connect(url.replace("redis://", "redis://app:old@"), lease=8)) as client:
             hold = client.try_lock("stuck")
             wait_until(lambda: server.keys("interlock_client:*"), GIVE_UP, "a card tells of it")
             set_password(server, "new")

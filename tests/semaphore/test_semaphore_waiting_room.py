@@ -68,15 +68,16 @@ def test_a_fleet_is_cheap_and_nobody_starves(redis_url: str, redis_client: redis
             redis_client.set(f"of{permits}", permits)
             redis_client.config_resetstat()
             for each in children:
-                each.tell(f"of{permits} 1.2")
+                each.tell(f"of{permits} 3")
             turns = [int(each.hear()) for each in children]
             calls = redis_client.info("commandstats")
             # Each process also comes and goes. It looks again when a busy machine stops another one
-            # for longer than a claim. In 1.2 s that is five times at most.
-            assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns) + 7 * len(children)
+            # for longer than a claim. In 3 s that is twelve times at most.
+            assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns) + 14 * len(children)
             assert calls["cmdstat_publish"]["calls"] <= 1.3 * sum(turns) + 2 * len(children)
-            # The benchmarks call a tenth starving. A busy machine stops single processes for long.
-            assert max(turns) <= 10 * min(turns)
+            # The benchmarks call a tenth starving. A busy machine stops single processes for long,
+            # but not for nine tenths of the time. If the server stands still, few turns tell nothing.
+            assert max(turns) <= 10 * min(turns) + 20, turns
             assert redis_client.get(f"of{permits}") == str(permits).encode()
 
 
