@@ -36,8 +36,9 @@ class Shell:
 
 
 @pytest.fixture
-def shell(redis_url: str, capsys: pytest.CaptureFixture[str]) -> Shell:
+def shell(redis_url: str, capsys: pytest.CaptureFixture[str], patient: None) -> Shell:
     """Run commands against the emptied shared server."""
+    del patient
     return Shell(redis_url, capsys)
 
 

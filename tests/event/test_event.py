@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import until
-from tests.support.cards import waited_channels
+from tests.support.cards import own_keys, waited_channels
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -99,7 +99,8 @@ async def test_what_is_left(stage: Stage, name: str) -> None:
     assert stage.redis.get(f"interlock_event:{shown}").startswith(b"set ")
     assert stage.redis.ttl(f"interlock_event:{shown}") == -1
     await owner.do(event.clear)
-    keys = [key.decode() for key in stage.redis.scan_iter()]
+    keys = {key.decode() for key in stage.redis.scan_iter("*name*")}
+    assert own_keys(stage.redis) <= keys
     assert all(key.startswith(("interlock_event:", "interlock_request:")) for key in keys)
     assert all(0 < stage.redis.ttl(key) <= 64 for key in keys)
 

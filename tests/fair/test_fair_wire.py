@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.fair.places import LOCK, QUEUE
 from tests.lock.lock_like import until
+from tests.support.cards import own_keys, waited_channels
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -20,10 +21,10 @@ async def test_the_name_mapper_is_for_all_keys(fair: Stage) -> None:
     await owner.do(fair.client().fair_lock("app:x").acquire)
     waiting = asyncio.create_task(fair.owner().do(client.fair_lock("x").acquire, timeout=3))
     await until(fair.redis.pubsub_channels, 5, "it listens")
-    keys = {b"app:x", b"redisson_lock_queue:{app:x}", b"redisson_lock_timeout:{app:x}"}
-    assert set(fair.redis.keys()) == keys
-    [channel] = fair.redis.pubsub_channels()
-    assert channel.startswith(b"redisson_lock__channel:{app:x}:" + client.client_id.encode())
+    keys = {"app:x", "redisson_lock_queue:{app:x}", "redisson_lock_timeout:{app:x}"}
+    assert own_keys(fair.redis) == keys
+    [channel] = waited_channels(fair.redis)
+    assert channel.startswith("redisson_lock__channel:{app:x}:" + client.client_id)
     assert not await waiting
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import loss_of, renewed, until
+from tests.support.cards import own_keys
 
 import interlock
 from interlock import ConfigError, HoldLostError, ReentryError
@@ -194,7 +195,7 @@ async def test_members_of_a_multi_lock(stage: Stage) -> None:
     client, owner = stage.client(), stage.owner()
     both = client.multi_lock(client.group_lock("g", ["a", "b"]), client.lock("name"))
     await owner.do(both.acquire)
-    assert {*stage.redis.keys()} == {b"g", b"name"}
+    assert own_keys(stage.redis) == {"g", "name"}
     await owner.do(both.release)
     assert stage.left_behind() == set()
     with pytest.raises(interlock.ConfigError):

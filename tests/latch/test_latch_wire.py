@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
-from tests.support.cards import waited_channels
+from tests.support.cards import own_keys, waited_channels
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -27,7 +27,7 @@ async def test_what_is_left(stage: Stage, name: str) -> None:
     await until(lambda: waited_channels(stage.redis) == [channel], 5, "it waits")
     await owner.do(latch.count_down)
     await waiting
-    keys = [key.decode() for key in stage.redis.scan_iter()]
+    keys = own_keys(stage.redis)
     assert all(key.startswith(OURS) for key in keys)
     assert all(0 < stage.redis.ttl(key) <= 64 for key in keys)
 

@@ -11,6 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import take_turn
+from tests.support.patience import GIVE_UP
 from tests.support.servers import wait_until
 
 import interlock
@@ -39,10 +41,10 @@ def test_slow_waits_and_holds_are_logged(client: Client, caplog: pytest.LogCaptu
     """A long wait is a warning that names the holder, and a long hold is a warning."""
     with client.lock("orders") as hold:
         holder = hold.holder
-        waiter = threading.Thread(target=lambda: client.lock("orders").acquire(timeout=1.2))
+        waiter = threading.Thread(target=take_turn, args=(client.lock("orders"), GIVE_UP))
         waiter.start()
         slow, long = logged(caplog, "lock.slow_acquire"), logged(caplog, "lock.slow_hold")
-        waiter.join()
+    waiter.join()
     assert slow.levelno == long.levelno == logging.WARNING
     assert f"for lock 'orders', held by {holder}" in slow.getMessage()
     assert vars(slow)["held_by"] == (holder,)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HOLDER = """
 import sys, interlock
 client = interlock.connect(sys.argv[1], lease=3)
-client.lock("stuck", lease=500).acquire()
+client.lock("stuck", lease=535).acquire()
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -63,7 +63,7 @@ def ended(url: str, name: str) -> bool:
 
 @pytest.fixture
 def holder(redis_url: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Give a process that holds ``stuck`` for 500 s, as its card tells."""
+    """Give a process that holds ``stuck`` for 535 s, as its card tells."""
     command = [sys.executable, "-c", HOLDER, redis_url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -25,7 +25,7 @@ OTHER = "00000000-0000-0000-0000-00000000beef"
 def url(redis_client: redis.Redis, redis_url: str) -> str:
     """Give a server with an old awaited lock, a new one, and a read/write lock of unknown age."""
     told: dict[str, str] = {
-        "client": json.dumps({"format": 1, "number": 1, "period": 10.0, "waits": 1}),
+        "client": json.dumps({"format": 1, "number": 1, "period": 60.0, "waits": 1}),
         "written": str(int(time.time() * 1000)),
     }
     for mark, holder, name, age in (

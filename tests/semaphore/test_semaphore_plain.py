@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.interrupting import Blow
+from tests.support.cards import own_keys
 from tests.support.patience import wait_until
 
 import interlock
@@ -139,7 +140,7 @@ async def test_a_name_mapper_is_heeded(plain: Stage) -> None:
     """Key and channel are those of the mapped name."""
     owner, client = plain.owner(), plain.client(name_mapper=lambda name: f"app:{name}")
     await owner.do(plain.lock(client).release)
-    keys = {key.decode().rpartition(":")[0] for key in plain.redis.scan_iter()}
+    keys = {key.rpartition(":")[0] for key in own_keys(plain.redis)}
     assert keys == {"app", "redisson_unlock_latch:{app:name}"}
     assert plain.redis.get("app:name") == b"1"
 

@@ -31,9 +31,7 @@ async def test_latches_do_not_pile_up(plain: Stage) -> None:
         await owner.do(semaphore.acquire, 99, blocking=False)
         await owner.do(semaphore.acquire)
     assert len(own_keys(plain.redis)) <= 3
-    await until(
-        lambda: {*plain.redis.keys()} == {b"name", ALL.encode()}, 10, "the last latch has expired"
-    )
+    await until(lambda: own_keys(plain.redis) == {"name", ALL}, 10, "the last latch has expired")
 
 
 async def test_uncontended_is_two_round_trips(proxy: FaultProxy, plain: Stage) -> None:
