@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tests.support.servers import RedisServer
 
-START = 30.0
+START = 90.0
 """Seconds in which everything starts, on a machine that is busy."""
 PAUSE = 0.2
 """Seconds between two looks."""

@@ -76,7 +76,7 @@ def test_a_fleet_is_cheap_and_nobody_starves(redis_url: str, redis_client: redis
             assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns) + 14 * len(children)
             assert calls["cmdstat_publish"]["calls"] <= 1.3 * sum(turns) + 2 * len(children)
             # The benchmarks call a tenth starving. A busy machine stops single processes for long,
-            # but not for nine tenths of the time. If the server stands still, few turns tell nothing.
+            # but not for nine tenths of the time. If it stops the server, few turns tell nothing.
             assert max(turns) <= 10 * min(turns) + 20, turns
             assert redis_client.get(f"of{permits}") == str(permits).encode()
 
