@@ -222,7 +222,7 @@ class AsyncDriver(ConnectedDriver):
             return
         options = self.session.options
         await self._multiplexer.open(options.pubsub, self._timeout)
-        self.session.announce_by(self._subscriber.publish(options.pubsub))
+        self.session.announce_by(self._subscriber.publish())
         self._renewer.start()
 
     async def _finish(self, op: Op[R], error: asyncio.CancelledError | None) -> R:

@@ -22,7 +22,7 @@ from interlock._drivers.background.event_delivery import Observers
 from interlock._drivers.background.log import log_lack
 from interlock._drivers.background.renewer import Renewer
 from interlock._drivers.background.sentinel_monitor import monitor_of
-from interlock._drivers.background.subscriber import subscriber_of
+from interlock._drivers.background.subscriber import Subscriber
 from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.process.identity import new_client_id
 from interlock._drivers.process.named import NamedOwners
@@ -63,7 +63,7 @@ class ConnectedDriver:
         caller: Callable[[], Owner],
     ) -> None:
         self._timeout = servers.command_timeout or options.command_timeout
-        self._subscriber = subscriber_of(topology, self._timeout, options.pubsub)
+        self._subscriber = Subscriber(topology, self._timeout, options.pubsub)
         waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session = Session(
             options=options,

@@ -265,7 +265,7 @@ class ThreadDriver(ConnectedDriver):
             return  # a command to the server raises ClosedError
         options = self.session.options
         self._pool.open(options.pubsub, self._timeout)
-        self.session.announce_by(self._subscriber.publish(options.pubsub))
+        self.session.announce_by(self._subscriber.publish())
         self._renewer.start()
 
     def _go_on(self, op: Op[R], failure: BaseException | None) -> R:

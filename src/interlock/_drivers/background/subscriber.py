@@ -472,7 +472,8 @@ class Subscriber:
         self.topology = topology
         self.timeout = timeout
         self.sharded = False
-        self.announces: bool | None = None
+        self._pubsub = pubsub
+        self.announces: bool | None = False if pubsub == "off" else None
         self._reset()
         topology.on_change = self.rearrange
 
@@ -481,33 +482,37 @@ class Subscriber:
         self._places: dict[str, _Lane] = {}
         self._lanes: dict[Endpoint | AnyNode, _Lane] = {}
         self._anywhere = self.topology.only or AnyNode(self.topology)
-        self._closed = False
+        # Without messages there is nothing to hear: as when it is closed, waiters poll.
+        self._closed = self._pubsub == "off"
         self.question = ""
         self.answer: Callable[[bytes], None] = lambda _: None
         self._may_be_asked = True
         self.looked_at = 0.0
 
-    def publish(self, pubsub: PubSub) -> str:
-        """Return the command that publishes to the channels heard here.
+    def publish(self) -> str:
+        """Return the command that publishes to the channels heard here; empty for no messages.
 
         Before this, the cluster must have been asked whether it has sharded channels.
 
         Raises:
             ConfigError: sharded channels were asked for, and the cluster does not have them.
         """
-        if pubsub == "sharded" and not self.topology.sharded:
+        if self._pubsub == "off":
+            return ""
+        if self._pubsub == "sharded" and not self.topology.sharded:
             raise ConfigError(
                 f"{self.topology.where} has no sharded channels (Redis 7 and Valkey have): "
                 'use pubsub="auto"'
             )
-        self.sharded = pubsub != "plain" and bool(self.topology.sharded)
+        self.sharded = self._pubsub != "plain" and bool(self.topology.sharded)
         return "SPUBLISH" if self.sharded else "PUBLISH"
 
     def subscribe(self, channel: str) -> None:
         """Subscribe to *channel*; return at once."""
         with self.mutex.lock:
-            if not self._closed:
-                self._place(channel)
+            if self._closed:
+                return
+            self._place(channel)
         self.look()
 
     def wait(self, channel: str, wakeup: Wakeup, seconds: float) -> bool:
@@ -525,8 +530,9 @@ class Subscriber:
         """Unsubscribe from *channel*; return at once."""
         with self.mutex.lock:
             lane = self._places.pop(channel, None)
-            if lane is not None:
-                lane.unsubscribe(channel)
+            if lane is None:
+                return
+            lane.unsubscribe(channel)
         self.look()
 
     def listen(self, channel: str, answer: Callable[[bytes], None]) -> None:
@@ -716,43 +722,3 @@ class _Lane(NodeSubscriber):
         # Either we unsubscribed, or the node did because the slot has gone. In the second case
         # we subscribe where the slot is now. If we ask the wrong node, it names the right one.
         self._whole.again(channel, self)
-
-
-class Silence:
-    """The subscriber for no messages at all: waiters poll, and nothing is published."""
-
-    waiters: Waiters
-
-    def __init__(self) -> None:
-        self.mutex = Mutex()
-
-    def publish(self, pubsub: PubSub) -> str:
-        """Return an empty text, in place of a command that publishes."""
-        del pubsub
-        return ""
-
-    def subscribe(self, channel: str) -> None:
-        """Do nothing."""
-
-    def unsubscribe(self, channel: str) -> None:
-        """Do nothing."""
-
-    def wait(self, channel: str, wakeup: Wakeup, seconds: float) -> bool:
-        """Wait at most *seconds* until *wakeup* rings; return whether it did."""
-        del channel
-        return wakeup.wait(seconds)
-
-    def listen(self, channel: str, answer: Callable[[bytes], None]) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-    def after_fork(self) -> None:
-        """Make a new mutex, which nobody holds."""
-        self.mutex = Mutex()
-
-
-def subscriber_of(topology: Topology, timeout: float, pubsub: PubSub) -> Subscriber | Silence:
-    """Return the subscriber that the option *pubsub* asks for; errors as `Subscriber`."""
-    return Silence() if pubsub == "off" else Subscriber(topology, timeout, pubsub)
