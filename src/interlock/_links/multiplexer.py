@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from interlock._links.pipeline import Pipeline
-from interlock._links.redirection import Route
+from interlock._links.redirection import Route, ended
 from interlock._links.replies import silent
 from interlock._links.stalls import Stalls
 from interlock._links.topology import LEAST
@@ -36,6 +36,9 @@ class NodeMultiplexer:
     Args:
         endpoint: the node.
         timeout: seconds for connecting, and of silence after which a connection is dead.
+
+    Attributes:
+        has_left: whether it is closed because the node has left the cluster.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float) -> None:
@@ -44,7 +47,7 @@ class NodeMultiplexer:
         self._pipeline: Pipeline | None = None
         self._wait_connections = WaitConnections(endpoint, timeout)
         self._connecting: asyncio.Task[Pipeline] | None = None
-        self._closed = False
+        self._closed = self.has_left = False
 
     def eval(self, call: Eval[object], seconds: float) -> Awaitable[object]:
         """Run *call*; arguments and errors as `Pipeline.eval`, and ReplicationError."""
@@ -78,7 +81,7 @@ class NodeMultiplexer:
 
     async def _connected(self, timeout: float) -> Pipeline:
         if self._closed:
-            raise ClosedError("the client is closed")
+            raise ended(self._endpoint, has_left=self.has_left)
         if self._pipeline is not None and not self._pipeline.dead:
             return self._pipeline
         connecting = self._connecting
@@ -103,7 +106,7 @@ class NodeMultiplexer:
         if self._closed:
             # The client closed while this task waited for its turn. A command that is sent now
             # would come after the releases.
-            raise ClosedError("the client is closed")
+            raise ended(self._endpoint, has_left=self.has_left)
         return pipeline
 
     async def _connect(self) -> Pipeline:
@@ -214,9 +217,6 @@ class Multiplexer:
             return await lane.eval(call, seconds)
         except ServerUnavailableError as error:
             failure = error
-        except ClosedError:
-            self._check_open(call)
-            raise
         return await self._after(call, failure, seconds)
 
     def _ready(self, call: Eval[object]) -> Pipeline | None:
@@ -252,17 +252,6 @@ class Multiplexer:
                 return await sent
             except ServerUnavailableError as error:
                 failure = error
-            except ClosedError:
-                self._check_open(call)
-                raise
-
-    def _check_open(self, call: Eval[object]) -> None:
-        """Raise an error if the client is open: then the node of *call* has left the cluster.
-
-        The connection was closed with it.
-        """
-        if not self._closed:
-            raise self._topology.nobody(call.keys[0]) from None
 
     def _opened(self, node: Endpoint) -> NodeMultiplexer:
         """Return a new connection to *node*; close those to nodes that left the cluster."""
@@ -270,6 +259,7 @@ class Multiplexer:
             raise ClosedError("the client is closed")
         lane = self._lanes[node] = NodeMultiplexer(node, self._timeout)
         for former in set(self._lanes) - set(self._topology.nodes) - {node}:
+            self._lanes[former].has_left = True
             leaving = asyncio.get_running_loop().create_task(self._lanes.pop(former).close())
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)

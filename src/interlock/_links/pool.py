@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._links.connection import Connection
-from interlock._links.redirection import Route
+from interlock._links.redirection import Route, ended
 from interlock._links.replies import left
 from interlock._links.topology import LEAST
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
@@ -41,7 +41,11 @@ TICK = 0.05
 
 
 class NodePool:
-    """The connections of one client to one node."""
+    """The connections of one client to one node.
+
+    Attributes:
+        has_left: whether they are closed because the node has left the cluster.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -59,7 +63,7 @@ class NodePool:
         self._opening: set[object] = set()
         # The locks on which threads wait for a connection, or for the end of all connections.
         self._waiting: deque[threading.Lock] = deque()
-        self._closed = False
+        self._closed = self.has_left = False
 
     def eval(self, call: Eval[object], timeout: float) -> object:
         """Run *call* on any connection; errors as `Connection.eval`, and ReplicationError."""
@@ -234,7 +238,7 @@ class NodePool:
         deadline = time.monotonic() + timeout
         while True:
             if self._closed:
-                raise ClosedError("the client is closed")
+                raise ended(self._endpoint, has_left=self.has_left)
             connection = self.idle() or self.settled() or self._another(deadline)
             if connection is not None:
                 return connection
@@ -382,9 +386,6 @@ class Pool:
             return self.serving(call).eval(call, timeout)
         except ServerUnavailableError as error:
             failure = error
-        except ClosedError:
-            self._check_open(call)
-            raise
         return self.after(call, failure, timeout)
 
     def _post(self, call: Eval[object]) -> bool:
@@ -421,17 +422,6 @@ class Pool:
                 return pool.ask(call, seconds) if route.asking else pool.eval(call, seconds)
             except ServerUnavailableError as error:
                 failure = error
-            except ClosedError:
-                self._check_open(call)
-                raise
-
-    def _check_open(self, call: Eval[object]) -> None:
-        """Raise an error if the client is open: then the node of *call* has left the cluster.
-
-        Its pool was closed with it.
-        """
-        if not self._closed:
-            raise self._topology.nobody(call.keys[0]) from None
 
     def _opened(self, node: Endpoint) -> NodePool:
         """Return a new pool for *node*; close those of nodes that left the cluster."""
@@ -441,6 +431,7 @@ class Pool:
         for former in set(self._pools) - {node, *self._topology.nodes}:
             gone = self._pools.pop(former, None)
             if gone is not None:
+                gone.has_left = True
                 gone.close(0)
         return pool
 
