@@ -74,10 +74,6 @@ class Origin(Protocol):
         ...
 
 
-def _unnoticed(connection: Any, loop: asyncio.AbstractEventLoop | None) -> None:
-    del connection, loop
-
-
 class Endpoint:
     """One server: its address, credentials and TLS settings.
 
@@ -122,7 +118,7 @@ class Endpoint:
         self.connect_timeout: float | None = kwargs.get("socket_connect_timeout")
         self.max_connections: int | None = kwargs.get("max_connections")
         self.seen = self.served = False
-        self.opening: Callable[[Any, asyncio.AbstractEventLoop | None], None] = _unnoticed
+        self.opening: Callable[[Any, asyncio.AbstractEventLoop | None], None] = lambda _, __: None
         host = f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
         self.where: str = where or kwargs.get("path", host)
         self._check()

@@ -68,8 +68,8 @@ class SentinelEndpoint(Endpoint):
     def __init__(
         self, sentinels: Sentinels, connection_class: type, kwargs: Mapping[str, Any]
     ) -> None:
-        self._connection_class, self._given = connection_class, dict(kwargs)
         super().__init__(connection_class, kwargs, where=sentinels.where)
+        self._data_node = Endpoint(connection_class, kwargs)
         self.sentinels = sentinels
         self.connected: Callable[[], None] = lambda: None
         self.left: Callable[[], None] = lambda: None
@@ -79,7 +79,7 @@ class SentinelEndpoint(Endpoint):
     def use_login(self, login: Login) -> None:
         """Log in to the data nodes with what *login* knows; errors as `Endpoint.use_login`."""
         super().use_login(login)
-        self._given["credential_provider"] = login
+        self._data_node.use_login(login)
 
     def after_fork(self) -> None:
         """Forget the connections of the parent process."""
@@ -188,9 +188,7 @@ class SentinelEndpoint(Endpoint):
     def _node(self, address: Address) -> Endpoint:
         node = self._nodes.get(address)
         if node is None:
-            host, port = address
-            kwargs = {**self._given, "host": host, "port": port}
-            node = self._nodes[address] = Endpoint(self._connection_class, kwargs)
+            node = self._nodes[address] = self._data_node.at(*address)
         node.seen = node.seen or self.seen
         node.opening = partial(self._open.add, address)
         return node

@@ -64,21 +64,18 @@ class Watching:
             self._begin()
 
     def _run(self) -> None:
-        self._watch()
-        self._over = True
-
-    def _watch(self) -> None:
         while not self._stopped.is_set():
             try:
                 if not self._changed():
-                    return
+                    break
             except ClosedError:
-                return
+                break
             except Exception as error:  # noqa: BLE001 - it is reported; the next look may succeed
                 report(f"an observer of {self._what}", error)
                 _ = self._stopped.wait(RETRY)
                 continue
             run_user(f"a callback of {self._what}", self._tell)
+        self._over = True
 
     def close(self) -> None:
         """End the observer; wait for a callback that runs, unless the callback calls this."""
