@@ -6,7 +6,7 @@ Nothing in here acquires or releases a lock for its owner: that is `lock_base`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock._core.insight.forced_note import leave_note, leave_notes, take_note_back
 from interlock._core.model.effects import NEVER
@@ -25,7 +25,8 @@ from interlock.options import check_flag, check_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.model.effects import Eval, Op, Step
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.holds import CoreLock
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.scripts.script import Grant
     from interlock._core.upkeep.session import Session
@@ -104,18 +105,6 @@ class KnownLock(ABC):
     @abstractmethod
     def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
         """Return the script that tells who holds the lock."""
-        ...
-
-    # What a hold asks of its lock.
-
-    @abstractmethod
-    def release_hold(self, hold: Hold) -> Step[None]:
-        """Go down by one depth in *hold*, no matter who asks; errors as for `LockBase.release`."""
-        ...
-
-    @abstractmethod
-    def kept_release(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*; the caller must not change it."""
         ...
 
     # What is known here.
@@ -232,7 +221,8 @@ class KnownLock(ABC):
         if not depth:
             return False
         yield from leave_note(session, self.key, holder, reason)
-        hold = Hold(self, Owner("an operator"), holder, session.options.lease)
+        core = cast("CoreLock", self)  # `LockBase` has the rest of it
+        hold = Hold(core, Owner("an operator"), holder, session.options.lease)
         hold.found(depth)
         call = break_once(session, self.key, self.release_script(hold, 0))
         released = bool((yield from session.persist(call))) or call.unknown > 0

@@ -244,7 +244,7 @@ def _adopt(core: Lock, hold: Hold, holder: str, token: int | None) -> Op[Hold]:
 
 def _take(session: Session, hold: Hold, call: Eval[int]) -> Op[int]:
     """Send *call*, which makes *hold* the holder; return its answer."""
-    hold.sent()
+    hold.sent()  # in here, so that a Ctrl-C right after it is undone as one after the try
     return (yield from session.persist(call))
 
 

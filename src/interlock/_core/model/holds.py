@@ -177,7 +177,7 @@ class HoldClient(Client, Protocol):
 
 
 class CoreLock(Protocol):
-    """The lock of a hold, as the hold sees it; `KnownLock` says what its methods do."""
+    """The lock of a hold, as the hold sees it; `Holdable` says what its methods do."""
 
     kind: str
     name: str
