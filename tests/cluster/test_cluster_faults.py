@@ -20,8 +20,11 @@ from interlock._links.slots import slot_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-AFTER_PROMOTION = 3.0
-"""Seconds after which who waits has what is free, once the cluster has agreed on a new primary."""
+AFTER_PROMOTION = 10.0
+"""Seconds after which who waits has what is free, once the cluster has agreed on a new primary.
+
+A quiet machine needs 3.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -72,35 +75,6 @@ def test_exit_when_no_thread_can_start(cluster: ClusterServers) -> None:
     with Child(code, cluster.url()) as child, interlock.connect(cluster.url()) as client:
         assert child.end() == (0, "")
         assert [name for name in names if client.lock(name).locked()] == []
-
-
-async def test_a_node_that_hangs(plain: Stage, cluster: ClusterServers) -> None:
-    """While one node hangs, the holds on the others are renewed as ever, and told to be good."""
-    client, owner = plain.client(lease=4), plain.owner()
-    holds: dict[RedisServer, list[Any]] = {}
-    for node, names in _names_by_node(cluster).items():
-        for name in names:
-            lock = client.lock(name)
-            assert await owner.do(lock.acquire)
-            holds.setdefault(node, []).append(await owner.do(lambda lock=lock: lock.hold))
-    hanging, *others = holds
-    least = 4.0
-    hanging.pause()
-    try:
-        ends = time.monotonic() + 2.5
-
-        def looked() -> bool:
-            nonlocal least
-            least = min(least, *(hold.remaining for node in others for hold in holds[node]))
-            return time.monotonic() > ends
-
-        await until(looked, 10, "renewals are due")
-    finally:
-        hanging.resume()
-    assert least > 0.8
-    assert all(hold.valid for node in others for hold in holds[node])
-    await plain.close(client)
-    await until(lambda: not plain.left_behind(), 10, "nothing is left")
 
 
 async def test_nodes_come_and_go(hurt: Stage, harmed: ClusterServers) -> None:

@@ -17,7 +17,7 @@ import interlock
 PROGRAM = """
 import sys
 import interlock
-with interlock.connect(sys.argv[1], lease=5) as client:
+with interlock.connect(sys.argv[1]) as client:
     with client.lock("name") as hold:
         hold.ensure()
     with client.fair_lock("fair"), client.fenced_lock("fenced") as hold:
