@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.lock.lock_like import queued, sent_in, until
 from tests.support.patience import forever
-from tests.support.proxy import FaultProxy
+from tests.support.proxy import FaultProxy, delay_reply
 
 from interlock.errors import HoldLostError, ReentryError
 
@@ -180,3 +180,26 @@ async def test_a_task_is_cancelled_by_the_loss(tasks: Table) -> None:
 
     with pytest.raises(HoldLostError):
         await asyncio.wait_for(asyncio.create_task(work()), 10)
+
+
+async def test_a_client_that_closes_while_a_try_is_undone(tasks: Table) -> None:
+    """A cancelled task waits for all servers at once, and one that is slow must not cost a lease.
+
+    The client that closes has forgotten the hold by then, and nobody has sent the release.
+    """
+    with FaultProxy(("127.0.0.1", tasks.servers[1].port)) as slow:
+        urls = [tasks.servers[0].url(), slow.url(), tasks.servers[2].url()]
+        clients = tasks.clients(urls)
+        lock = tasks.red(clients)
+        async with lock:  # all connections are open
+            pass
+        slow.on_request(lambda request: b"name" in request, delay_reply(1))
+        acquiring = asyncio.create_task(lock.acquire())
+        await until(lambda: tasks.stored() == [["name"]] * 3, 20, "all servers have it")
+        acquiring.cancel()
+        await clients[0].close()
+        assert tasks.stored()[0] == []
+        with pytest.raises(asyncio.CancelledError):
+            await acquiring
+        await until(lambda: tasks.stored() == [[]] * 3, 20, "nothing is left")
+        await tasks.end()

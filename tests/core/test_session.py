@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -301,3 +302,16 @@ class TestCleanUp:
 
         assert played.effect == Cleanup(call(), bench.now + 5, late)
         assert played.answer(None).over
+
+    @pytest.mark.parametrize("answer", [1, unavailable(), KeyboardInterrupt(), GeneratorExit()])
+    def test_a_client_that_closes_sends_what_has_no_answer(
+        self, bench: Bench, play: type[Play], answer: object
+    ) -> None:
+        """Its hold is forgotten already. When the background has the call, that sends it."""
+        played = self.clean_up(bench, play)
+        assert bench.session.holds.clean_up_calls() == [played.effect]
+        with suppress(KeyboardInterrupt, GeneratorExit):
+            while not played.over:
+                played.answer(answer)
+                answer = None
+        assert bench.session.holds.clean_up_calls() == []

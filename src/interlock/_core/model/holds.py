@@ -29,7 +29,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from interlock._core.model.effects import NEVER, Client
 from interlock.errors import ClosedError
@@ -920,10 +920,13 @@ class Holds:
     Attributes:
         table: the holds, by key and owner.
         observer: is told of each hold that is acquired or released; None if nobody wants that.
+        cleaning: the calls that clean up after an operation and have no answer yet, by their ids.
+            Their holds are not in the table any more. So a client that closes sends them, too.
     """
 
     def __init__(self) -> None:
         self.observer: HoldObserver | None = None
+        self.cleaning: dict[int, Eval[Any]] = {}
         self.table: dict[tuple[object, int], Hold] = {}
 
     def get(self, key: object, owner: Owner) -> Hold | None:
@@ -1009,6 +1012,13 @@ class Holds:
 
     def leave_to_watchdog(self, hold: Hold) -> None:
         """Remove *hold* from the backup, if there is one; see `BackedHolds`."""
+
+    def clean_up_calls(self) -> list[Eval[Any]]:
+        """Return copies of the calls of `cleaning`.
+
+        Ask for them before the clean-up in the background: a call without an answer moves there.
+        """
+        return [call.anew() for call in self.cleaning.copy().values()]
 
     def of_key(self, key: str) -> list[Hold]:
         """Return all of this client's holds of *key*."""

@@ -290,6 +290,7 @@ class Session:
         self.events.after_fork()
         self.watchdog.forget()
         self.looks.forget()
+        self.holds.cleaning.clear()
         for hold in self.holds:
             self.holds.end(hold)
 
@@ -426,12 +427,17 @@ class Session:
         )
 
     def _clean_up(self, call: Eval[R], until: float, late: int, *, prompt: bool) -> Op[None]:
-        if prompt:
-            with suppress(ServerUnavailableError, ClosedError):
-                late -= bool((yield from call))
-                if late <= 0:
-                    return
-        yield from self._leave(call, until, late)
+        cleaning = self.holds.cleaning
+        cleaning[id(call)] = call
+        try:
+            if prompt:
+                with suppress(ServerUnavailableError, ClosedError):
+                    late -= bool((yield from call))
+                    if late <= 0:
+                        return
+            yield from self._leave(call, until, late)
+        finally:
+            _ = cleaning.pop(id(call), None)
 
     def promptly(self, cleaning: Op[None]) -> Op[bool]:
         """Perform *cleaning*; return whether that took so little that another call may follow."""

@@ -193,9 +193,9 @@ class Renewer:
                 # The thread may be in the middle of an exchange, and must read the replies itself.
                 self._connection = BatchConnection(self._topology)
         try:
-            card = self.card.remove()
+            card = [call for call in (self.card.remove(),) if call is not None]
             looks = self._session.looks.calls()
-            others = [*self._cleanups.calls(), *([] if card is None else [card])]
+            others = [*self._session.holds.clean_up_calls(), *self._cleanups.calls(), *card]
             replies = _last_replies(self._last_batch, [*calls, *others, *looks], deadline)
             released, looked = replies[: len(calls)], replies[len(calls) + len(others) :]
             if again := _look_again(looks, looked, self._session.released_on_close, released):
