@@ -93,6 +93,35 @@ async def test_it_is_taken_without_an_answer(
     await until(told.is_set, 5, "without an answer the claim is all that it has")
 
 
+async def test_its_first_command_confirms_it(
+    proxy: FaultProxy, plain: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply to the command that it sends when it starts gives it the whole lease."""
+    let_claims_last(monkeypatch)
+    client, a, b = plain.client(proxy.url(), poll_cap=30), plain.owner(), plain.owner()
+    mine, theirs = plain.client().lock("name"), client.lock("name")
+    await a.do(mine.acquire)
+    leave_to_nobody(plain.redis)
+    waiting = asyncio.create_task(b.do(theirs.acquire))
+    await until(lambda: plain.redis.zcard(QUEUE) == 2, 10, "b waits")
+    await queued(client)
+    sent, confirmed = list[bytes](), threading.Event()
+
+    def is_later(args: Sequence[bytes]) -> bool:
+        if is_script(args) and not confirmed.is_set():
+            sent.append(args[0])
+        return len(sent) > 1 and not confirmed.is_set()
+
+    proxy.on_request(is_later, swallow_reply)
+    await a.do(mine.release)
+    assert await asyncio.wait_for(waiting, 20)
+    hold = await b.do(lambda: theirs.hold)
+    await until(lambda: hold.remaining > 2 * holds.CLAIM, 5, "it is more than a claim")
+    confirmed.set()
+    assert len(sent) == 1
+    await b.do(theirs.release)
+
+
 STALLS = """
 client = interlock.connect(url, poll_cap=30)
 lock = client.lock("name")

@@ -175,6 +175,7 @@ class ThreadDriver(ConnectedDriver):
         self._pool = Pool(topology)
         self._exiting = False
         super().__init__(servers, options, topology, caller)
+        self.session.holds.hear = self._pool.hear
         self._mutex_held_here = self._subscriber.mutex.held_here
         self._follow_process(self._pool)
 
@@ -285,7 +286,7 @@ class ThreadDriver(ConnectedDriver):
                         reply = (
                             self.eval(effect)
                             if type(effect) is Eval
-                            else self._pool.post(effect.call)
+                            else self._pool.post(effect.call, effect.heard)
                             if type(effect) is Post
                             else self._perform(effect, waiting)
                         )
@@ -377,7 +378,7 @@ class ThreadDriver(ConnectedDriver):
 
     def post(self, effect: Post[object]) -> bool:
         """Send the call of *effect* if that takes no time; return whether it was sent."""
-        return self._pool.post(effect.call)
+        return self._pool.post(effect.call, effect.heard)
 
     def _wait(self, effect: Wait) -> None:
         # Nobody wakes a waiter that came since `close`.

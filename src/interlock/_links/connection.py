@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import socket
 from abc import ABC, abstractmethod
+from collections import deque
 from contextlib import closing, contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -137,6 +138,7 @@ class Connection(_LoggedIn):
         self._in_turn: Receive | None = None
         self.replicas = self._pending = 0
         self.owed = OwedReplies(self._socket, self._received)
+        self._posted: deque[Callable[[object], None]] = deque()
         try:
             # Bound once: looking them up costs more than calling some of them.
             ways = methods_for(self._socket)
@@ -209,24 +211,39 @@ class Connection(_LoggedIn):
         """Whether threads may take turns, and `post`: the socket can be read without waiting."""
         return self._in_turn is not None
 
-    def post(self, call: Eval[object]) -> bool:
-        """Send *call*, and leave its reply unread. Later calls of this method drop it.
+    def post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
+        """Send *call*, and leave its reply unread; `hear` and later posts pass it to *heard*.
 
         Return whether it was sent. If not, or after an exception, the connection is useless.
         """
         now = monotonic()
         try:
-            if self.owed.count >= UNREAD or now >= self._looked_at + UNREAD_FOR:
-                self._looked_at = now
-                if any(isinstance(reply, ReplyError) for reply in self.owed.come()):
-                    return False
             owed = self.owed
+            many = owed.count >= UNREAD or now >= self._looked_at + UNREAD_FOR
+            if many and not self.hear():
+                return False
+            self._posted.append(heard)
             owed.count += 1  # `add` inlined: the next holder of a lock waits for this
             if owed.count > MOST:
                 return False
             packed = call.packed if call.script.sha in self.known else None
             send_all = self._send_all
             send_all(self.handle, packed or pack_known(call, self.known), self._timeout)
+        except (OSError, ParserError):
+            return False
+        return True
+
+    def hear(self) -> bool:
+        """Pass on the replies to posted calls that have come; wait for nothing.
+
+        Return whether all is well. If not, or after an exception, the connection is useless.
+        """
+        self._looked_at = monotonic()
+        try:
+            for reply in self.owed.come():
+                if isinstance(reply, ReplyError):
+                    return False
+                self._posted.popleft()(reply)
         except (OSError, ParserError):
             return False
         return True

@@ -108,8 +108,8 @@ class NodePool:
         """
         return _last(self._idle)
 
-    def post(self, call: Eval[object]) -> bool:
-        """Send *call* if that takes no time, and read no reply; return whether it was sent.
+    def post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
+        """Send *call* if that takes no time; return whether it was sent. `hear` reads the reply.
 
         If anything is wrong, nothing is sent: such a command only makes something safer, and the
         caller has another way. It has a connection for itself. So if only one may be open, nothing
@@ -127,7 +127,7 @@ class NodePool:
                 return False
             sent = False
             try:
-                sent = connection.post(call)
+                sent = connection.post(call, heard)
             finally:
                 if not sent:
                     # After a Ctrl-C too: `close` would wait while the traceback keeps it.
@@ -137,6 +137,27 @@ class NodePool:
             if self._closed:  # meanwhile
                 self._given()
             return sent
+        finally:
+            self._posts.release()
+
+    def hear(self) -> None:
+        """Pass on the replies to posted calls that have come, unless somebody posts just now."""
+        if not self._posts.acquire(blocking=False):
+            return
+        try:
+            connection = _last(self._posting)
+            if connection is None:
+                return
+            heard = False
+            try:
+                heard = connection.hear()
+            finally:
+                if not heard:
+                    self.discard(connection)
+            if heard:
+                self._posting.append(connection)
+            if self._closed:  # meanwhile
+                self._given()
         finally:
             self._posts.release()
 
@@ -358,7 +379,7 @@ class Pool:
     """
 
     eval: Callable[[Eval[object], float], object]
-    post: Callable[[Eval[object]], bool]
+    post: Callable[[Eval[object], Callable[[object], None]], bool]
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -388,9 +409,14 @@ class Pool:
             failure = error
         return self.after(call, failure, timeout)
 
-    def _post(self, call: Eval[object]) -> bool:
+    def hear(self) -> None:
+        """Pass on the replies to posted calls that have come; wait for nothing."""
+        for pool in list(self._pools.values()):
+            pool.hear()
+
+    def _post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
         try:
-            return self.serving(call).post(call)
+            return self.serving(call).post(call, heard)
         except InterlockError:
             return False
 

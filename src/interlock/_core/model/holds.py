@@ -922,11 +922,13 @@ class Holds:
         observer: is told of each hold that is acquired or released; None if nobody wants that.
         cleaning: the calls that clean up after an operation and have no answer yet, by their ids.
             Their holds are not in the table any more. So a client that closes sends them, too.
+        hear: reads the replies that have come to commands that were posted.
     """
 
     def __init__(self) -> None:
         self.observer: HoldObserver | None = None
         self.cleaning: dict[int, Eval[Any]] = {}
+        self.hear: Callable[[], None] = lambda: None
         self.table: dict[tuple[object, int], Hold] = {}
 
     def get(self, key: object, owner: Owner) -> Hold | None:
@@ -1008,7 +1010,9 @@ class Holds:
             return
 
     def catch_up(self, hold: Hold) -> None:
-        """Note the renewals of *hold* that are not noted yet; see `BackedHolds`."""
+        """Note the renewals of *hold* that are not noted yet; see `BackedHolds` too."""
+        del hold
+        self.hear()
 
     def leave_to_watchdog(self, hold: Hold) -> None:
         """Remove *hold* from the backup, if there is one; see `BackedHolds`."""

@@ -80,6 +80,7 @@ class BackedHolds(Holds):
 
     def catch_up(self, hold: Hold) -> None:
         """Note the renewals of *hold* that are not noted yet."""
+        super().catch_up(hold)
         self._backup.catch_up(hold)
 
     def leave_to_watchdog(self, hold: Hold) -> None:

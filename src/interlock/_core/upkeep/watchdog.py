@@ -213,6 +213,7 @@ class Watchdog:
         """
         if self._round_at <= now:
             self._round_at = now + self.period
+        self._holds.hear()
         due = self._sort(now, result)
         for hold in due:
             hold.renew_at = self._again(hold, now)
