@@ -385,10 +385,10 @@ def test_only_holds_change_holds() -> None:
 
 
 def test_no_driver_changes_what_is_the_cores() -> None:
-    """A driver assigns no attribute of a hold or a step, and at most three of the session.
+    """A driver assigns no attribute of a hold or a step, and at most four of the session.
 
-    They are the command that publishes, the function that tells whether anybody is left, and the
-    pauses of a forked child.
+    They are the command that publishes, the pauses of a forked child, and two functions. One tells
+    whether anybody is left. The other reads the replies to posted commands.
     """
     root = Path(interlock.__file__).parent / "_drivers"
     found = {
@@ -402,6 +402,7 @@ def test_no_driver_changes_what_is_the_cores() -> None:
         for name in found
         if name.startswith(("self.session", "step", "hold", "effect", "call"))
     } <= {
+        "self.session.holds.hear",
         "self.session.publish",
         "self.session.random",
         "self.session.watchdog.deserted",

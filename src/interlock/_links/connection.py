@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import socket
 from abc import ABC, abstractmethod
-from collections import deque
 from contextlib import closing, contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -138,7 +137,6 @@ class Connection(_LoggedIn):
         self._in_turn: Receive | None = None
         self.replicas = self._pending = 0
         self.owed = OwedReplies(self._socket, self._received)
-        self._posted: deque[Callable[[object], None]] = deque()
         try:
             # Bound once: looking them up costs more than calling some of them.
             ways = methods_for(self._socket)
@@ -212,38 +210,24 @@ class Connection(_LoggedIn):
         return self._in_turn is not None
 
     def post(self, call: Eval[object], heard: Callable[[object], None]) -> bool:
-        """Send *call*, and leave its reply unread; `hear` and later posts pass it to *heard*.
+        """Send *call*, and leave its reply unread; later posts, or `owed.hear`, pass it on.
 
         Return whether it was sent. If not, or after an exception, the connection is useless.
         """
         now = monotonic()
         try:
             owed = self.owed
-            many = owed.count >= UNREAD or now >= self._looked_at + UNREAD_FOR
-            if many and not self.hear():
-                return False
-            self._posted.append(heard)
+            if owed.count >= UNREAD or now >= self._looked_at + UNREAD_FOR:
+                self._looked_at = now
+                if not owed.hear():
+                    return False
+            owed.posted.append(heard)
             owed.count += 1  # `add` inlined: the next holder of a lock waits for this
             if owed.count > MOST:
                 return False
             packed = call.packed if call.script.sha in self.known else None
             send_all = self._send_all
             send_all(self.handle, packed or pack_known(call, self.known), self._timeout)
-        except (OSError, ParserError):
-            return False
-        return True
-
-    def hear(self) -> bool:
-        """Pass on the replies to posted calls that have come; wait for nothing.
-
-        Return whether all is well. If not, or after an exception, the connection is useless.
-        """
-        self._looked_at = monotonic()
-        try:
-            for reply in self.owed.come():
-                if isinstance(reply, ReplyError):
-                    return False
-                self._posted.popleft()(reply)
         except (OSError, ParserError):
             return False
         return True

@@ -150,7 +150,7 @@ class NodePool:
                 return
             heard = False
             try:
-                heard = connection.hear()
+                heard = connection.owed.hear()
             finally:
                 if not heard:
                     self.discard(connection)

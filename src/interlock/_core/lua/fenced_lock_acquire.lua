@@ -32,8 +32,7 @@ local lease, holder, depth = ARGV[1], ARGV[2], ARGV[3]
 local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local client, others_wait, keep, starts = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
-local lasts = redis.call('pttl', lock)
-local free = depth == '1' and lasts == -2
+local free = depth == '1' and redis.call('exists', lock) == 0
 local named, side = holder .. ':token', ''
 local me = starts and named or client
 

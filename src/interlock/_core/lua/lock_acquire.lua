@@ -22,16 +22,15 @@
 local lock, queue, lease, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local client, others_wait, keep, starts = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
-local lasts = redis.call('pttl', lock)
-local free = depth == '1' and lasts == -2
+local free = depth == '1' and redis.call('exists', lock) == 0
 if not client then
   -- Most often nobody waits. Then the functions below are not even created. This is `reach_depth`
   -- without a queue.
   if not free and redis.call('hexists', lock, holder) == 0 then
-    return lasts
+    return redis.call('pttl', lock)
   end
   redis.call('hset', lock, holder, depth)
-  if free or lasts < tonumber(lease) then
+  if free or redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
   end
   return nil

@@ -29,8 +29,7 @@ local lock, queue, entry, keys = KEYS[1], KEYS[2], KEYS[3], KEYS
 local lease, holder, depth, told = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local client, others_wait, keep, starts = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
-local lasts = redis.call('pttl', lock)
-local free = depth == '1' and lasts == -2
+local free = depth == '1' and redis.call('exists', lock) == 0
 if free and not client then
   redis.call('hset', lock, 'mode', 'write', holder, depth)
   redis.call('pexpire', lock, lease)

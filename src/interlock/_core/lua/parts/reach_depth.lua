@@ -1,8 +1,7 @@
 -- reach_depth: take a lock that is free, ours or claimed by us; else stand in *queue* as *me*.
 --
 -- The result is nil if *holder* has the lock now, else what is left of the other's lease. *draw*
--- may be left out. It is called before the lock is taken. *free* tells whether there is no lock;
--- *lasts* is its TTL.
+-- may be left out. It is called before the lock is taken. *free* tells whether there is no lock.
 --
 -- It needs `join` and `join_others`. The names are those of lock_acquire. *named* is how the client
 -- stands in the queue in the name of *holder*. *side* is what all fields end with.
@@ -20,7 +19,7 @@ local function reach_depth(free, draw)
     if client and (me == client or redis.pcall('zscore', queue, client) == false) then
       join(me)
     end
-    return lasts
+    return redis.call('pttl', lock)
   end
   if draw then
     draw(free)
@@ -34,7 +33,7 @@ local function reach_depth(free, draw)
     -- Last: a key that was gone for a moment cannot be made again while its slot moves.
     redis.pcall('hdel', lock, client .. ':0' .. side)
   end
-  if free or lasts < tonumber(lease) then
+  if free or redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
   end
   if client then
