@@ -24,7 +24,10 @@ async def on_uvloop():
 def test_locks_in_tasks_on_uvloop(tmp_path: Path) -> None:
     """The tests of tasks, cancellation and the asyncio pipeline pass on uvloop's event loop."""
     (tmp_path / "on_uvloop.py").write_text(PLUGIN)
-    names = ("lock/test_lock_tasks.py", "lock/test_lock_cancel.py", "links/test_pipeline.py")
+    names = (
+        *("lock/test_lock_tasks.py", "lock/test_lock_cancel.py"),
+        *("links/test_pipeline.py", "links/test_deadlines.py"),
+    )
     plugins = ["-p", "on_uvloop", "-p", "no:cacheprovider", "-n0"]
     done = subprocess.run(
         [
