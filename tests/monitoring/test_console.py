@@ -294,10 +294,13 @@ def test_a_deadlock_is_a_red_picture(
 
 def test_the_picture_shows_waiters_of_every_lock(console: str, page: Page, client: Client) -> None:
     """The picture has the waiters of a lock without a queue, and calls them no deadlock."""
+
+    def wait() -> None:
+        with client.lock("plain"):
+            pass
+
     with client.lock("plain"):
-        waiter = threading.Thread(
-            target=lambda: client.lock("plain").acquire(timeout=GIVE_UP), name="patient"
-        )
+        waiter = threading.Thread(target=wait, name="patient")
         waiter.start()
         page.goto(f"{console}graph")
         page.get_by_role("listitem").get_by_text("'patient' waits for plain").wait_for()
