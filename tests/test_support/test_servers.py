@@ -14,8 +14,9 @@ import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from tests.support import binary
 from tests.support import server as server_module
-from tests.support.binary import has_tls
+from tests.support.binary import default_binary, has_tls
 from tests.support.certificates import Certificates
 from tests.support.servers import (
     RedisServer,
@@ -49,6 +50,23 @@ def test_wheels_are_found_without_being_imported() -> None:
     subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, check=True, timeout=30
     )
+
+
+def test_an_old_server_of_the_machine_is_the_last_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests that need what came with Redis 7 pass on a machine whose own server is older."""
+    modern = default_binary()
+    old = tmp_path / "redis-server"
+    old.write_text("#!/bin/sh\necho Redis server v=6.2.14 sha=0 malloc=libc bits=64 build=0\n")
+    old.chmod(0o755)
+    monkeypatch.setattr(binary, "_candidates", lambda: iter([old, modern]))
+    assert default_binary() == modern
+    monkeypatch.setattr(binary, "_candidates", lambda: iter([old]))
+    assert default_binary() == old
+    monkeypatch.setattr(binary, "_candidates", lambda: iter([]))
+    with pytest.raises(FileNotFoundError, match="no valkey-server or redis-server on PATH"):
+        _ = default_binary()
 
 
 def test_stop_leaves_no_process_and_no_directory(quiescent: None) -> None:
@@ -145,13 +163,13 @@ def test_bad_directive_is_reported_with_the_log() -> None:
         RedisServer(config={"no-such-directive": 1}).start()
 
 
-@pytest.mark.parametrize("binary", binaries().values(), ids=binaries().keys())
-def test_tls_verifies_both_sides(tmp_path: Path, binary: Path) -> None:
+@pytest.mark.parametrize("path", binaries().values(), ids=binaries().keys())
+def test_tls_verifies_both_sides(tmp_path: Path, path: Path) -> None:
     """The TLS URL works; a foreign authority and a missing client certificate do not.
 
     It is the same with a binary that has no TLS, whose front speaks it.
     """
-    with RedisServer(binary, tls=True) as server:
+    with RedisServer(path, tls=True) as server:
         with redis.Redis.from_url(server.url()) as client:
             assert client.ping()
         assert server.certificates is not None
@@ -160,7 +178,7 @@ def test_tls_verifies_both_sides(tmp_path: Path, binary: Path) -> None:
         for url in (f"{address}{foreign.ca}", f"{address}{ours.ca}"):
             with redis.Redis.from_url(url) as client, pytest.raises(redis.ConnectionError):
                 client.ping()
-    with RedisServer(binary, tls=foreign, tls_auth_clients=False) as lax:
+    with RedisServer(path, tls=foreign, tls_auth_clients=False) as lax:
         url = f"rediss://127.0.0.1:{lax.port}?ssl_ca_certs={foreign.ca}"
         with redis.Redis.from_url(url) as client:
             assert client.ping()
@@ -168,7 +186,7 @@ def test_tls_verifies_both_sides(tmp_path: Path, binary: Path) -> None:
 
 def test_a_front_ends_with_its_server() -> None:
     """TLS in front of a server without it ends when the server does, and starts again with it."""
-    without = [binary for binary in binaries().values() if not has_tls(binary)]
+    without = [path for path in binaries().values() if not has_tls(path)]
     with RedisServer(without[0], tls=True) as server:
         with redis.Redis.from_url(server.url(), retry=Retry(NoBackoff(), 0)) as client:
             client.set("key", "value")
