@@ -35,9 +35,9 @@ pytestmark = pytest.mark.usefixtures("patient")
 """Short tries come by the hundred here: a machine that stalls for a moment is no silent server."""
 
 LEASE = 3.0
-AT_ONCE = 20.0
-"""Seconds that a busy machine may take. Whoever waits on sees the lease of the other end."""
 """Seconds: short, and yet a renewed hold outlives a machine that stalls for a second."""
+AT_ONCE = 20.0
+"""Seconds that a busy machine may take. A waiter that was not woken sees a longer lease end."""
 
 
 @pytest.fixture
