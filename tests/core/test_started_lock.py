@@ -211,3 +211,22 @@ def test_a_try_under_way_outlasts_the_claim_that_is_found_first(bench: Bench) ->
     assert undo.args[0] == hold.holder
     played.answer(1)
     assert [effect.late for effect in played.effects if isinstance(effect, Cleanup)] == [1]
+
+
+def test_a_pass_that_is_late_leaves_who_started_alone(bench: Bench, play: type[Play]) -> None:
+    """A release whose reply was lost gave the waiter the lock, while a second one passes it on.
+
+    The answer to the second one says the same. So there is nothing to give back.
+    """
+    stand(bench)
+    other = Owner("thread 'other'")
+    bench.acquire(owner=other).answer(None)
+    played = bench.acquire().answer(REFUSED)
+    join(bench, played)
+    passing = play(bench.lock.release(other))
+    assert passing.effect.script.name == "lock_pass_locally"
+    hold = claim(bench, bench.owner)
+    assert isinstance(played.answer(None).effect, Post)
+    played.answer(True)
+    assert passing.answer(1).over
+    assert hold.state is HELD

@@ -238,8 +238,8 @@ async def test_a_lock_may_be_left_to_its_lease(stage: Stage) -> None:
         await until(hold.lost.is_set, 5, "the lease has ended")
     assert await owner.do(lock.acquire, timeout=5)
     await owner.do(lock.release)
-    # A server may count a lease from later than the client. So a member of a red lock may still be
-    # taken by the hold before, and the last hold is then one of the other two.
+    # A server may count a lease from later than the client. So the hold before may still have a
+    # member of a red lock. Then the last hold has only the other two.
     await until(lambda: not stage.left_behind(), 5, "the lease has ended on each server")
 
 

@@ -28,6 +28,7 @@ TRANSITIONS: Final = {
     (Stand.BEHIND, "mend"): {Stand.FRONT},
     (Stand.BEHIND, "serve_all"): {Stand.DEPARTED},
     (Stand.BEHIND, "begin_asking"): {Stand.ASKING},
+    (Stand.BEHIND, "started"): {Stand.DEPARTED},
     (Stand.FRONT, "begin_asking"): {Stand.ASKING},
     (Stand.FRONT, "offer"): {Stand.OFFERED},
     (Stand.FRONT, "started"): {Stand.DEPARTED},

@@ -401,6 +401,9 @@ class Waiters(Places):
         """
         line = waiter.line
         with self._mutex:
+            # A local pass may be under way too. It gives the same holder the lock once more, and
+            # its answer must not count as that to a waiter that gave up.
+            waiter.offered, waiter.departed = False, True
             place = self.places.get(line)
             if place is not None and place.holder == holder:
                 place.left()
@@ -409,7 +412,6 @@ class Waiters(Places):
                 return
             front = next(iter(queue))
             if front is waiter and len(queue) == 1:
-                waiter.departed = True
                 self._end_line(waiter)
                 return
             hold = front.candidate
