@@ -361,7 +361,7 @@ MUTATIONS = [
     Mutation(
         "release-wakes-the-last",
         "lock_release",
-        Call("zrange", "redis.pcall('zrange', queue, '-1', '-1', 'withscores')", which=1),
+        Call("zrange", "redis.pcall('zrange', queue, '-1', '-1', 'withscores')", which=2),
         crowd,
     ),
     Mutation(
@@ -535,7 +535,7 @@ MUTATIONS = [
     Mutation(
         "plain-lock-is-given-to-who-needs-a-token",
         "lock_release",
-        Value("news", "''", which=1),
+        Value("news", "''", which=0),
         two_kinds,
     ),
     Mutation(

@@ -537,7 +537,8 @@ def test_who_gives_up_its_clients_own_place_passes_on_too(room: Room) -> None:
 def give_unheard(room: Room, ids: str | None) -> None:
     """Release the permits *ids*, while the server refuses every message on a wake channel."""
     call = scripts.leased_semaphore_release("name", ids or "", "PUBLISH", CHANNEL)
-    text = call.script.text.replace("redis.pcall('PUBLISH', wake .. client, told)", "{err = 'no'}")
+    sends = "redis.pcall('PUBLISH', wake .. client, message)"
+    text = call.script.text.replace(sends, "{err = 'no'}")
     assert text != call.script.text
     keys = [len(call.keys), *call.keys]
     assert room.server.execute("EVAL", text, *keys, *call.args) == 1
@@ -585,7 +586,7 @@ def test_a_refused_message_takes_no_permit_twice(room: Room) -> None:
     room.server.execute("SET", "name", 3)
     call = scripts.leased_semaphore_acquire("name", 60, room.ids(3), "PUBLISH", CHANNEL)
     stand_in_queue(call, "c::leased:3", others_wait=False, keep=10)
-    sends = "redis.pcall('PUBLISH', wake .. client, told)"
+    sends = "redis.pcall('PUBLISH', wake .. client, message)"
     text = call.script.text.replace(sends, f"(client == 'b' and {{err = 'no'}} or {sends})")
     assert text != call.script.text
     keys = [len(call.keys), *call.keys]

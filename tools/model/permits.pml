@@ -139,7 +139,7 @@ inline give(m, c) {
 
 /* Give the free permits to the first members whose clients listen. One for the caller's member is
  * kept for it: then mine is true. */
-inline serve(caller, asked) {
+inline grant(caller, asked) {
   left = free; at = 0; mine = false;
   do
   :: left > 0 && at < size ->
@@ -193,7 +193,7 @@ inline acquire(c, m) {
 #else
   mine = asks && size == 0;
   if
-  :: free > 0 && size > 0 -> serve(m, asks)
+  :: free > 0 && size > 0 -> grant(m, asks)
   :: else
   fi;
   mine = mine || (asks && m == NOBODY && free > 0);
@@ -221,7 +221,7 @@ inline release(c, before) {
   :: !before && permit[c] != NOWHERE -> permit[c] = NOWHERE; free++
   :: else
   fi;
-  serve(NOBODY, false)
+  grant(NOBODY, false)
 }
 
 /* leased_semaphore_leave: the client waits no longer. */
@@ -235,7 +235,7 @@ inline leave(c) {
   :: else
   fi;
 #endif
-  serve(NOBODY, false)
+  grant(NOBODY, false)
 }
 
 /* The next permit that the client wants has another id. */
@@ -418,7 +418,7 @@ end:
   :: atomic { late[c] == 1 -> late[c] = 0; collect();
        if
        :: free > 0 && size == 0 -> free--; past[c]++
-       :: free == 0 || size > 0 -> enqueue(PAST(c)); serve(NOBODY, false)
+       :: free == 0 || size > 0 -> enqueue(PAST(c)); grant(NOBODY, false)
        fi }
   :: atomic { late_release[c] -> late_release[c] = false; release(c, BEFORE) }
   :: atomic { message[c] != NONE && faults < FAULTS -> faults++; slow = true; message[c] = NONE }

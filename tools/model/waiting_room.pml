@@ -106,7 +106,7 @@ inline enqueue(c) {
 }
 
 /* The lock is free: it is the first client's that listens. */
-inline pass_on() {
+inline grant() {
   holder = FREE;
   do
   :: size > 0 ->
@@ -199,7 +199,7 @@ inline acquire(c) {
 
 inline release(what) {
   if
-  :: holder == what -> pass_on()
+  :: holder == what -> grant()
   :: else
   fi
 }
@@ -207,7 +207,7 @@ inline release(what) {
 /* A claim has the client's holder id, as a hold has. So one release ends either. */
 inline release_own(c) {
   if
-  :: holder == HOLD(c) || holder == CLAIM(c) -> pass_on()
+  :: holder == HOLD(c) || holder == CLAIM(c) -> grant()
   :: else
   fi
 }
@@ -217,7 +217,7 @@ inline leave(c) {
   remove(c);
 #ifndef M_LEAVE_KEEPS
   if
-  :: holder == FREE && size > 0 -> pass_on()          /* it was told to look in a while */
+  :: holder == FREE && size > 0 -> grant()          /* it was told to look in a while */
   :: else -> release(CLAIM(c))
   fi;
 #endif

@@ -49,7 +49,7 @@ end
 
 -- include: microseconds
 
--- include: pass_on
+-- include: grant
 
 -- include: give_on
 

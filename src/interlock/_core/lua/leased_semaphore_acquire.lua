@@ -103,7 +103,9 @@ end
 
 -- include: members
 
--- include: serve
+-- include: microseconds
+
+-- include: grant
 
 -- include: share
 
@@ -132,9 +134,9 @@ if client and not held then
 end
 if not held and claimed == 0 and not woken and queued and free > 0 then
   stands = client and join(me)
-  if (stands or not client) and nobody_else_listens() then
+  if stands or not client then
     local all, unused, _
-    mine, all, _, unused = serve(free, me, give, take_back)
+    mine, all, _, unused = grant(free, me, give, take_back)
     -- Who has no place asks as if it stood at the end.
     mine = mine or not client and unused >= wanted
     free = tonumber(redis.call('get', semaphore))
@@ -155,7 +157,7 @@ if claimed > 0 or (enough and not held) then
 elseif client and not held and not stands then
   join(me)
 end
--- `serve` has shared with others, but the client stands at the end again only now.
+-- `grant` has shared with others, but the client stands at the end again only now.
 local again = not mine or others_wait == '1'
 if free > 0 and again and (expired > 0 or claimed > 0 or woken or enough) then
   share(free, give, take_back)

@@ -24,7 +24,9 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- include: members
 
--- include: serve
+-- include: microseconds
+
+-- include: grant
 
 -- include: share
 
@@ -37,7 +39,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local stood, back = 0, redis.call('zremrangebyscore', leases, 0, now)
 if not looks then
   local member = me
-  back = back + end_claim(me, wanted_by(me))
+  local _, _, wish = read_member(me)
+  back = back + end_claim(me, wanted_by(wish))
   if named then
     member = string.gsub(me, '::', ':' .. named .. ':', 1)
     back = back + redis.call('zrem', leases, raw(named)) + end_claim(member, 1)

@@ -44,7 +44,9 @@ end
 
 -- include: members
 
--- include: serve
+-- include: microseconds
+
+-- include: grant
 
 -- include: share
 

@@ -46,7 +46,7 @@ end
 
 -- include: microseconds
 
--- include: pass_on
+-- include: grant
 
 -- include: give_on
 

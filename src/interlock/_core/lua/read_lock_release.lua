@@ -105,7 +105,7 @@ end
 
 -- include: microseconds
 
--- include: pass_on
+-- include: grant
 
 -- include: give_on
 

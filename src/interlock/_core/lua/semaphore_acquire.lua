@@ -55,7 +55,9 @@ end
 
 -- include: members
 
--- include: serve
+-- include: microseconds
+
+-- include: grant
 
 -- include: share
 
@@ -65,8 +67,8 @@ if queued then
   woken = redis.pcall('zrem', queue, '+' .. client) == 1
   if not woken and free > 0 then
     stands = join(client)
-    if stands and nobody_else_listens() then
-      local mine, all = serve(free, client)
+    if stands then
+      local mine, all = grant(free, client)
       enough = mine or (all and enough)
     end
   end
@@ -76,7 +78,7 @@ if enough then
   redis.call('set', request, permits .. ' ' .. epoch, 'px', ttl)
   leave(client)
   if free > wanted and (queued or others_wait == '1') then
-    serve(free - wanted)
+    grant(free - wanted)
   end
 else
   if not stands then
@@ -84,7 +86,7 @@ else
   end
   if woken and free > 0 then
     -- Too few are left for this client, whose claim is over. They may be enough for others.
-    serve(free)
+    grant(free)
   end
 end
 redis.call('del', spent)

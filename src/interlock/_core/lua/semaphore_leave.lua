@@ -15,7 +15,9 @@ local semaphore, queue, me, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 
 -- include: members
 
--- include: serve
+-- include: microseconds
+
+-- include: grant
 
 -- include: share
 

@@ -41,7 +41,9 @@ end
 
 -- include: members
 
--- include: serve
+-- include: microseconds
+
+-- include: grant
 
 -- include: share
 

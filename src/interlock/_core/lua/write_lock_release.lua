@@ -71,7 +71,7 @@ local freed = '1'
 
 -- include: microseconds
 
--- include: pass_on
+-- include: grant
 
 -- include: give_on
 

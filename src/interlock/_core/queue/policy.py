@@ -17,8 +17,8 @@ For permits:
    client.
 5. While others listen, every release tells all, and the first to ask gets the permits.
 
-The second rule is `PassPolicy`. Scripts do the others: the first and the third are
-`lua/parts/pass_on.lua`, the fourth is `lua/parts/serve.lua`, and the fifth `lua/parts/share.lua`.
+The second rule is `PassPolicy`. Scripts do the others: `lua/parts/grant.lua` the first and the
+fourth, `lua/parts/give_on.lua` the third, and both `grant.lua` and `share.lua` the fifth.
 """
 
 from __future__ import annotations

@@ -6,21 +6,19 @@
 -- A client that waits in the name of its permit gets this very permit, and may start at once. All
 -- other claims have ids of their own. Such an id begins with four zero bytes. Eight bytes follow
 -- that stand for the client's *member* of the queue, and a number in four bytes. It needs `raw`,
--- `members` and `serve`.
+-- `members` and `grant`.
 local function claim_of(member, number)
   local bytes = raw(string.sub(redis.sha1hex(member), 1, 16))
   return '\0\0\0\0' .. bytes .. '\0\0' .. string.char(math.floor(number / 256), number % 256)
 end
 
--- Give *member* its permits; it leaves the queue. Return the message for its client, nil if it
+-- Give *member* its permits; return the message for its client, nil if it
 -- waits for plain permits.
-local function give(member)
-  local _, id, wish = read_member(member)
+local function give(member, _, id, wish)
   if not string.find(wish, '^:leased') then
     return nil
   end
   local ttl = redis.call('pttl', semaphore)
-  redis.pcall('zrem', queue, member)
   if id ~= '' and redis.call('zscore', leases, raw(id)) then
     -- This member is left over: its client has got the permit without it.
     return '0'
@@ -34,7 +32,7 @@ local function give(member)
   end
   -- The client may stand here again while it still has such a claim, which is not taken twice.
   local added = 0
-  for number = 1, wanted_by(member) do
+  for number = 1, wanted_by(wish) do
     added = added + redis.call('zadd', leases, now + CLAIM, claim_of(member, number))
   end
   redis.call('decrby', semaphore, added)
@@ -60,8 +58,8 @@ end
 -- Undo `give`, because *told*, the message for *member*, was refused. A permit that its client has
 -- got without this place stays.
 local function take_back(member, told)
-  local _, id = read_member(member)
-  local back = end_claim(member, wanted_by(member))
+  local _, id, wish = read_member(member)
+  local back = end_claim(member, wanted_by(wish))
   if string.sub(told, 1, 1) == '=' then
     back = back + redis.call('zrem', leases, raw(id))
   end

@@ -18,23 +18,27 @@ local function claimed_by(member)
   return string.match(member, '^%+(.*)$')
 end
 
--- Return for each of *members* whether its client listens. Without the right to ask, each one does.
-local function listening(members)
-  local wakes, heard = {}, {}
+-- Note in *heard* for each of *members* whether its client listens, and in `others_listen` whether
+-- others do, who stand in no queue. Return false without the right to ask. PUBSUB NUMSUB does not
+-- count pattern subscribers. They do not compete.
+local others_listen = false
+local function listening(members, heard)
+  local wakes = {}
   for i, member in ipairs(members) do
-    wakes[i] = wake .. read_member(member)
+    wakes[i] = wake .. string.match(member, '^%+?([^:]*)')
   end
-  local found = redis.pcall('pubsub', NUMSUB, unpack(wakes))
+  local found = redis.pcall('pubsub', NUMSUB, channel, waiting, unpack(wakes))
+  if found.err then
+    return false
+  end
+  others_listen = found[2] > found[4]
   for i, member in ipairs(members) do
-    heard[member] = found.err ~= nil or found[2 * i] > 0
+    heard[member] = found[2 * i + 4] > 0
   end
-  return heard
+  return true
 end
 
--- Send *message* to the client of *member*, then what it waits for, and *news*. Return whether the
--- server has sent it.
-local function send(member, message, news)
-  local client, _, wish = read_member(member)
-  local told = message .. wish .. (news or '')
-  return type(redis.pcall(PUBLISH, wake .. client, told)) == 'number'
+-- Send *message* to *client*; return whether the server has sent it.
+local function send(client, message)
+  return type(redis.pcall(PUBLISH, wake .. client, message)) == 'number'
 end
