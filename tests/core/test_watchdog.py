@@ -203,6 +203,25 @@ class TestDue:
         assert late.valid_until > bench.now + 0.9 * watchdog.lease
         assert watchdog.next_due(bench.now) == late.renew_at == new.renew_at
 
+    def test_a_reply_that_a_frozen_process_reads_late(
+        self, bench: Bench, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It confirms a hold that began with a claim. Little is left of the lease by then."""
+        hold, watchdog, sent_at = bench.hold(), rounds.watchdog, bench.now
+        hold.asked_by, hold.valid_until = NEVER, bench.now + CLAIM
+        watchdog.expect(hold, bench.now)
+
+        def hear() -> None:
+            hold.extend_validity(sent_at, 30.0)
+            watchdog.confirmed(hold, sent_at)
+
+        monkeypatch.setattr(bench.session.holds, "hear", hear)
+        later(bench, 2.4)
+        rounds.run()
+
+        assert rounds.batches == [((hold.key,),)]
+        assert hold.valid_until == valid_until(bench.now, 30.0)
+
     @pytest.mark.parametrize("state", [State.PENDING, State.ENDING, State.LOST])
     def test_only_what_is_held_counts(self, bench: Bench, rounds: Rounds, state: str) -> None:
         """A hold in any other state makes nothing due."""
@@ -273,6 +292,22 @@ class TestRenewal:
         assert rounds.batches[0] == (("a", "b"),)
         assert (hold.state, other.state) == (State.HELD, State.LOST)
         assert hold.renew_at > bench.now + 1
+
+    def test_what_a_former_server_answers_late(self, bench: Bench, play: type[Play]) -> None:
+        """The next server is asked all the same: it may have given the lock to somebody else."""
+        renewed, claimed = watched(bench, "a", "b")
+        watchdog, sent_at = bench.session.watchdog, bench.now
+        claimed.asked_by = NEVER
+        watchdog.expect(claimed, sent_at)
+        renewed.renew_at = bench.now
+        played = play(one_round(bench))
+        assert [call.keys for call in played.effect.evals] == [("a",)]
+        bench.now += 0.01
+        watchdog.renew_now(bench.now)
+        played.answer([[1]])
+        claimed.extend_validity(sent_at, 30.0)
+        watchdog.confirmed(claimed, sent_at)
+        assert watchdog.due(bench.now, Round()) == [renewed, claimed]
 
     def test_nothing_that_is_not_due(self, bench: Bench, rounds: Rounds) -> None:
         """Holds are renewed once in a round, and those with a lease of their own never."""

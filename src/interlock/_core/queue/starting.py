@@ -117,7 +117,7 @@ class Start:
         hold = self._hold
         if reply == [1] and hold.state is State.HELD:
             hold.extend_validity(sent_at, hold.lease)
-            self._session.watchdog.confirmed(hold)
+            self._session.watchdog.confirmed(hold, sent_at)
 
 
 def confirming(hold: Hold) -> Eval[list[bool]]:

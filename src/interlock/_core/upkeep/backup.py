@@ -110,8 +110,8 @@ class BackedWatchdog(Watchdog):
         super().expect(hold, now)
         self._backup.expect(hold, now)
 
-    def confirmed(self, hold: Hold) -> None:
-        super().confirmed(hold)
+    def confirmed(self, hold: Hold, sent_at: float) -> None:
+        super().confirmed(hold, sent_at)
         self._backup.watch(hold)
 
     def renew_now(self, now: float) -> None:

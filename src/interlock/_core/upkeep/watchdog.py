@@ -99,6 +99,7 @@ class Watchdog:
         self.period = lease / 3
         self.retry = lease / 20
         self._round_at = 0.0
+        self._moved_at = -NEVER
         self._wake_at = self._look_at = NEVER
         self._soonest = 0.0
         self._claimed_at = -NEVER
@@ -115,8 +116,7 @@ class Watchdog:
         if not hold.asked_by:
             hold.renew_at = self._round_at
             if hold.valid_until < self._round_at + self.period and hold.renewal is not None:
-                hold.renew_at = hold.valid_until - self.lease  # it is over
-                self._wake()
+                self._hurry(hold)
         if hold.valid_until < self._soonest:  # noqa: PLR1730 - a call costs more, for every acquire
             self._soonest = hold.valid_until
         if hold.valid_until < self._wake_at:
@@ -131,15 +131,30 @@ class Watchdog:
         if hold.renew_at < self._wake_at and hold.renew_at < self._look_at:
             self._wake()
 
-    def confirmed(self, hold: Hold) -> None:
-        """Take *hold*, which began with a claim and was confirmed, into the next round."""
+    def confirmed(self, hold: Hold, sent_at: float) -> None:
+        """Take *hold*, which began with a claim and was confirmed, into the next round.
+
+        The command was sent at *sent_at*. If the process was frozen since, the hold may end before
+        that round. If another server has taken over since, it must still be asked.
+        """
+        if sent_at < self._moved_at:
+            return
         hold.renew_at = self._round_at
+        if hold.valid_until < self._round_at + self.period and hold.renewal is not None:
+            self._hurry(hold)
+
+    def _hurry(self, hold: Hold) -> None:
+        """Renew *hold* at once."""
+        hold.renew_at = hold.valid_until - self.lease  # it is over
+        self._wake()
 
     def renew_now(self, now: float) -> None:
         """Renew every hold at once.
 
-        From *now* on another server answers for the holds, and it may not know them.
+        From *now* on another server answers for the holds, and it may not know them. What the
+        former one still answers puts this off for no hold.
         """
+        self._moved_at = now
         for hold in self._holds:
             hold.renew_at = min(hold.renew_at, now)
         self._wake()
@@ -356,7 +371,8 @@ class Watchdog:
         for hold, is_kept in zip(group, kept, strict=True):
             if is_kept:
                 hold.extend_validity(sent_at, lease)
-                hold.renew_at = self._round_at
+                if sent_at >= self._moved_at:
+                    hold.renew_at = self._round_at
                 if lease < self.lease:
                     hold.end_renewal()  # it ends as it was asked to
                 result.renewed += 1
