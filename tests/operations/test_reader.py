@@ -76,6 +76,32 @@ def test_every_kind_of_lock_is_listed(client: Client) -> None:
     assert by_name(client) == {}
 
 
+@pytest.mark.parametrize("dead", ["first", "second"])
+def test_each_reader_is_told_by_its_own_entries(
+    client: Client, redis_client: redis.Redis, dead: str
+) -> None:
+    """A reader that has died is left out, and the leases of the others are their own."""
+    clients = {word: client.read_write_lock("orders", owner=word) for word in ("first", "second")}
+    first, second = (both.read for both in clients.values())
+    other = client.read_write_lock("other").read
+    assert first.acquire(lease=500)
+    assert second.acquire(lease=400)
+    assert other.acquire(lease=300)
+
+    found = by_name(client)
+
+    left = [holder.remaining or 0 for holder in found["orders"].holders]
+    assert [round(each, -2) for each in left] == [500, 400]
+    assert round(found["other"].holders[0].remaining or 0, -2) == 300
+    gone, living = (first, second) if dead == "first" else (second, first)
+    entries = redis_client.keys(f"*{gone.hold.holder}:rwlock_timeout:1")  # type: ignore[union-attr]
+    assert redis_client.delete(*entries) == 1
+    (holder,) = by_name(client)["orders"].holders
+    assert holder.holder == living.hold.holder  # type: ignore[union-attr]
+    living.release()
+    other.release()
+
+
 @pytest.mark.parametrize("values", [3, 100])
 def test_a_holder_of_several_values_counts_once(client: Client, values: int) -> None:
     """A group lock that one thread holds for many values has one holder."""

@@ -88,14 +88,13 @@ def time_readers(
         for place in range(0, len(reply[3]), 3)
         if not reply[3][place].endswith(b":write")
     ]
-    entries = [
-        (
-            names.read_entry(names.read_entries(key), text_of(reply[3][place]), n + 1)
+    asked = [
+        [
+            ("PTTL", names.read_entry(names.read_entries(key), text_of(reply[3][place]), n + 1))
             for n in range(min(reply[3][place + 1], DEEPEST))
-        )
+        ]
         for key, reply, place in readers
     ]
-    asked = [[("PTTL", entry) for entry in each] for each in entries]
     told = iter(service.ask(node, list(chain.from_iterable(asked))) if asked else ())
     # From behind: a dead one is removed.
     left = [list(islice(told, len(each))) for each in asked]
