@@ -162,7 +162,7 @@ def check_long_timeout(timeout: object) -> None:
 
 def _in_milliseconds(what: str, given: float) -> str:
     return (
-        f"{what}={given!r} is {given / 60:.3g} minutes: was it meant in milliseconds? "
+        f"{what}={given!r} is {given / 60:,.0f} minutes: was it meant in milliseconds? "
         "Durations are seconds; a timedelta leaves no doubt"
     )
 

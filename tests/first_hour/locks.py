@@ -199,6 +199,7 @@ LOCKS: list[Mistake] = [
             pass
         """,
         "MisuseWarning",
+        "is 1,667 minutes",
         "milliseconds",
         code=0,
     ),
