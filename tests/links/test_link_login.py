@@ -164,14 +164,14 @@ async def test_plain_and_tls_do_not_mix(stage: Stage, tls_server: RedisServer) -
 
 
 async def test_too_many_clients_is_sat_out(stage: Stage, fresh_server: RedisServer) -> None:
-    """A server that has no room for another client is asked again until it has."""
+    """A server that has no room for another client says so, and is asked again until it has."""
     owner, lock = stage.owner(), stage.client(fresh_server.url()).lock("name")
     with fresh_server.client() as first:
         first.ping()
         first.config_set("maxclients", 1)
-        with pytest.raises(ServerUnavailableError) as caught:
-            await owner.do(lock.acquire, timeout=0.3)
-        assert caught.value.code in ("MAXCLIENTS", None)
+        for _ in range(20):
+            with pytest.raises(ServerUnavailableError, match="too many clients"):
+                await owner.do(lock.acquire, timeout=0)
 
         def refused() -> int:
             return int(first.info("stats")["rejected_connections"])

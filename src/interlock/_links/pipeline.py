@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from interlock._core.model.messages import TELL
 from interlock._links.answers import answers
 from interlock._links.deadlines import Deadlines
-from interlock._links.replies import left, maybe_tls, refusal
+from interlock._links.replies import FULL, TOO_MANY, error_code, left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
     Attempt,
@@ -397,7 +397,9 @@ class Pipeline(asyncio.Protocol):
             if not self.served and self._slots.served:
                 self.served = self._endpoint.served = True
         except IndexError as error:
-            self._die(f"it answered nonsense: {error}")
+            # It came before any question.
+            full = error_code(data.decode(errors="replace")) == FULL
+            self._die(TOO_MANY if full else f"it answered nonsense: {error}")
         except BaseException:
             # A Ctrl-C struck. A reply may be lost, and each later one would be another's.
             self._die("it was interrupted while replies were read")

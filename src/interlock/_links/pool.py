@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from interlock._links.connection import Connection
 from interlock._links.redirection import Route, ended
-from interlock._links.replies import left
+from interlock._links.replies import FULL, left
 from interlock._links.topology import LEAST
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
@@ -328,7 +328,9 @@ class NodePool:
 
     def failed(self, connection: Connection, error: BaseException) -> None:
         """Take back a connection whose command ended with *error*."""
-        usable = isinstance(error, InterlockError) and not (error.sent or left(error))
+        # A server without room for another client has closed this connection, and no other.
+        refused = isinstance(error, ServerUnavailableError) and error.code == FULL
+        usable = isinstance(error, InterlockError) and not (error.sent or left(error) or refused)
         if not isinstance(error, Exception):
             try:
                 usable = connection.recover(DRAIN_TIMEOUT)
@@ -340,7 +342,7 @@ class NodePool:
             self._given()
             return
         self.discard(connection)
-        if isinstance(error, ServerUnavailableError):
+        if isinstance(error, ServerUnavailableError) and not refused:
             # The idle ones were opened to the same server, and have most likely died with it.
             self._drop_idle()
 

@@ -43,6 +43,13 @@ _UNCODED = (
     ("SELECT is not allowed in cluster mode", "DATABASE"),
 )
 
+FULL = "MAXCLIENTS"
+"""The code of a server that has no room for another client, and closes the connection."""
+
+TOO_MANY = "it has too many clients: raise maxclients"
+_NOT_READY = "Connection not ready"
+"""How redis-py's pools say that a new connection was closed, or has sent something unasked."""
+
 _READ_ONLY = (
     "is a read-only replica: connect to the primary, or by redis+sentinel://; if the host's name "
     "leads to several servers, take the name of the primary alone"
@@ -251,6 +258,8 @@ def _reason(error: Exception, chain: Sequence[BaseException]) -> str:
     redis-py repeats the address, and asyncio has its own words for errors of the system.
     """
     text = str(error)
+    if text == _NOT_READY:
+        return "it hung up at once; perhaps it has too many clients (maxclients)"
     if any(
         isinstance(link, TimeoutError) or _is_of("redis.exceptions", "TimeoutError", link)
         for link in chain
