@@ -295,6 +295,17 @@ def test_beside_others_all_are_told(room: Room) -> None:
     assert room.waiting() == ["a"]
 
 
+def test_a_single_try_tells_others_of_expired_permits(room: Room) -> None:
+    """Others hear of what it leaves, if nobody in the queue can use that."""
+    ids = room.take(permits=3)
+    room.wait("a:5")
+    room.server.listen(CHANNEL)
+    for number in range(3):
+        room.server.execute("ZADD", LEASES, 1, bytes.fromhex(ids[32 * number :][:32]))
+    assert room.take()
+    assert room.server.heard() == [(CHANNEL, "2")]
+
+
 def test_without_a_queue_all_are_told(room: Room) -> None:
     """If nobody stands in the queue, or nobody is left there, a release is told to all."""
     room.server.listen(CHANNEL, WAITING)

@@ -412,6 +412,49 @@ def test_beside_others_all_are_told(room: Room) -> None:
     assert room.waiting() == ["a"]
 
 
+def test_many_waiters_of_a_client_take_all_beside_others(room: Room) -> None:
+    """Each waiter of a client wakes the next one: it does not look until then."""
+    room.server.listen(CHANNEL)
+    room.wait("a", "b")
+    room.give(3)
+    assert room.server.heard() == [(CHANNEL, "3")]
+    assert room.take("a", others_wait=True)
+    assert room.woken() == ["a"]
+    assert room.take("a")
+    assert room.take("b")
+
+
+def test_who_comes_too_late_passes_permits_on_beside_others(room: Room) -> None:
+    """A client that was woken finds too few permits, which are enough for another one."""
+    room.wait("a:2", "b")
+    room.give(2)
+    assert room.woken() == ["a:2"]
+    room.server.listen(CHANNEL)
+    assert room.take(), "Java, or a single try"
+    assert not room.take("a:2", 2)
+    assert room.server.heard() == [(CHANNEL, "1")]
+    assert room.take("b")
+
+
+@pytest.mark.parametrize("denied", ["-pubsub", "-time"])
+def test_without_a_right_all_are_told(redis_client: redis.Redis, denied: str) -> None:
+    """Nobody waits for a look: neither others, nor a client's own next waiter."""
+    room = Room(Real(redis_client))
+    room.server.execute("SET", "name", 0)
+    room.wait("a:5", "b")
+    room.server.listen(CHANNEL)
+    user = ("narrow", "reset", "on", ">secret", "~*", "&*", "+@all", denied)
+    room.server.execute("ACL", "SETUSER", *user)
+    room.server.execute("AUTH", "narrow", "secret")
+    room.give()
+    assert room.server.heard() == [(CHANNEL, "1")]
+    room.give(2)
+    assert room.server.heard() == [(CHANNEL, "3")]
+    assert room.take("b", others_wait=True)
+    assert room.woken() == ["b"]
+    assert room.take("b", others_wait=True)
+
+
 def test_without_others_nobody_else_is_told(room: Room) -> None:
     """If all who listen stand in the queue, a release sends one message."""
     room.server.listen(CHANNEL, "interlock_semaphore_waiting:{name}")

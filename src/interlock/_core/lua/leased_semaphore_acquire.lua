@@ -157,8 +157,9 @@ if claimed > 0 or (enough and not held) then
 elseif client and not held and not stands then
   join(me)
 end
--- `grant` has shared with others, but the client stands at the end again only now.
-local again = not mine or others_wait == '1'
+-- `grant` has shared with the queue, but the client stands at its end again only now. Nor has it
+-- told others that permits have expired.
+local again = not mine or others_wait == '1' or not client and expired > 0
 if free > 0 and again and (expired > 0 or claimed > 0 or woken or enough) then
   share(free, give, take_back)
 end

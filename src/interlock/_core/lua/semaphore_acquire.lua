@@ -78,7 +78,12 @@ if enough then
   redis.call('set', request, permits .. ' ' .. epoch, 'px', ttl)
   leave(client)
   if free > wanted and (queued or others_wait == '1') then
-    grant(free - wanted)
+    local _, all = grant(free - wanted)
+    if all and others_wait == '1' then
+      -- All other clients have been told already.
+      local id, _, wish = read_member(client)
+      send(id, '0' .. wish)
+    end
   end
 else
   if not stands then
@@ -86,7 +91,7 @@ else
   end
   if woken and free > 0 then
     -- Too few are left for this client, whose claim is over. They may be enough for others.
-    grant(free)
+    share(free)
   end
 end
 redis.call('del', spent)

@@ -8,7 +8,7 @@
 --
 -- Others may listen, who stand in no queue. *pause* gets the time at which a client came. It
 -- returns for how many milliseconds the client leaves its turn to others; 0 if it does not. Without
--- *pause* all must be told if others listen.
+-- *pause* all must be told if others listen. Only a lock can do without the time.
 --
 -- A client that wants more permits than are free is passed over. But in the last 2 s of each 10 s
 -- of the server's clock, permits are kept for one such client: nobody behind it is woken. It wants
@@ -32,7 +32,7 @@ end
 
 local function grant(free, caller, give, take_back, pause)
   local now = tonumber(string.sub(microseconds() or '', 1, -4))
-  if not (now or give) then
+  if not (now or pause) then
     return false, true, false, 0
   end
   local claims, gone, woken, stay, mine, refused = {}, {}, {}, 0, false, false

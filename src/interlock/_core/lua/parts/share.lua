@@ -5,8 +5,8 @@
 -- often the first client is overtaken. *give* and *take_back* are those of `grant`.
 local function share(free, give, take_back)
   local _, all, given = grant(free, nil, give, take_back)
-  if all or not given and (redis.pcall('exists', queue) ~= 1 or listening({}, {}) and others_listen)
-  then
+  if all or not given
+    and (redis.pcall('exists', queue) ~= 1 or not listening({}, {}) or others_listen) then
     redis.call(PUBLISH, channel, free)
   end
   return given
