@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,6 +52,23 @@ async def test_a_slot_that_has_moved(plain: Stage, cluster: ClusterServers) -> N
         await owner.do(lock.release)
     assert _moved(source) - before == 1
     assert plain.left_behind() == set()
+
+
+async def test_the_next_node_is_asked_at_once(plain: Stage, cluster: ClusterServers) -> None:
+    """It may have lost a lock, as after a failover. The next round comes after 1,000 s."""
+    client, owner = plain.client(lease=timedelta(seconds=3000)), plain.owner()
+    lock, other = client.lock("gone"), client.lock("{gone}other")
+    assert await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    slot, source, target = _route(cluster, "gone")
+    source.execute("DEL", "gone")
+    with cluster.migrate_slot(slot, source, target):
+        pass
+    assert hold.valid
+    assert not await owner.do(other.locked)
+    await until(lambda: not hold.valid, 20, "the loss is told")
+    with pytest.raises(interlock.HoldLostError, match="another server took over"):
+        await owner.do(hold.release)
 
 
 async def test_a_slot_that_is_moving(plain: Stage, cluster: ClusterServers) -> None:

@@ -309,6 +309,24 @@ class TestRenewal:
         watchdog.confirmed(claimed, sent_at)
         assert watchdog.due(bench.now, Round()) == [renewed, claimed]
 
+    def test_at_once_what_another_node_serves(self, bench: Bench, rounds: Rounds) -> None:
+        """Only holds whose slot has moved since their last renewal are asked for earlier."""
+        watched(bench, "stays", "moves")
+        bench.now += 5.0
+        moved_at = bench.now
+        bench.now += 0.2
+
+        def took_over(key: str) -> float:
+            return bench.now - moved_at if key == "moves" else NEVER
+
+        bench.session.took_over = took_over
+        for wakes in (1, 2):
+            rounds.watchdog.follow_keys()
+            assert bench.wakes == wakes
+            rounds.run()
+            bench.now += 1.0
+        assert rounds.batches == [(("moves",),)]
+
     def test_nothing_that_is_not_due(self, bench: Bench, rounds: Rounds) -> None:
         """Holds are renewed once in a round, and those with a lease of their own never."""
         watched(bench, "a")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Client
     from interlock._core.model.holds import Owner
+    from interlock._core.upkeep.watchdog import Watchdog
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
@@ -89,6 +90,7 @@ class ConnectedDriver:
         self._renewer = Renewer(
             self.session, topology, self._timeout, self.unclaimed, self._subscriber.listen
         )
+        topology.on_change = partial(_follow_keys, self._subscriber, self.session.watchdog)
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self.named = NamedOwners(caller)
         self.closed = False
@@ -186,3 +188,9 @@ class ConnectedDriver:
             self._subscriber.close()
             self._close_connections(timeout)
             self._renewer.close(self.session.releases_on_close(), timeout)
+
+
+def _follow_keys(subscriber: Subscriber, watchdog: Watchdog) -> None:
+    """Follow keys that other nodes serve now."""
+    watchdog.follow_keys()
+    subscriber.rearrange()

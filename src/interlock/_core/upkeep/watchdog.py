@@ -100,6 +100,7 @@ class Watchdog:
         self.retry = lease / 20
         self._round_at = 0.0
         self._moved_at = -NEVER
+        self._keys_moved = False
         self._wake_at = self._look_at = NEVER
         self._soonest = 0.0
         self._claimed_at = -NEVER
@@ -157,6 +158,14 @@ class Watchdog:
         self._moved_at = now
         for hold in self._holds:
             hold.renew_at = min(hold.renew_at, now)
+        self._wake()
+
+    def follow_keys(self) -> None:
+        """Ask at once for those holds whose keys another node of a cluster has taken over.
+
+        Any thread may call this. The next turn does the work: many slots may move at a time.
+        """
+        self._keys_moved = True
         self._wake()
 
     def next_due(self, now: float) -> float:
@@ -229,6 +238,12 @@ class Watchdog:
         if self._round_at <= now:
             self._round_at = now + self.period
         self._holds.hear()
+        if self._keys_moved:
+            self._keys_moved = False
+            for hold in self._holds:
+                # Unless it was renewed since.
+                if now - hold.core.session.took_over(hold.key) > hold.valid_until - hold.lease:
+                    hold.renew_at = min(hold.renew_at, now)
         due = self._sort(now, result)
         for hold in due:
             hold.renew_at = self._again(hold, now)
