@@ -86,7 +86,7 @@ def lock(
         (
             LockInfo("orders:42", "semaphore", free=0, waiting=2),
             "awaited",
-            ["has 0 free", "does not show who holds its permits", "2 clients wait"],
+            ["has 0 free", "does not show who holds its permits", "2 clients wait", ".release(n)"],
             "",
         ),
         (

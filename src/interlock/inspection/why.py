@@ -204,7 +204,7 @@ def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
         yield f"The {kind} {info.name!r} has {held}{info.free} free."
         yield from _of_all(info)
         if info.kind == "semaphore":
-            yield "The server does not show who holds its permits."
+            yield from _unseen_permits(info)
     elif not info.holders:
         yield f"Nobody holds the {kind} {info.name!r} now."
     what = f"The {info.mode} {kind} {info.name!r}".replace("  ", " ")
@@ -214,6 +214,15 @@ def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
         yield from _group(what if info.free is None else "", group, stacks)
     if left > 0:
         yield f"{counted(left, 'more holder')} can be seen by interlock show."
+
+
+def _unseen_permits(info: LockInfo) -> Iterator[str]:
+    yield "The server does not show who holds its permits."
+    if info.awaited and info.free is not None and info.free < 1:
+        yield (
+            "Those of a program that has died do not come back by themselves: "
+            f"client.semaphore({info.name!r}).release(n) gives n of them back."
+        )
 
 
 def _alike_holders(holders: Iterable[HolderInfo]) -> Iterator[list[HolderInfo]]:
