@@ -52,6 +52,21 @@ def test_it_starts_without_an_answer(bench: Bench) -> None:
     assert hold.state is HELD
 
 
+def test_a_message_that_is_early_outlasts_a_neighbour_s_request(bench: Bench) -> None:
+    """The waiter was refused, and has not joined its queue yet when the message comes.
+
+    Nobody else takes the lock for the time of the claim, so the waiter must hear of it.
+    """
+    stand(bench)
+    played = bench.acquire().answer(REFUSED)
+    hold = claim(bench, bench.owner)
+    bench.acquire(owner=Owner("thread 'other'")).answer([250, b"5200000"])
+    join(bench, played)
+    assert isinstance(played.effect, Post)
+    played.answer(True)
+    assert hold.state is HELD
+
+
 def test_it_asks_if_the_server_s_clock_was_set(bench: Bench) -> None:
     """By another clock nobody knows how old the claim is, so its message may be late."""
     stand(bench)

@@ -136,33 +136,3 @@ async def test_a_queue_without_clients_is_removed(plain: Stage) -> None:
     call = lock_release("name", "other:1", 0, "PUBLISH", CHANNEL)
     assert redis.eval(call.script.text, len(call.keys), *call.keys, *call.args) == 1
     assert not redis.exists("name", "interlock_queue:{name}")
-
-
-async def test_a_pattern_subscriber_does_not_slow_a_contended_lock(plain: Stage) -> None:
-    """Waiters of one client hand the lock round without a pause for a tool that only listens."""
-    client = plain.client()
-
-    async def work() -> None:
-        lock, owner = client.lock("name"), plain.owner()
-        for _ in range(40):
-            await owner.do(lock.acquire)
-            await owner.do(client.lock("other").locked)
-            await owner.do(lock.release)
-
-    async def took() -> float:
-        began = time.monotonic()
-        await asyncio.gather(*(work() for _ in range(3)))
-        return time.monotonic() - began
-
-    alone = await took()
-    tools = [plain.redis.pubsub() for _ in range(5)]
-    try:
-        for tool in tools:
-            tool.psubscribe("*")
-        await until(lambda: plain.redis.pubsub_numpat() == 1, 5, "the tools listen")
-        watched = await took()
-    finally:
-        for tool in tools:
-            tool.close()
-    # Were they counted, each 20 ms of turns would be followed by 0.1 s without any.
-    assert watched < 3 * alone + 0.3

@@ -20,6 +20,7 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from interlock._core.model.foreign_text import safe
 from interlock._core.model.messages import TELL
 from interlock._links.answers import answers
 from interlock._links.deadlines import Deadlines
@@ -398,7 +399,7 @@ class Pipeline(asyncio.Protocol):
                 self.served = self._endpoint.served = True
         except IndexError as error:
             # It came before any question.
-            full = error_code(data.decode(errors="replace")) == FULL
+            full = error_code(safe(data.decode(errors="replace"))) == FULL
             self._die(TOO_MANY if full else f"it answered nonsense: {error}")
         except BaseException:
             # A Ctrl-C struck. A reply may be lost, and each later one would be another's.

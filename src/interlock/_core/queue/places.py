@@ -84,7 +84,7 @@ class Place:
         others_wait: whether the newest request asked to stay there after it is granted.
         remaining: seconds that remained of the holder's lease when the client was refused last.
         woken: whether a wake-up came while nobody waited here.
-        claim: a message that came then, since the newest request.
+        claim: a message that came then, since the newest request of the holder that it is for.
         holder: the holder id in whose name the client stood there last; empty if in its own.
         bare: whether it may stand there in its own name.
     """
@@ -104,10 +104,12 @@ class Place:
     def stand(self, others_wait: bool, holder: str = "") -> None:
         """Note a request that puts the client into the queue, to stay if *others_wait*.
 
-        If *holder* is given, the client stands there in its name.
+        If *holder* is given, the client stands there in its name. A message for another holder
+        stays: that one may have been refused, and be about to wait.
         """
         self.taken, self.woken, self.others_wait, self.holder = True, False, others_wait, holder
-        self.claim = None
+        if self.claim is not None and holder and self.claim.is_for(holder):
+            self.claim = None
         self.bare = self.bare or not holder
 
     def refused(self, remaining: float) -> None:
