@@ -181,7 +181,7 @@ def test_a_lock_whose_slot_moves_is_shared_on(
     pair = _pair(cluster, ways, "moving")
     holder, waiter = pair.at(kind)
     assert holder.ask("acquire", lease=LEASE)
-    waiting = waiter.wait(timeout=60)
+    waiting = waiter.wait(timeout=30)
     slot = slot_of(holder.target["name"])
     source = nodes.owner(slot)
     target = next(node for node in nodes.nodes[:3] if node is not source)
@@ -197,8 +197,7 @@ def test_a_lock_whose_slot_moves_is_shared_on(
     assert not waiting.done(), waiting.result()
     holder.ask("release")
     # Java's subscription stays at the former node: it looks again when the lease that it saw ends.
-    # A command that the move has stopped may cost it another one.
-    patience = 4 * LEASE if ways.endswith("java") else POLL_CAP
+    patience = LEASE if ways.endswith("java") else POLL_CAP
     assert waiting.result(patience + PROMPT).value is True
     assert target.execute("HLEN", holder.target["name"]) == 1, "it alone has the lock"
     waiter.ask("release")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .agent import PATIENCE, Agent, AgentDiedError, AgentError, Answer
 from .intervals import History, Need, Span
-from .shared import LEASE, OBJECTS, REENTRANT, SLACK, Slot, may_vanish
+from .shared import LEASE, OBJECTS, REENTRANT, Slot, may_vanish
 
 if TYPE_CHECKING:
     import random
@@ -223,11 +223,7 @@ class Toil:
         if timeout < 1 or slot.paused(got.started, got.ended) is not None:
             return
         made = OBJECTS[name]
-        patience = made.patience
-        if slot.language == "java":
-            # A message that it missed is made up for when the lease ends that it has seen.
-            patience = max(patience, LEASE + SLACK)
-        need = Need(f"{slot.language} {lane}", made.weight, got.started, got.ended, patience)
+        need = Need(f"{slot.language} {lane}", made.weight, got.started, got.ended, made.patience)
         with self._guard:
             self._histories[made.share or name].waits.append(need)
 
