@@ -475,7 +475,6 @@ class Subscriber:
         self._pubsub = pubsub
         self.announces: bool | None = False if pubsub == "off" else None
         self._reset()
-        topology.on_change = self.rearrange
 
     def _reset(self) -> None:
         self.mutex = Mutex()

@@ -12,8 +12,7 @@ local function claim_of(member, number)
   return '\0\0\0\0' .. bytes .. '\0\0' .. string.char(math.floor(number / 256), number % 256)
 end
 
--- Give *member* its permits; return the message for its client, nil if it
--- waits for plain permits.
+-- Give *member* its permits; return the message for its client, nil if it waits for plain permits.
 local function give(member, _, id, wish)
   if not string.find(wish, '^:leased') then
     return nil
