@@ -124,3 +124,12 @@ def may_vanish(slot: Slot, name: str) -> bool:
     loses its hold at once.
     """
     return name == "forced" or (name == "group" and slot.language == "java")
+
+
+def stays_after_loss(slot: Slot, name: str) -> bool:
+    """Return whether a lost hold may come back, and stay for as long as its process lives.
+
+    Redisson's group lock still counts a hold whose lease has ended, when the same thread acquires
+    again. The next release leaves one entry then, which may even be renewed.
+    """
+    return name == "group" and slot.language == "java"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.interop.agent import Agent, AgentError, Answer
 from tests.interop.intervals import History, Need, Span
+from tests.interop.shared import Slot
+from tests.interop.toil import Toil
 from tests.interop.torture import Torture
 
 if TYPE_CHECKING:
@@ -49,3 +54,32 @@ def test_the_judge_sees_who_waits_before_an_open_door() -> None:
     assert shared.faults() == []
     shared.waits.append(Need("b", 1, 0.0, 9.0, patience=1.0))
     assert len(shared.faults()) == 1
+
+
+class Script:
+    """Stands for an agent that answers what it is told to, and writes down what it was asked."""
+
+    def __init__(self, *answers: bool | AgentError) -> None:
+        self.asked: list[str] = []
+        self._answers = list(answers)
+
+    def start(self, _thread: str, do: str, **_rest: Any) -> Future[Answer]:
+        """Answer at once."""
+        self.asked.append(do)
+        answer = self._answers.pop(0)
+        future: Future[Answer] = Future()
+        if isinstance(answer, AgentError):
+            future.set_exception(answer)
+        else:
+            now = time.monotonic()
+            future.set_result(Answer(answer, now, now, 1))
+        return future
+
+
+def test_nobody_keeps_a_lock_after_an_error() -> None:
+    """If a re-entry fails, what is left is released: its process would renew it for ever."""
+    lost, over = AgentError("ServerUnavailableError", ""), AgentError("NotHeldError", "")
+    script = Script(True, lost, True, over)
+    slot = Slot("sync", lambda: cast("Agent", script))
+    Toil()._use(slot, 0, "plain", 0, None, 0, 2)
+    assert script.asked == ["acquire", "acquire", "release", "release"]

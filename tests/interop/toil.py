@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections import Counter
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .agent import PATIENCE, Agent, AgentDiedError, AgentError, Answer
 from .intervals import History, Need, Span
-from .shared import LEASE, OBJECTS, REENTRANT, Slot, may_vanish
+from .shared import LEASE, OBJECTS, REENTRANT, Slot, may_vanish, stays_after_loss
 
 if TYPE_CHECKING:
     import random
@@ -169,7 +170,11 @@ class Toil:
             ) is not None
             if error.kind not in LOSSES:
                 self._error(name, slot, got.started, f"release {name} {lease}", error)
-                ended += lease or LEASE
+                if target["kind"] in REENTRANT:
+                    self._leave(agent, f"lane {lane}", target)
+                ended = time.monotonic() + (lease or LEASE)
+            elif stays_after_loss(slot, name):
+                ended = math.inf
             elif not excused and not may_vanish(slot, name):
                 self._fault(f"{slot.language} {lane} lost {name}, lease {lease}: {error}; {got}")
         certain = given_up if lease is None else min(given_up, got.started + lease)
@@ -207,6 +212,21 @@ class Toil:
             if not again.value:
                 raise AgentError("NotHeldError", "a holder could not enter again")
         return times
+
+    @staticmethod
+    def _leave(agent: Agent, thread: str, target: dict[str, Any]) -> None:
+        """Release until nothing is held: after an error nobody knows how many entries there are.
+
+        A process that lives would renew those that are left for ever.
+        """
+        while True:
+            try:
+                agent.start(thread, "release", **target).result(PATIENCE)
+            except AgentDiedError:
+                return
+            except AgentError as error:
+                if error.kind in LOSSES:
+                    return
 
     def _try(self, slot: Slot, lane: int, do: str, **rest: Any) -> None:
         """Do what leaves nothing to account for."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import operator
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING
+from _thread import interrupt_main
+from collections import deque
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.lock.lock_like import until
@@ -17,6 +21,7 @@ from tests.support.servers import wait_until
 import interlock
 import interlock.asyncio
 from interlock import ReplicationError
+from interlock._links import exchange as exchange_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +80,31 @@ def test_a_ctrl_c_leaves_nothing_behind(stopped: ReplicatedServers) -> None:
         presser.join()
         assert ended - pressed[0] < PROMPT
         assert lock.hold is None
+        assert stopped.primary.execute("EXISTS", "name") == 0
+
+
+def test_a_ctrl_c_just_before_the_wait_is_heard(
+    stopped: ReplicatedServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Ctrl-C between the last step in Python and the wait in the kernel ends the wait too."""
+    assert exchange_module._in_c is not None
+    ask, exchange, send_all = exchange_module._in_c
+    struck: list[float] = []
+    reads = itertools.count(1)
+
+    def struck_exchange(handle: Any, data: bytes, seconds: float) -> bytes:
+        if next(reads) != 2:  # the script answers the first one
+            return exchange(handle, data, seconds)
+        struck.append(time.monotonic())
+        # All of this is C: no signal handler runs between the signal and the wait.
+        calls = [(interrupt_main,), (exchange, handle, data, seconds)]
+        return cast("bytes", deque(itertools.starmap(operator.call, calls), maxlen=1).pop())
+
+    monkeypatch.setattr(exchange_module, "_in_c", (ask, struck_exchange, send_all))
+    with interlock.connect(stopped.primary.url(), replicas=interlock.required(2, LONG)) as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.lock("name").acquire()
+        assert time.monotonic() - struck[0] < PROMPT
         assert stopped.primary.execute("EXISTS", "name") == 0
 
 
