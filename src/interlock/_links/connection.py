@@ -104,6 +104,14 @@ class _LoggedIn(ABC):
         """
 
 
+def _heed_signals() -> None:
+    """Do nothing, in Python: that is where the interpreter runs signal handlers.
+
+    A signal may come after the last step in Python and before the kernel waits. Nothing ends that
+    wait early. So a long one is taken in steps.
+    """
+
+
 class Connection(_LoggedIn):
     """A connection that one thread at a time uses.
 
@@ -367,8 +375,8 @@ class Connection(_LoggedIn):
         """Return the answers to the present wait command."""
         if self._wait_command is None:
             return []
-        self.set_timeout(self._wait_command.timeout + timeout)
-        return self._replies(self._wait_command.answers, self._timeout)
+        seconds = self._wait_command.timeout + timeout
+        return self._replies(self._wait_command.answers, seconds, _heed_signals)
 
     def _confirm(self, wait_command: WaitCommand, replies: list[object], timeout: float) -> None:
         """Wait for the replicas; put an error in place of each grant that they do not confirm."""
