@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from abc import abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import (
@@ -357,22 +358,24 @@ class Step(Generic[R_co]):
         return None
 
     def done(self, answer: Any) -> bool:
-        """Take the answer to the first command.
+        """Take the answer to the first command; a step without one has no need of this.
 
         Return whether the operation is complete, with `result` as its result.
         """
         raise NotImplementedError
 
+    @abstractmethod
     def rest(self, failure: BaseException | None) -> Op[R_co]:
         """Return the operation that goes on after `begin` or `done`, or cleans up after *failure*.
 
         A Ctrl-C may interrupt it, too. Then a driver calls `rest` again, unless `over` is true.
         """
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def over(self) -> bool:
         """Return whether nothing is left to clean up."""
-        raise NotImplementedError
+        ...
 
     def goes_back(self) -> bool:
         """Return whether its undo has begun, so that nobody else may undo it."""
@@ -439,16 +442,18 @@ class Carried(Step[R]):
 
     __slots__ = ()
 
+    @abstractmethod
     def begun(self) -> bool:
         """Return whether something may have been done."""
-        raise NotImplementedError
+        ...
 
     def refuse(self) -> None:
         """Note that it will not begin."""
 
+    @abstractmethod
     def carry_on(self, failure: BaseException | None) -> Op[R]:
         """Return the operation that does what is left, and then raises *failure*."""
-        raise NotImplementedError
+        ...
 
     def rest(self, failure: BaseException | None) -> Op[R]:
         """Return the operation that does what is left, or raises a *failure* that refuses it."""
@@ -473,20 +478,23 @@ class Opened(Undone[R]):
     begun: bool
     goes_on: bool
 
+    @abstractmethod
     def go_on(self, failure: InterlockError | None) -> Op[R]:
         """Return the operation that goes on after the first command, or after its *failure*.
 
         If there was no first command, the operation does all.
         """
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def settled(self) -> bool:
         """Return whether nothing is left to undo."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def undo(self, failure: BaseException) -> Op[object]:
         """Return the operation that undoes what is left; it may be called any number of times."""
-        raise NotImplementedError
+        ...
 
     def rest(self, failure: BaseException | None) -> Op[R]:
         """Return the operation, or what is left to do after *failure*."""
