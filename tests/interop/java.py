@@ -63,3 +63,11 @@ def java_agent(version: str, log: Path) -> Agent:
     """Return the agent with Redisson *version*, not started yet."""
     command = ["java", *_JVM, _QUIET, "-cp", classpath(version), "interop.Agent"]
     return Agent("java", command, log)
+
+
+def stacks(agent: Agent) -> str:
+    """Return what the threads of the agent do, for a test that fails."""
+    if agent.language != "java":
+        return f"{agent} is no process of Java"
+    asked = subprocess.run(["jstack", str(agent.pid)], capture_output=True, text=True, check=False)
+    return asked.stdout + asked.stderr

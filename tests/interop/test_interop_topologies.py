@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent import futures
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop.conftest import POLL_CAP
+from tests.interop.java import stacks
 from tests.interop.pair import PROMPT, Pair
 from tests.support.servers import ClusterServers, SentinelServers
 
@@ -198,7 +200,10 @@ def test_a_lock_whose_slot_moves_is_shared_on(
     holder.ask("release")
     # Java's subscription stays at the former node: it looks again when the lease that it saw ends.
     patience = LEASE if ways.endswith("java") else POLL_CAP
-    assert waiting.result(patience + PROMPT).value is True
+    _ = futures.wait([waiting], patience + PROMPT)
+    left = target.execute("PTTL", holder.target["name"])
+    assert waiting.done(), f"PTTL {left}, and the waiter:\n{stacks(waiter.agent)}"
+    assert waiting.result().value is True
     assert target.execute("HLEN", holder.target["name"]) == 1, "it alone has the lock"
     waiter.ask("release")
     assert target.execute("CLUSTER", "COUNTKEYSINSLOT", slot) == 0
