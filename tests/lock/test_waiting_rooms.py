@@ -234,6 +234,31 @@ def test_who_is_killed_with_its_turn_delays_others_by_one_claim(
     second.has_it()
 
 
+@pytest.mark.parametrize("change", [("add_permits", 1), ("set_permits", 2)], ids=lambda it: it[0])
+@pytest.mark.parametrize("room", ["semaphore", "leased_semaphore"], indirect=True)
+def test_a_frozen_head_delays_permits_that_all_are_told_of_by_one_claim(
+    redis_url: str,
+    redis_client: redis.Redis,
+    enter: Callable[..., Waiting],
+    room: Room,
+    change: tuple[str, int],
+) -> None:
+    """Who asks in vain may have woken a stopped process, and looks whether it takes its permits."""
+    code = WAIT.replace("MAKE", room.make)
+    with interlock.connect(redis_url, poll_cap=30) as client:
+        give_back = room.taken(client)
+        with first_process(redis_client, room.queue, code, redis_url) as first:
+            second = enter()
+            first.signal(signal.SIGSTOP)
+            method, permits = change
+            getattr(room.of(client), method)(permits)
+            second.has_it()
+            second.release()
+            first.signal(signal.SIGCONT)
+            assert first.hear() == "took"
+            give_back()
+
+
 def test_who_releases_and_ends_leaves_the_look_to_the_next(
     redis_url: str, redis_client: redis.Redis, enter: Callable[..., Waiting], room: Room
 ) -> None:

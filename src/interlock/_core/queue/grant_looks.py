@@ -11,7 +11,8 @@ of the last releases, gives a lock away, a second look tells that.
 With permits, the look gives those that nobody has taken to the next clients in the queue.
 
 A look also takes dead clients out of the queue, wherever they stand. So a client that polls in vain
-asks for one.
+asks for one. So does a client that asked in vain when all were told of permits: they may have been
+given to a dead client.
 """
 
 from __future__ import annotations

@@ -138,13 +138,14 @@ class Waiter:
         away: True when it has left its line, too.
         shares: True if others may have the same at the same time, as readers do.
         asked_in_vain: True if the server has refused it before.
+        announced: True if a message for all waiters came since it asked last.
         wish: what operators are told of it; None if a hold tells it.
     """
 
     __slots__ = (
-        "asked_in_vain", "away", "busy", "candidate", "claim", "departed", "front", "line",
-        "next_look", "offered", "offered_until", "shares", "should_ask", "successor_look", "wakeup",
-        "wish",
+        "announced", "asked_in_vain", "away", "busy", "candidate", "claim", "departed", "front",
+        "line", "next_look", "offered", "offered_until", "shares", "should_ask", "successor_look",
+        "wakeup", "wish",
     )  # fmt: skip
 
     def __init__(self, line: Line, wakeup: Callable[[], None]) -> None:
@@ -157,7 +158,7 @@ class Waiter:
         self.claim: Claim | None = None
         self.candidate: Candidate | None = None
         self.busy = self.offered = self.departed = self.away = False
-        self.shares = self.asked_in_vain = False
+        self.shares = self.asked_in_vain = self.announced = False
         self.offered_until = 0.0
         self.wish: Wish | None = None
 

@@ -322,6 +322,7 @@ class Waiters(Places):
                 # lock first: it can read with them.
                 others = payload is None or (payload in FOR_OTHERS and not front.shares)
                 if not others or part not in self.places:
+                    front.announced = front.announced or payload is not None
                     front.wake()
             subscription = self._queue_subscriptions.get(channel)
             if subscription is not None and payload is not None and payload not in FOR_OTHERS:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from interlock._core.model.effects import NEVER, A, Enqueue, Wait
+from interlock._core.queue.waiters import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +42,8 @@ class Turn(NamedTuple):
     Attributes:
         candidate: the hold that a release may hand the lock over to.
         start: how the candidate starts with a claim; None if it asks.
-        look: what to look at if it has asked again, in vain and without a message; None if nobody
-            looks.
+        look: what to look at if it has asked again, in vain and without a message. Or all were told
+            of permits, and it has asked in vain. None if nobody looks.
         wish: returns what operators are told of the waiter; None for a hold, which tells it itself.
     """
 
@@ -148,7 +149,7 @@ def wait_in_queue(
                     if remaining is None:
                         waiter.successor_look = successor_look
                         return True
-                    if waiter.refused() and not told and turn.look is not None:
+                    if turn.look is not None and _is_doubtful(waiter, told, successor_look):
                         session.looks.given(turn.look, session.clock())
                     look_at = session.clock() + min(remaining + EXPIRY_MARGIN, interval())
                 else:
@@ -198,6 +199,19 @@ def _next_look(
         look_at = session.clock() + min(waiter.next_look, interval())
         waiter.next_look = None
     return look_at
+
+
+def _is_doubtful(waiter: Waiter, told: object, successor_look: float | None) -> bool:
+    """Return whether *waiter* asked in vain because of others who may have died.
+
+    If all were *told* of permits, the first to ask woke those before it. A waiter that was told in
+    another way knows who looks.
+    """
+    before = waiter.refused()
+    if not told:
+        return before
+    announced, waiter.announced = waiter.announced, False
+    return announced and successor_look == SHARED
 
 
 def _first_look(session: Session, line: Line) -> float:
