@@ -12,7 +12,7 @@ from tests.support.simulator import Simulator
 from tests.support.simulator.schedule import Interrupted, Schedule, abandon, crash, pause, restart
 
 from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import State
+from interlock._core.model.holds import PENDING
 from interlock._core.objects.condition import Condition
 from interlock.errors import HoldLostError, InterlockError
 
@@ -157,7 +157,7 @@ def test_one_fault_at_every_effect_of_a_waiter(fault: str, shared: bool) -> None
         world = _play(Schedule({("w0", place): ALL[fault]}), (1, 1), 2, shared=shared)
         _check(world, 2)
         holds = world.played["w0"].client.session.holds.snapshot()
-        assert all(hold.state != State.PENDING for hold in holds), place
+        assert all(hold.state != PENDING for hold in holds), place
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks.lock import Lock
-from interlock._core.model.holds import Hold, Owner, State
+from interlock._core.model.holds import HELD, Hold, Owner
 from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.session import Session
 from interlock.options import Options
@@ -114,7 +114,7 @@ class Bench:
             hold = self.acquire(lease=lease, owner=owner).answer(None).result
         return hold
 
-    def hold(self, name: str = "x", *, owner: Owner | None = None, state: str = State.HELD) -> Hold:
+    def hold(self, name: str = "x", *, owner: Owner | None = None, state: str = HELD) -> Hold:
         """Return a renewed hold of another lock that is valid for a lease."""
         lock = Lock(self.session, name)
         hold = lock.new_hold(owner or self.owner, None)

@@ -15,12 +15,16 @@ import interlock
 from interlock._core.model import holds
 from interlock._core.model.holds import (
     DRIFT,
+    ENDED,
+    ENDING,
+    HELD,
+    LOST,
+    PENDING,
     SLACK,
     TRANSITIONS,
     Hold,
     Owner,
     Permit,
-    State,
     valid_until,
 )
 
@@ -72,11 +76,11 @@ def test_validity_is_never_shortened(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("state", "valid", "lost_before", "lost_after"),
     [
-        (State.PENDING, False, False, False),
-        (State.HELD, True, False, True),
-        (State.ENDING, False, False, True),
-        (State.ENDED, False, False, False),
-        (State.LOST, False, True, True),
+        (PENDING, False, False, False),
+        (HELD, True, False, True),
+        (ENDING, False, False, True),
+        (ENDED, False, False, False),
+        (LOST, False, True, True),
     ],
 )
 def test_state_and_clock_tell_whether_a_hold_is_valid_or_lost(
@@ -178,13 +182,13 @@ class TestLoss:
 
         assert hold.lose("expired") == [print, repr]
         assert hold.lose("force-released") == []
-        assert (hold.state, hold.reason) == (State.LOST, "expired")
+        assert (hold.state, hold.reason) == (LOST, "expired")
 
     def test_loss_without_listeners_tells_nobody(self, bench: Bench) -> None:
         """A hold can be lost although nobody listens."""
         assert bench.hold().lose("expired") == []
 
-    @pytest.mark.parametrize("state", [State.PENDING, State.ENDED])
+    @pytest.mark.parametrize("state", [PENDING, ENDED])
     def test_what_is_not_held_cannot_be_lost(self, bench: Bench, state: str) -> None:
         """A hold that is not granted yet, or was released, stays what it is."""
         hold = bench.hold(state=state)
@@ -229,7 +233,7 @@ def test_hold_is_kept_until_it_is_released(bench: Bench, play: type[Play]) -> No
     play(hold.release()).answer(1)
 
     assert not hold.kept()
-    assert hold.state is State.ENDED
+    assert hold.state is ENDED
 
 
 class TestTable:
@@ -254,7 +258,7 @@ class TestTable:
         bench.session.holds.end(hold)
 
         assert hold not in bench.session.holds
-        assert hold.state is State.ENDED
+        assert hold.state is ENDED
 
     def test_lost_hold_stays_lost_when_it_is_forgotten(self, bench: Bench) -> None:
         """Forgetting a hold does not hide how it ended."""
@@ -262,7 +266,7 @@ class TestTable:
         hold.lose("expired")
         bench.session.holds.end(hold)
 
-        assert hold.state is State.LOST
+        assert hold.state is LOST
 
     def test_end_of_a_replaced_hold_leaves_the_later_one(self, bench: Bench) -> None:
         """A hold that is ended late takes nothing from its owner's next hold of the same key."""
@@ -292,7 +296,7 @@ def test_two_threads_may_end_a_hold_at_once(bench: Bench) -> None:
     hold = bench.hold()
     holds.end(hold)
     holds.end(hold)
-    assert (hold.state, list(holds.snapshot())) == (State.ENDED, [])
+    assert (hold.state, list(holds.snapshot())) == (ENDED, [])
 
 
 MOVES: dict[str, tuple[object, ...]] = {
@@ -304,7 +308,7 @@ MOVES: dict[str, tuple[object, ...]] = {
     "lose": ("expired",),
 }
 """What changes the state of a hold, with arguments."""
-STATES = (State.PENDING, State.HELD, State.ENDING, State.ENDED, State.LOST)
+STATES = (PENDING, HELD, ENDING, ENDED, LOST)
 
 
 @pytest.mark.parametrize("move", MOVES)

@@ -14,7 +14,7 @@ from interlock._core.insight.events import ForceReleased
 from interlock._core.kinds import force_release
 from interlock._core.locks.lock import Lock
 from interlock._core.model.effects import NEVER, Cleanup, Enqueue, Eval, Wait
-from interlock._core.model.holds import Owner, State, valid_until
+from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Owner, valid_until
 from interlock._core.scripts.script import GRANTED
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
@@ -94,7 +94,7 @@ class TestAcquire:
         bench.now += 0.5
         hold = played.answer(None).result
 
-        assert (hold.state, hold.depth, hold.token) == (State.HELD, 1, None)
+        assert (hold.state, hold.depth, hold.token) == (HELD, 1, None)
         assert hold.valid_until == valid_until(sent_at, 30.0)
         assert hold.renewal is not None
         assert hold in bench.session.holds
@@ -106,7 +106,7 @@ class TestAcquire:
         [hold] = bench.session.holds
 
         assert not played.over
-        assert (hold.state, hold.late_grants()) == (State.PENDING, 1)
+        assert (hold.state, hold.late_grants()) == (PENDING, 1)
 
     def test_one_try_that_fails_leaves_no_reservation(self, bench: Bench) -> None:
         """A single try does not wait for a lock that is taken, and leaves nothing in the table."""
@@ -132,7 +132,7 @@ class TestAcquire:
         played.answer(None)
         hold = played.answer(None).result
 
-        assert hold.state is State.HELD
+        assert hold.state is HELD
         assert waiter.successor_look == hold.lease
 
     @pytest.mark.parametrize("silent", [True, False])
@@ -168,7 +168,7 @@ class TestAcquire:
         played = bench.acquire().answer(lost_reply())
         assert isinstance(played.effect, Wait)
 
-        assert played.answer(None).answer(None).result.state is State.HELD
+        assert played.answer(None).answer(None).result.state is HELD
 
     def test_answer_that_outlasts_the_lease_is_no_hold(self, bench: Bench) -> None:
         """A grant that comes when its lease may be over is given back, and acquired anew."""
@@ -178,7 +178,7 @@ class TestAcquire:
         [hold] = bench.session.holds
         holder = hold.holder
         assert told(played.effect)[0] == "lock_release"
-        assert hold.state is State.PENDING
+        assert hold.state is PENDING
         played.answer(1)
 
         assert played.effect == Enqueue(bench.lock.channel)
@@ -345,7 +345,7 @@ class TestObserver:
 
         class Observer:
             def acquired(self, hold: Hold, sent_at: float) -> None:
-                assert hold.state is State.HELD
+                assert hold.state is HELD
                 told.append(("acquired", hold, sent_at))
 
             def released(self, hold: Hold) -> None:
@@ -455,7 +455,7 @@ class TestReenter:
         with pytest.raises(HoldLostError, match=r"gone from the server \(deleted, evicted, or"):
             asking.answer(None)
 
-        assert hold.state is State.LOST
+        assert hold.state is LOST
 
     def test_lost_hold_is_not_entered(self, bench: Bench, play: type[Play]) -> None:
         """Entering a lost hold raises each time, until the hold is released."""
@@ -468,7 +468,7 @@ class TestReenter:
             play(bench.lock.release(bench.owner)).answer(None)
         new = bench.held()
 
-        assert (old.state, new.depth) == (State.LOST, 1)
+        assert (old.state, new.depth) == (LOST, 1)
         assert old.holder != new.holder
 
     def test_lease_that_the_owner_chose_may_run_out(self, bench: Bench) -> None:
@@ -477,7 +477,7 @@ class TestReenter:
         bench.now += 5.0
         new = bench.held()
 
-        assert (old.state, new.depth) == (State.LOST, 1)
+        assert (old.state, new.depth) == (LOST, 1)
         assert old.holder != new.holder
 
     def test_block_whose_lease_ran_out_is_lost(self, bench: Bench) -> None:
@@ -492,7 +492,7 @@ class TestReenter:
     def test_lost_hold_that_nobody_is_inside_of_is_acquired_anew(self, bench: Bench) -> None:
         """After a failed release and the end of the lease, the owner acquires a new hold."""
         old = bench.held(lease=5.0)
-        old.state = State.ENDING
+        old.state = ENDING
         bench.now += 5.0
         bench.session.lose(old, "expired")
 
@@ -506,12 +506,12 @@ class TestReenter:
         with pytest.raises(HoldLostError, match="expired"):
             played.answer(None)
 
-        assert hold.state is State.LOST
+        assert hold.state is LOST
 
     def test_hold_that_is_being_released_is_acquired_anew(self, bench: Bench) -> None:
         """Another thread's release, still under way, does not meet the owner's next hold."""
         old = bench.held()
-        old.state = State.ENDING
+        old.state = ENDING
         new = bench.held()
 
         assert old.holder != new.holder
@@ -524,7 +524,7 @@ class TestReenter:
         with pytest.raises(type(error)):
             bench.acquire().answer(error)
 
-        assert (hold.state, hold.depth) == (State.HELD, 1)
+        assert (hold.state, hold.depth) == (HELD, 1)
 
     def test_lost_reply_is_undone_in_the_background(self, bench: Bench) -> None:
         """The server is told the former depth again, for as long as the hold is valid."""
@@ -544,7 +544,7 @@ class TestReenter:
         assert told(played.effect)[1][1] == 1
         with pytest.raises(KeyboardInterrupt):
             played.answer(1)
-        assert (hold.state, hold.depth) == (State.HELD, 1)
+        assert (hold.state, hold.depth) == (HELD, 1)
 
 
 class TestRefusal:
@@ -583,8 +583,8 @@ class TestOthers:
         assert told(played.effect)[0] == "lock_force_release"
 
         assert played.answer(reply).result is released
-        assert (hold.state, hold.reason) == (State.LOST, "force-released")
-        assert elsewhere.state is State.HELD
+        assert (hold.state, hold.reason) == (LOST, "force-released")
+        assert elsewhere.state is HELD
 
     def test_force_release_of_unknown_outcome_counts(self, bench: Bench, play: type[Play]) -> None:
         """A repeated release that finds nothing may have freed the lock with its first try."""
@@ -602,7 +602,7 @@ class TestOthers:
         hold = bench.held()
 
         assert play(bench.lock.force_release()).answer([-2]).result is False
-        assert (hold.state, hold.reason) == (State.LOST, "server lost it")
+        assert (hold.state, hold.reason) == (LOST, "server lost it")
 
     @pytest.mark.parametrize("kind", ["lock", "group_lock"])
     def test_a_hold_whose_breaking_lost_its_reply_counts_as_broken(
@@ -621,9 +621,7 @@ class TestOthers:
         assert isinstance(seen[0], ForceReleased)
         assert seen[0].reason == "stuck"
 
-    @pytest.mark.parametrize(
-        ("state", "becomes"), [(State.HELD, State.LOST), (State.ENDING, State.ENDING)]
-    )
+    @pytest.mark.parametrize(("state", "becomes"), [(HELD, LOST), (ENDING, ENDING)])
     def test_depth_of_nothing_is_a_loss(
         self, bench: Bench, play: type[Play], state: str, becomes: str
     ) -> None:
@@ -663,7 +661,7 @@ def test_a_re_entry_that_others_have_released_holds_nothing(
     last = play(hold.release())
     if answered:
         assert last.answer(1).over
-    assert hold.state is (State.ENDED if answered else State.ENDING)
+    assert hold.state is (ENDED if answered else ENDING)
     with pytest.raises(NotHeldError):
         again.answer(None)
     assert losses == []

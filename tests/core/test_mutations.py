@@ -421,7 +421,7 @@ MUTATIONS = [
     Mutation(
         "loss-is-ignored",
         "upkeep.watchdog:Watchdog._note",
-        Condition("hold state State HELD", "False"),
+        Condition("hold state HELD", "False"),
         removed_key,
     ),
     Mutation(

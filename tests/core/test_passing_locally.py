@@ -9,7 +9,7 @@ import pytest
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.lock import Lock, PassLocally
 from interlock._core.model.effects import Cleanup, Eval, Wait
-from interlock._core.model.holds import Owner, State
+from interlock._core.model.holds import ENDED, HELD, Owner
 from interlock._core.queue.policy import COURTESY, LONGEST_RUN
 from interlock._core.queue.waiters import LONGEST_OFFER
 from interlock.errors import ServerUnavailableError
@@ -100,8 +100,8 @@ def test_the_next_waiter_is_made_the_holder(queue: Callable[..., Queue]) -> None
     assert here.waiter(2).front
     assert not here.waiter(2).should_ask, "the lock is known to be taken"
     assert [type(effect).__name__ for effect in here.plays[1].effects].count("Eval") <= 1
-    assert here.hold(1).state is State.HELD  # type: ignore[union-attr]
-    assert first.state is State.ENDED
+    assert here.hold(1).state is HELD  # type: ignore[union-attr]
+    assert first.state is ENDED
 
 
 def test_an_inner_release_hands_nothing_over(bench: Bench, queue: Callable[..., Queue]) -> None:
@@ -179,7 +179,7 @@ def test_who_has_left_is_not_made_the_holder(queue: Callable[..., Queue]) -> Non
 
     assert release.effect.script.name == "lock_release"
     assert release.effect.args[:2] == (successor.holder, 0)
-    assert successor.state is State.ENDED
+    assert successor.state is ENDED
 
 
 def told(release: Play, reply: object) -> Play:
@@ -265,7 +265,7 @@ def test_an_offer_that_is_late_is_not_waited_for(queue: Callable[..., Queue]) ->
     release.answer(1)
 
     assert release.over
-    assert here.hold(1).state is State.HELD  # type: ignore[union-attr]
+    assert here.hold(1).state is HELD  # type: ignore[union-attr]
 
 
 def test_who_asks_is_not_handed_it(queue: Callable[..., Queue]) -> None:

@@ -9,7 +9,16 @@ import pytest
 
 from interlock._core.locks import lock_base
 from interlock._core.model.effects import Cleanup, Eval, Wait
-from interlock._core.model.holds import Hold, Owner, State, valid_until
+from interlock._core.model.holds import (
+    ENDED,
+    ENDING,
+    HELD,
+    LOST,
+    PENDING,
+    Hold,
+    Owner,
+    valid_until,
+)
 from interlock._core.upkeep.session import GRACE
 from interlock.errors import HoldLostError, NotHeldError, ServerUnavailableError, WrongTypeError
 
@@ -41,11 +50,11 @@ class TestRelease:
     def test_last_release_frees(self, bench: Bench, play: type[Play], hold: Hold) -> None:
         """A hold of depth 1 ends: not renewed from the sending on, forgotten with the answer."""
         played = play(hold.release())
-        assert hold.state is State.ENDING
+        assert hold.state is ENDING
         assert depth_told(played.effect) == 0
         played.answer(1)
 
-        assert (hold.state, hold.depth) == (State.ENDED, 0)
+        assert (hold.state, hold.depth) == (ENDED, 0)
         assert hold not in bench.session.holds
 
     def test_a_release_that_is_given_up_is_over(self, bench: Bench, hold: Hold) -> None:
@@ -61,7 +70,7 @@ class TestRelease:
                 bench.now += 1.0
                 effect = rest.throw(unavailable()) if isinstance(effect, Eval) else next(rest)
         assert step.over()
-        assert hold.state is State.ENDING
+        assert hold.state is ENDING
 
     @pytest.mark.parametrize("depth", [1, 2])
     def test_a_release_that_is_refused_is_over(
@@ -84,7 +93,7 @@ class TestRelease:
         outer.answer(1)
         inner.answer(None)
 
-        assert (hold.state, hold.reason) == (State.ENDED, None)
+        assert (hold.state, hold.reason) == (ENDED, None)
         with pytest.raises(NotHeldError):
             play(hold.release())
 
@@ -112,13 +121,13 @@ class TestRelease:
         """A hold of depth 2 stays held, one less deep."""
         hold = bench.held(depth=2)
         played = play(hold.release())
-        assert hold.state is State.HELD
+        assert hold.state is HELD
         assert depth_told(played.effect) == 1
         played.answer(1)
 
-        assert (hold.state, hold.depth) == (State.HELD, 1)
+        assert (hold.state, hold.depth) == (HELD, 1)
 
-    @pytest.mark.parametrize("state", [State.PENDING, State.ENDED])
+    @pytest.mark.parametrize("state", [PENDING, ENDED])
     def test_what_is_not_held_is_refused(
         self, bench: Bench, play: type[Play], hold: Hold, state: str
     ) -> None:
@@ -139,7 +148,7 @@ class TestRelease:
             asking.answer(b"stuck")
 
         assert (raised.value.reason, raised.value.detail) == ("force-released", "stuck")
-        assert (hold.state, len(bench.session.holds)) == (State.LOST, 0)
+        assert (hold.state, len(bench.session.holds)) == (LOST, 0)
 
     @pytest.mark.parametrize(
         ("note", "reason", "said"),
@@ -179,7 +188,7 @@ class TestRelease:
         assert isinstance(played.effect, Wait)
         played.answer(None).answer(None)
 
-        assert hold.state is State.ENDED
+        assert hold.state is ENDED
 
     def test_repeated_release_retires_the_number(
         self, bench: Bench, play: type[Play], hold: Hold
@@ -212,11 +221,11 @@ class TestRelease:
         assert played.effect.until == hold.valid_until
         with pytest.raises(ServerUnavailableError):
             played.answer(None)
-        assert (hold.state, hold.depth) == (State.ENDING, 1)
+        assert (hold.state, hold.depth) == (ENDING, 1)
         assert bench.owner.number != number
 
         play(hold.release()).answer(None)
-        assert hold.state is State.ENDED
+        assert hold.state is ENDED
 
     @pytest.mark.parametrize(("left", "given_up"), [(0.5, True), (60.0, False)])
     def test_is_not_tried_beyond_the_validity(
@@ -241,7 +250,7 @@ class TestRelease:
         play(hold.release()).answer(None)
 
         assert first.answer(1).over
-        assert hold.state is State.ENDED
+        assert hold.state is ENDED
 
     def test_unanswered_inner_release_is_done(self, bench: Bench, play: type[Play]) -> None:
         """An inner release needs no answer: the client counts, and tells the server later."""
@@ -250,9 +259,9 @@ class TestRelease:
         assert depth_told(played.effect) == 1
         played.answer(None)
 
-        assert (hold.state, hold.depth) == (State.HELD, 1)
+        assert (hold.state, hold.depth) == (HELD, 1)
 
-    @pytest.mark.parametrize(("depth", "state"), [(1, State.ENDED), (2, State.HELD)])
+    @pytest.mark.parametrize(("depth", "state"), [(1, ENDED), (2, HELD)])
     def test_interrupted_release_is_carried_through(
         self, bench: Bench, play: type[Play], depth: int, state: str
     ) -> None:
@@ -272,7 +281,7 @@ class TestRelease:
         """A release that nobody drives any more leaves a hold that is not renewed."""
         play(hold.release()).abandon()
 
-        assert hold.state is State.ENDING
+        assert hold.state is ENDING
 
     def test_owner_that_is_gone_has_no_number_to_retire(
         self, bench: Bench, play: type[Play]
@@ -363,7 +372,7 @@ class TestExtend:
         with pytest.raises(HoldLostError):
             asking.answer(None)
 
-        assert (hold.state, len(bench.session.holds)) == (State.LOST, 0)
+        assert (hold.state, len(bench.session.holds)) == (LOST, 0)
 
     def test_answer_that_comes_too_late_is_a_loss(self, bench: Bench, play: type[Play]) -> None:
         """An extension that is answered after what it asked for does not succeed."""
@@ -373,7 +382,7 @@ class TestExtend:
         with pytest.raises(HoldLostError):
             played.answer([1]).answer(None)
 
-        assert hold.state is State.LOST
+        assert hold.state is LOST
 
 
 class TestStruckSteps:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock._core.model.effects import NEVER, Cleanup, Eval, Script, Wait
-from interlock._core.model.holds import State
+from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING
 from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.session import DEAF_POLL, FIRST_RETRY_PAUSE, GRACE, LONGEST_RETRY_PAUSE
 from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
@@ -48,7 +48,7 @@ def test_farewell_releases_what_another_thread_begins_meanwhile(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim may arrive while the releases are made; its hold would stay for a whole lease."""
-    held, waiting = bench.hold("a"), bench.hold("b", state=State.PENDING)
+    held, waiting = bench.hold("a"), bench.hold("b", state=PENDING)
     release = held.core.release_script
 
     def begin(hold: Hold, depth: int) -> Eval[int]:
@@ -59,27 +59,27 @@ def test_farewell_releases_what_another_thread_begins_meanwhile(
     calls = bench.session.releases_on_close()
     assert [call.keys[0] for call in calls] == ["a", "b"]
     assert bench.session.releases_on_close() is calls
-    assert waiting.state is State.ENDED
+    assert waiting.state is ENDED
 
 
 def test_a_claim_does_not_begin_in_a_closed_client(bench: Bench) -> None:
     """Another thread closes the client between the look at the claim and the start."""
-    hold = bench.hold(state=State.PENDING)
+    hold = bench.hold(state=PENDING)
     bench.session.releases_on_close()
     assert not hold.start(None, bench.now + 1, bench.now)
-    assert hold.state is State.ENDED
+    assert hold.state is ENDED
 
 
 def test_farewell_releases_what_may_be_held(bench: Bench) -> None:
     """A client that closes releases what it holds, or may hold unheard, and forgets everything."""
     for name, state in (
-        ("a", State.HELD),
-        ("b", State.ENDING),
-        ("c", State.PENDING),
-        ("d", State.LOST),
+        ("a", HELD),
+        ("b", ENDING),
+        ("c", PENDING),
+        ("d", LOST),
     ):
         bench.hold(name, state=state)
-    bench.hold("e", state=State.PENDING).sent()
+    bench.hold("e", state=PENDING).sent()
 
     assert [call.keys for call in bench.session.releases_on_close()] == [
         (name, f"interlock_queue:{{{name}}}") for name in "abe"
@@ -98,7 +98,7 @@ def test_farewell_is_not_for_what_has_ended(bench: Bench) -> None:
     bench.now = hold.valid_until
 
     assert bench.session.releases_on_close() == []
-    assert (hold.state, bench.told) == (State.LOST, ["told"])
+    assert (hold.state, bench.told) == (LOST, ["told"])
 
 
 def test_forked_child_holds_nothing(bench: Bench) -> None:
@@ -108,7 +108,7 @@ def test_forked_child_holds_nothing(bench: Bench) -> None:
 
     assert bench.session.holder(bench.owner).startswith("facade:")
     assert bench.session.waiters is waiters
-    assert (len(bench.session.holds), hold.state) == (0, State.ENDED)
+    assert (len(bench.session.holds), hold.state) == (0, ENDED)
 
 
 def test_loss_is_told(bench: Bench) -> None:

@@ -10,7 +10,7 @@ from interlock._core.locks import transfer
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.multi_lock import MultiLock
 from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import State, valid_until
+from interlock._core.model.holds import ENDED, ENDING, HELD, valid_until
 from interlock._core.upkeep.watchdog import Round
 from interlock.errors import ServerUnavailableError
 
@@ -26,7 +26,7 @@ def test_a_released_hold_is_not_entered(bench: Bench) -> None:
     assert hold.enter() == 2
     for _ in range(2):
         hold.begin_release()
-    assert hold.state is State.ENDING
+    assert hold.state is ENDING
     assert hold.enter() is None
     assert hold.depth == 1
 
@@ -80,7 +80,7 @@ def test_a_release_between_the_look_and_the_entry(
 
     monkeypatch.setattr(bench.lock, "is_live", release_after_the_look)
     hold = bench.acquire().answer(None).result
-    assert former.state is State.ENDED
+    assert former.state is ENDED
     assert hold is not former
     assert hold in bench.session.holds
     assert hold.depth == 1
@@ -96,7 +96,7 @@ def test_the_undo_of_an_entry_that_is_the_last_one(bench: Bench, play: type[Play
     assert not hold.valid(bench.now)
     with pytest.raises(KeyboardInterrupt):
         undoing.answer(1)
-    assert (hold.state, hold.depth, len(bench.session.holds)) == (State.ENDED, 0, 0)
+    assert (hold.state, hold.depth, len(bench.session.holds)) == (ENDED, 0, 0)
 
 
 @pytest.mark.parametrize("sent_after", [-0.1, 0.0, 0.1], ids=["before", "at once", "under way"])
@@ -181,7 +181,7 @@ def test_an_interrupted_hand_over_is_believed_for_the_ticket_only(
     giving = play(transfer.hand_over(hold, 1.0))
     with pytest.raises(KeyboardInterrupt):
         giving.answer(KeyboardInterrupt()).answer(None)
-    assert hold.state is State.HELD
+    assert hold.state is HELD
     assert hold.valid_until == valid_until(bench.now, 1.0)
     assert hold.renewal is not None
 
@@ -250,5 +250,5 @@ def test_a_lock_is_left_locked_in_spite_of_an_interruption(bench: Bench, play: t
     assert again.effect.args == sent
     with pytest.raises(KeyboardInterrupt):
         again.answer(1)
-    assert (hold.state, len(bench.session.holds)) == (State.ENDED, 0)
+    assert (hold.state, len(bench.session.holds)) == (ENDED, 0)
     assert bench.session.holder(bench.owner) != hold.holder

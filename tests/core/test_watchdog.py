@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from interlock._core.model.effects import NEVER, Batch
-from interlock._core.model.holds import CLAIM, Hold, Holds, Owner, State, valid_until
+from interlock._core.model.holds import (
+    CLAIM,
+    ENDED,
+    ENDING,
+    HELD,
+    LOST,
+    PENDING,
+    Hold,
+    Holds,
+    Owner,
+    valid_until,
+)
 from interlock._core.upkeep.watchdog import CLAIMS_FOR, CONFIRM_AFTER, Round
 from interlock.errors import ServerUnavailableError
 
@@ -154,7 +165,7 @@ class TestDue:
         self, bench: Bench, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The look has passed it by. It woke nobody, because the look before was just due."""
-        watchdog, hold = rounds.watchdog, bench.hold(state=State.PENDING)
+        watchdog, hold = rounds.watchdog, bench.hold(state=PENDING)
         hold.renewal = None
         later(bench)
         looks = iter([()])
@@ -164,7 +175,7 @@ class TestDue:
                 return iter(next(looks, (hold,)))
 
         monkeypatch.setattr(watchdog, "_holds", Looked())
-        hold.state, hold.valid_until = State.HELD, bench.now + 1.0
+        hold.state, hold.valid_until = HELD, bench.now + 1.0
         watchdog.watch(hold)
         assert bench.wakes == 0
         assert watchdog.next_due(bench.now) == hold.valid_until
@@ -222,7 +233,7 @@ class TestDue:
         assert rounds.batches == [((hold.key,),)]
         assert hold.valid_until == valid_until(bench.now, 30.0)
 
-    @pytest.mark.parametrize("state", [State.PENDING, State.ENDING, State.LOST])
+    @pytest.mark.parametrize("state", [PENDING, ENDING, LOST])
     def test_only_what_is_held_counts(self, bench: Bench, rounds: Rounds, state: str) -> None:
         """A hold in any other state makes nothing due."""
         hold = bench.hold(state=state)
@@ -290,7 +301,7 @@ class TestRenewal:
         assert rounds.watchdog.next_due(bench.now) == bench.now
         rounds.run(lambda keys: [int(key == "a") for key in keys])
         assert rounds.batches[0] == (("a", "b"),)
-        assert (hold.state, other.state) == (State.HELD, State.LOST)
+        assert (hold.state, other.state) == (HELD, LOST)
         assert hold.renew_at > bench.now + 1
 
     def test_what_a_former_server_answers_late(self, bench: Bench, play: type[Play]) -> None:
@@ -388,7 +399,7 @@ class TestTrouble:
         later(bench)
         rounds.run(lambda _: [0, 1])
 
-        assert (gone.state, gone.reason) == (State.LOST, "server lost it")
+        assert (gone.state, gone.reason) == (LOST, "server lost it")
         assert bench.told == ["told"]
         assert kept.valid(bench.now)
 
@@ -397,10 +408,10 @@ class TestTrouble:
         [hold] = watched(bench, "a")
         later(bench)
         played = play(one_round(bench))
-        hold.state = State.ENDING
+        hold.state = ENDING
         played.answer([[0]])
 
-        assert hold.state is State.ENDING
+        assert hold.state is ENDING
 
     def test_no_answer_is_asked_again_soon(self, bench: Bench, rounds: Rounds) -> None:
         """Without an answer no valid hold is lost; the batch is repeated before the next round."""
@@ -411,7 +422,7 @@ class TestTrouble:
 
         assert result.failures == [UNAVAILABLE]
         assert result.renewed == 1
-        assert (a.state, b.state) == (State.HELD, State.HELD)
+        assert (a.state, b.state) == (HELD, HELD)
         assert rounds.watchdog.next_due(bench.now) == bench.now + rounds.watchdog.retry
         bench.now += rounds.watchdog.retry
         rounds.run()
@@ -441,7 +452,7 @@ class TestTrouble:
         later(bench)
         while bench.now + rounds.watchdog.retry < hold.valid_until:
             rounds.run(lambda _: UNAVAILABLE)
-            assert hold.state is State.HELD
+            assert hold.state is HELD
             bench.now += rounds.watchdog.retry
 
         def answer(_: object) -> object:
@@ -450,7 +461,7 @@ class TestTrouble:
 
         rounds.run(answer)
 
-        assert (hold.state, hold.reason) == (State.LOST, "unreachable past validity")
+        assert (hold.state, hold.reason) == (LOST, "unreachable past validity")
 
     def test_a_pause_until_the_end_is_no_outage(self, bench: Bench, rounds: Rounds) -> None:
         """A hold that nobody tried to renew until its validity ended has expired."""
@@ -463,17 +474,17 @@ class TestTrouble:
         rounds.run()
 
         for hold in (renewed, new, watched_late):
-            assert (hold.state, hold.reason) == (State.LOST, "expired")
+            assert (hold.state, hold.reason) == (LOST, "expired")
 
     def test_overdue_is_ended_without_a_round(self, bench: Bench) -> None:
         """`end_overdue` notes without a round what is over, and returns when the next hold ends."""
         over, ending, valid = (bench.hold(name) for name in "abc")
-        ending.state = State.ENDING
-        bench.hold("d", state=State.PENDING).valid_until = 0.0
+        ending.state = ENDING
+        bench.hold("d", state=PENDING).valid_until = 0.0
         over.valid_until = ending.valid_until = bench.now
 
         assert bench.session.watchdog.end_overdue(bench.now) == valid.valid_until
-        assert (over.state, ending.state) == (State.LOST, State.LOST)
+        assert (over.state, ending.state) == (LOST, LOST)
 
     def test_what_was_taken_during_a_long_round_is_over_in_time(
         self, bench: Bench, rounds: Rounds
@@ -487,7 +498,7 @@ class TestTrouble:
 
         bench.session.watchdog.end_overdue(short.valid_until)
 
-        assert short.state is State.LOST
+        assert short.state is LOST
 
     def test_nothing_is_overdue_without_holds(self, bench: Bench) -> None:
         """With nothing held nothing ends."""
@@ -508,7 +519,7 @@ class TestAbandoned:
         """A hold whose thread releases it and ends, just while we look, was not abandoned."""
 
         def ended() -> bool:
-            hold.state = State.ENDED
+            hold.state = ENDED
             return True
 
         owner = Owner("ends", ended)

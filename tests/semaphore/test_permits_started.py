@@ -16,7 +16,7 @@ from tests.support.simulator.queue import PermitsExclude, PermitsInOrder
 from tests.support.simulator.schedule import EFFECT_KINDS, Interrupted
 
 from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import Owner, State
+from interlock._core.model.holds import HELD, Owner
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock.errors import InterlockError
 from interlock.options import Options
@@ -48,7 +48,7 @@ def user(
                 )
                 if permit is not None:
                     yield me.pass_time(work * me.random.random())
-                    if permit.state is State.HELD:
+                    if permit.state is HELD:
                         yield iter(permit.release())
             except TROUBLE:
                 continue

@@ -10,7 +10,7 @@ import pytest
 from tests.core.bench import LEASE, Bench, Play
 
 from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import Owner, Permit, State
+from interlock._core.model.holds import HELD, LOST, Owner, Permit
 from interlock._core.objects.leased_permits import update_lease
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.semaphore import Semaphore
@@ -107,7 +107,7 @@ def test_a_renewal_that_was_under_way_prolongs_nothing() -> None:
     """A permit whose lease was cut short ends with it, even if a renewal is acknowledged later."""
     session = _session()
     permit = Permit(LeasedSemaphore(session, "name"), owner := Owner("owner"), "0" * 32, 30)
-    permit.state, permit.depth, permit.renewal = State.HELD, 1, permit.core.renewal
+    permit.state, permit.depth, permit.renewal = HELD, 1, permit.core.renewal
     permit.extend_validity(100, 30)
     session.holds.begin(permit)
     assert permit.valid(120)
@@ -129,7 +129,7 @@ def test_a_renewal_that_was_under_way_prolongs_nothing() -> None:
 def _renewed_permit(bench: Bench) -> Permit:
     """Return a permit of *bench* that was just renewed."""
     permit = Permit(LeasedSemaphore(bench.session, "name"), bench.owner, "0" * 32, LEASE)
-    permit.state, permit.depth, permit.renewal = State.HELD, 1, permit.core.renewal
+    permit.state, permit.depth, permit.renewal = HELD, 1, permit.core.renewal
     permit.extend_validity(bench.now, LEASE)
     bench.session.holds.begin(permit)
     return permit
@@ -149,7 +149,7 @@ def test_a_shortened_lease_is_watched(reply: object) -> None:
     _ = bench.session.watchdog.end_overdue(bench.now + 0.9)
     assert permit.valid(bench.now + 0.9)
     _ = bench.session.watchdog.end_overdue(bench.now + 1)
-    assert permit.state is State.LOST
+    assert permit.state is LOST
 
 
 def test_an_interrupted_update_does_not_end_a_renewed_permit() -> None:
@@ -176,7 +176,7 @@ def test_an_update_that_finds_no_permit(released: bool) -> None:
         permit.begin_release()
     with pytest.raises(NotHeldError if released else HoldLostError):
         update.answer(0)
-    assert (permit.state is State.LOST) is not released
+    assert (permit.state is LOST) is not released
 
 
 def test_sections_share_a_subscription() -> None:

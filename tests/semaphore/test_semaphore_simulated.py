@@ -13,7 +13,7 @@ from tests.support.simulator.queue import PermitsExclude, PermitsInOrder
 from tests.support.simulator.schedule import EFFECT_KINDS, Interrupted, Schedule
 
 from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import Owner, State
+from interlock._core.model.holds import HELD, Owner
 from interlock._core.objects.leased_semaphore import LeasedSemaphore
 from interlock._core.objects.semaphore import Semaphore
 from interlock.errors import InterlockError, ServerUnavailableError
@@ -114,7 +114,7 @@ def leaser(*wants: int, lease: float | None = None) -> Callable[[Process], Work]
                 )
                 yield me.pass_time(0.05)
                 assert permit is not None
-                if permit.state is State.HELD:
+                if permit.state is HELD:
                     yield semaphore.release_id(permit.ids[0]) if number == 1 else permit.release()
             except TROUBLE:
                 continue

@@ -20,7 +20,7 @@ from tests.support.simulator.workload import play
 
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.model.effects import Cleanup
-from interlock._core.model.holds import State
+from interlock._core.model.holds import HELD, LOST
 from interlock.errors import ServerUnavailableError, WrongTypeError
 from interlock.testing.redis_model import ModelError
 
@@ -377,7 +377,7 @@ class TestTimedFaults:
         simulator, _, successor = two(program, later(visit()), times=[(0.5, schedule.restart())])
         simulator.run()
 
-        assert states == [State.LOST]
+        assert states == [LOST]
         assert successor.result < 2.5
 
     def test_operator_removes_a_key(self) -> None:
@@ -474,7 +474,7 @@ class TestInvariants:
         def harm(simulator: Simulator) -> None:
             holds = [hold for client in simulator.clients for hold in client.session.holds]
             for hold in holds:
-                hold.holder, hold.state, hold.depth = "one:1", State.HELD, 1
+                hold.holder, hold.state, hold.depth = "one:1", HELD, 1
                 hold.valid_until = 1e9
             simulator.network.server.execute("DEL", "x")
             simulator.network.server.execute("HSET", "x", "one:1", 1)

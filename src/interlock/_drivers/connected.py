@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Self
 
-from interlock._core.model.holds import State
+from interlock._core.model.holds import HELD
 from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.session import Session
 from interlock._drivers.background.backups import backup_of
@@ -136,7 +136,7 @@ class ConnectedDriver:
     def held(self) -> list[str]:
         """Return the names of what is renewed until it is released."""
         holds = self.session.holds
-        return [hold.name for hold in holds if hold.state is State.HELD and hold.renewal]
+        return [hold.name for hold in holds if hold.state is HELD and hold.renewal]
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits."""

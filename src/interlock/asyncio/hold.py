@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks import transfer
-from interlock._core.model.holds import State
+from interlock._core.model.holds import HELD
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.awaited import end_block
 from interlock._drivers.awaited_block import Exit
@@ -139,7 +139,7 @@ class Hold:
     @property
     def depth(self) -> int:
         """Return how often the lock was entered; 0 when the hold is over."""
-        return self._hold.depth if self._hold.state is State.HELD else 0
+        return self._hold.depth if self._hold.state is HELD else 0
 
     @property
     def valid(self) -> bool:
@@ -172,7 +172,7 @@ class Hold:
             raise HoldLostError(
                 f"{self.name!r} was lost ({why})", name=self.name, reason=reason, detail=detail
             )
-        if self._hold.state is State.HELD:
+        if self._hold.state is HELD:
             raise HoldLostError(
                 f"{self.name!r} may be lost: the process stood still before the server could "
                 "confirm that it keeps it",

@@ -18,7 +18,7 @@ from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.group_lock import GroupLock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.locks.spin_lock import SpinLock
-from interlock._core.model.holds import Owner, Permit, State
+from interlock._core.model.holds import HELD, Owner, Permit
 from interlock._core.model.no_hold import NoHold
 from interlock._core.objects import barrier as core_barrier
 from interlock._core.objects import condition as core_condition
@@ -271,7 +271,7 @@ class Client:
         Permits of semaphores are not among them. Such a `Hold` does not keep the lock: it is
         renewed as long as its owner can release it.
         """
-        held = [hold for hold in self._driver.session.holds if hold.state is State.HELD]
+        held = [hold for hold in self._driver.session.holds if hold.state is HELD]
         return [Hold(self._driver, hold) for hold in held if not isinstance(hold, Permit)]
 
     def force_release(self, name: str, *, holder: str, reason: str = "") -> bool:

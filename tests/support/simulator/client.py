@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from interlock._core.locks import transfer
 from interlock._core.locks.lock import Lock
 from interlock._core.model.effects import NEVER, Op, Step, Wait
-from interlock._core.model.holds import Owner, State
+from interlock._core.model.holds import ENDING, HELD, Owner
 from interlock._core.queue.waiter import Waiter
 from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.cleanup import CleanupQueue
@@ -109,7 +109,7 @@ class Process(Runner["SimulatedClient"]):
     def holds(self, lock: LockBase) -> bool:
         """Return whether this process holds *lock*, as far as it knows."""
         hold = self.client.session.holds.get(lock.hold_key, self.owner)
-        return hold is not None and hold.depth > 0 and hold.state in (State.HELD, State.ENDING)
+        return hold is not None and hold.depth > 0 and hold.state in (HELD, ENDING)
 
     def release(self, lock: LockBase) -> Step[None]:
         """Return the operation that goes down by one depth in *lock*."""

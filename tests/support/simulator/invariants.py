@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import State
+from interlock._core.model.holds import HELD
 from interlock._core.queue.policy import COURTESY
 from tests.support.simulator.minding import EverythingMinded
 from tests.support.simulator.queue import BoundedOvertaking
@@ -114,7 +114,7 @@ class GrowingTokens:
         del dumps
         for client in simulator.clients:
             for hold in client.session.holds.table.values():
-                if hold.token is None or hold.state is not State.HELD:
+                if hold.token is None or hold.state is not HELD:
                     continue
                 if not simulator.doubts.tainted(hold):
                     self._look_at(simulator, client, hold, hold.token)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import UNASKED, Permit, State
+from interlock._core.model.holds import ENDED, HELD, LOST, UNASKED, Permit
 from interlock._core.scripts.card import card_write
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class CardWriter:
             if now - wait.since >= SOON and len(lasting) < MOST:
                 lasting.append(("w", hold, now - wait.since))
         for hold in self._session.holds.snapshot():
-            if hold.state is State.HELD:
+            if hold.state is HELD:
                 count += 1
                 permits += isinstance(hold, Permit)
                 old = now - hold.since >= SOON and len(lasting) < MOST
@@ -265,10 +265,10 @@ class CardWriter:
     def _note_ends(self, now: float) -> None:
         """Note how those holds ended that a card told of."""
         for hold, place in list(self._told.items()):
-            lost = hold.state is State.LOST
+            lost = hold.state is LOST
             # A hold that nobody renews ends with its lease, whether its owner looks or not.
-            over = hold.state is State.HELD and hold.renewal is None and now >= hold.valid_until
-            if not lost and not over and hold.state is not State.ENDED:
+            over = hold.state is HELD and hold.renewal is None and now >= hold.valid_until
+            if not lost and not over and hold.state is not ENDED:
                 continue
             # The server may just be asked why. Without an answer the lease ends the question.
             if lost and hold.detail == UNASKED and now < hold.valid_until:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from interlock._core.insight import events
 from interlock._core.model.effects import Batch
-from interlock._core.model.holds import State
+from interlock._core.model.holds import HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -171,7 +171,7 @@ class Observing:
         """Note the end of a wait: *hold* is held, or *error* or the time ended it."""
         wait = self.waits.pop(hold, None)
         self._told.discard(hold)
-        if wait is None or self._holds.observer is None or hold.state is State.HELD:
+        if wait is None or self._holds.observer is None or hold.state is HELD:
             return
         what = None if error is None else type(error).__name__
         context = wait.context or copy_context()
@@ -242,7 +242,7 @@ class Observing:
         """Return the holds whose wait is too long, each once; report those held for too long."""
         if (limit := self._slow_hold) is not None:
             for hold in self._holds:
-                late = hold.state is State.HELD and now - hold.since >= limit
+                late = hold.state is HELD and now - hold.since >= limit
                 if late and hold not in self._told and hold.core.kind != ENDLESS:
                     self._told.add(hold)
                     self.emit(events.SlowHold(**self._of(hold), seconds=now - hold.since))
@@ -293,7 +293,7 @@ class Observing:
 
     def holds(self) -> Mapping[str, int]:
         """Return how many holds there are of each kind of lock."""
-        return Counter(hold.core.kind for hold in self._holds if hold.state is State.HELD)
+        return Counter(hold.core.kind for hold in self._holds if hold.state is HELD)
 
     def waiters(self) -> Mapping[str, int]:
         """Return how many threads and tasks wait for each kind of lock."""
@@ -301,7 +301,7 @@ class Observing:
 
     def validity(self) -> float | None:
         """Return the seconds until the first hold ends without renewal; None without a hold."""
-        ends = [hold.valid_until for hold in self._holds if hold.state is State.HELD]
+        ends = [hold.valid_until for hold in self._holds if hold.state is HELD]
         return max(min(ends) - self._clock(), 0.0) if ends else None
 
     def note_trace(self, holder: str, name: str, trace_id: str) -> None:

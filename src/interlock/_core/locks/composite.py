@@ -42,7 +42,7 @@ from interlock._core.model.effects import (
     failing,
     undoing,
 )
-from interlock._core.model.holds import ENDED, ENDING, HELD, Hold, State
+from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, Hold
 from interlock._core.scripts.lock import LockStatus
 from interlock._core.scripts.script import Grant
 from interlock._core.upkeep.session import GRACE, PROMPT
@@ -361,7 +361,7 @@ class CompositeLock(ABC):
         unreached = [
             outcome
             for member, outcome in zip(present, outcomes, strict=True)
-            if member.state is State.ENDING and outcome is not None
+            if member.state is ENDING and outcome is not None
         ]
         if len(unreached) > self.spare:
             raise unreached[0]
@@ -381,7 +381,7 @@ class CompositeLock(ABC):
 
     def _extend_all(self, owner: Owner, lease: float, member_steps: MemberSteps) -> Op[None]:
         hold = self.mine(owner)
-        if hold.state is State.ENDED:
+        if hold.state is ENDED:
             raise not_held(self.kind, self.name, owner.label)
         failure = yield from self._extend(owner, check_lease(lease))
         if isinstance(failure, HoldLostError):
@@ -463,7 +463,7 @@ class CompositeLock(ABC):
         held = [hold for hold in holds if hold is not None]
         if not held:
             return None
-        if len(held) >= self.needed or any(hold.state is State.ENDING for hold in held):
+        if len(held) >= self.needed or any(hold.state is ENDING for hold in held):
             return CompositeHold(self, held)
         return None
 
@@ -513,7 +513,7 @@ class CompositeLock(ABC):
         threads or tasks share the owner. Then the tables also have what the others entered
         meanwhile, so the steps of *request* decide.
         """
-        entered = (State.HELD, State.LOST)
+        entered = (HELD, LOST)
         if request.owner.shared:
             return [h for h in request.member_steps.entered() if h.state in entered and h.depth]
         return [
@@ -579,7 +579,7 @@ class CompositeLock(ABC):
     def _forget(holds: Sequence[Hold]) -> None:
         """Forget each of *holds* that is left to the background to release."""
         for hold in holds:
-            if hold.state is State.ENDING:
+            if hold.state is ENDING:
                 hold.core.session.holds.end(hold)
 
     def _failures(
@@ -601,7 +601,7 @@ class CompositeLock(ABC):
 
 def depths(holds: Sequence[Hold | None]) -> list[int]:
     """Return the depth of each of *holds* as known locally, even if it is lost."""
-    entered = (State.HELD, State.LOST)
+    entered = (HELD, LOST)
     return [hold.depth if hold and hold.state in entered else 0 for hold in holds]
 
 
@@ -660,20 +660,20 @@ class CompositeHold:
     @property
     def depth(self) -> int:
         """Return how often enough members were entered."""
-        return int(self._enough([hold.depth for hold in self.members if hold.state is State.HELD]))
+        return int(self._enough([hold.depth for hold in self.members if hold.state is HELD]))
 
     @property
     def valid_until(self) -> float:
         """Return the time until which enough members are valid."""
-        return self._enough([hold.valid_until for hold in self.members if hold.state is State.HELD])
+        return self._enough([hold.valid_until for hold in self.members if hold.state is HELD])
 
     @property
     def state(self) -> str:
         """Return LOST, HELD or ENDED."""
         states = [hold.state for hold in self.members]
-        if states.count(State.HELD) >= self.core.needed:
-            return State.HELD
-        return State.LOST if State.LOST in states else State.ENDED
+        if states.count(HELD) >= self.core.needed:
+            return HELD
+        return LOST if LOST in states else ENDED
 
     @property
     def reason(self) -> LossReason | None:
@@ -709,7 +709,7 @@ class CompositeHold:
     def leaving(self) -> bool:
         """Return whether its last release has begun at every member that is left."""
         # A member that was lost before the release keeps its depth, so it shows nothing.
-        rest = [hold for hold in self.members if hold.depth == 0 or hold.state is not State.LOST]
+        rest = [hold for hold in self.members if hold.depth == 0 or hold.state is not LOST]
         return bool(rest) and all(hold.leaving() for hold in rest)
 
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
@@ -775,7 +775,7 @@ class CompositeHold:
 
     def is_lost(self) -> bool:
         """Return whether it is known to be lost."""
-        return self._too_few([hold.state is State.LOST for hold in self.members])
+        return self._too_few([hold.state is LOST for hold in self.members])
 
     def _too_few(self, lost: Sequence[bool]) -> bool:
         """Return whether too few members are left, because some are *lost*."""

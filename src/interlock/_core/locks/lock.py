@@ -18,7 +18,7 @@ from interlock._core.locks.lock_base import Release
 from interlock._core.locks.started_lock import StartedLock
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, failing
-from interlock._core.model.holds import Hold, State
+from interlock._core.model.holds import ENDED, Hold
 from interlock._core.queue.grant_looks import NEXT_IS_OURS
 from interlock._core.queue.lines import line_of
 from interlock._core.scripts import lock as scripts
@@ -226,7 +226,7 @@ class PassLocally(Release):
 
     def finish(self, failure: BaseException | None) -> Op[None]:
         """Carry the release through, and tell the waiter the outcome."""
-        over = self._hold.state is State.ENDED
+        over = self._hold.state is ENDED
         try:
             if not over:
                 yield from super().finish(failure)

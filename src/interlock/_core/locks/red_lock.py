@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks.composite import CompositeHold, CompositeLock, lockstep
 from interlock._core.model.effects import NEVER, PAST, RunOn
-from interlock._core.model.holds import Hold, State
+from interlock._core.model.holds import HELD, Hold
 from interlock._core.queue.lines import section
 from interlock._core.queue.waiting import wait_in_queue
 from interlock.errors import (
@@ -109,7 +109,7 @@ class RedLock(CompositeLock):
             One round trip to all servers at once; while waiting, one per message and per `POLL`
             for the whole process.
         """
-        if request.hold is not None and request.hold.state is State.HELD:
+        if request.hold is not None and request.hold.state is HELD:
             return (yield from self._reenter(request, request.hold))
         contest = _Contest(request)
         contest.waits_at = next(
@@ -185,7 +185,7 @@ class RedLock(CompositeLock):
             raise self._unavailable(self._failures(outcomes, holding))
         for member, outcome in zip(holding, outcomes, strict=True):
             one = member.hold_of(owner)
-            if isinstance(outcome, ServerUnavailableError) and one and one.state is State.HELD:
+            if isinstance(outcome, ServerUnavailableError) and one and one.state is HELD:
                 # Commands name absolute depths. A later one tells that server of this entry, if
                 # one comes.
                 _ = one.enter()

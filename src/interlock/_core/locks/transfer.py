@@ -29,7 +29,7 @@ from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import end_late_grants, lost, renumber_owner, undo_acquire
 from interlock._core.model.effects import Undoable, undoing
-from interlock._core.model.holds import Hold, Owner, State, lease_until
+from interlock._core.model.holds import HELD, Hold, Owner, lease_until
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import Grant
 from interlock._core.upkeep.idempotency import copies_of, once
@@ -325,7 +325,7 @@ def _ensure(session: Session, hold: Hold) -> None:
     if hold.lost(session.clock()):
         session.lose(hold, hold.expiry_reason())
         raise lost(hold)
-    if hold.state is not State.HELD:
+    if hold.state is not HELD:
         raise not_held(hold.core.kind, hold.name, hold.label)
 
 

@@ -108,34 +108,24 @@ class Owner:
         return False
 
 
-class State:
-    """The states of a hold; plain strings, because the hot path looks at them often."""
-
-    PENDING: Final = "pending"
-    HELD: Final = "held"
-    ENDING: Final = "ending"
-    ENDED: Final = "ended"
-    LOST: Final = "lost"
-
-
-# The same, bound once: Python 3.11 looks up an attribute of a class anew each time.
-PENDING: Final = State.PENDING
-HELD: Final = State.HELD
-ENDING: Final = State.ENDING
-ENDED: Final = State.ENDED
-LOST: Final = State.LOST
+# The states of a hold: plain strings, because the hot path looks at them often.
+PENDING: Final = "pending"
+HELD: Final = "held"
+ENDING: Final = "ending"
+ENDED: Final = "ended"
+LOST: Final = "lost"
 
 TRANSITIONS: Final = {
     # from            method            to
-    (State.PENDING, "grant"): State.HELD,
-    (State.PENDING, "start"): State.HELD,
-    (State.PENDING, "end"): State.ENDED,
-    (State.HELD, "begin_release"): State.ENDING,
-    (State.HELD, "end"): State.ENDED,
-    (State.HELD, "lose"): State.LOST,
-    (State.ENDING, "take_back"): State.HELD,
-    (State.ENDING, "end"): State.ENDED,
-    (State.ENDING, "lose"): State.LOST,
+    (PENDING, "grant"): HELD,
+    (PENDING, "start"): HELD,
+    (PENDING, "end"): ENDED,
+    (HELD, "begin_release"): ENDING,
+    (HELD, "end"): ENDED,
+    (HELD, "lose"): LOST,
+    (ENDING, "take_back"): HELD,
+    (ENDING, "end"): ENDED,
+    (ENDING, "lose"): LOST,
 }
 """Every change of a hold's state: the state before, the method of `Hold`, the state after.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.locks.lock_base import Refused
-from interlock._core.model.holds import State
+from interlock._core.model.holds import ENDED
 from interlock.errors import NotHeldError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class NoHold:
     ids: tuple[str, ...] = ()
     replicas: int | None = None
     depth = 0
-    state = State.ENDED
+    state = ENDED
     reason: LossReason | None = None
     detail = ""
     valid_until = 0.0

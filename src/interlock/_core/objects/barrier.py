@@ -29,7 +29,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from interlock._core.locks.lock_base import undo_acquire
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, undoing
-from interlock._core.model.holds import Hold, Owner, State
+from interlock._core.model.holds import HELD, Hold, Owner
 from interlock._core.objects.leased_waiters import MOST, LeasedWaiters
 from interlock._core.queue.lines import section
 from interlock._core.queue.waiting import wait_in_queue
@@ -110,7 +110,7 @@ class Barrier(LeasedWaiters):
                 # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
                 self.session.holds.unreserve(party)
                 raise
-            if party.state is State.HELD:
+            if party.state is HELD:
                 return Acting(owner, party, arrival.generation, arrival.place)
             if arrival.place != _ACTING:
                 return arrival.place

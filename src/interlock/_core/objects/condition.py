@@ -27,7 +27,7 @@ from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock_base import LockBase, undo_acquire
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, RunOn, undoing
-from interlock._core.model.holds import Hold, Owner, State
+from interlock._core.model.holds import HELD, LOST, Hold, Owner
 from interlock._core.objects.leased_waiters import LeasedWaiters
 from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import condition as scripts
@@ -153,7 +153,7 @@ class Condition(LeasedWaiters):
         """
         while True:
             hold = self.lock.hold_of(before.owner)
-            if hold is not None and hold.state == State.HELD and hold.depth >= before.depth:
+            if hold is not None and hold.state == HELD and hold.depth >= before.depth:
                 former: Any = before.hold  # of the same class, as the lock is the same
                 former.hand_on(hold)
                 before.acquiring.clear()  # a Ctrl-C may have come between its end and here
@@ -204,7 +204,7 @@ class Condition(LeasedWaiters):
         hold = lock.hold_of(owner)
         if hold is None:
             raise not_held(lock.kind, lock.name, owner.label)
-        if hold.lost(self.session.clock()) or hold.state == State.LOST:
+        if hold.lost(self.session.clock()) or hold.state == LOST:
             reason = hold.reason or hold.expiry_reason()
             raise HoldLostError(
                 f"{lock.kind} {lock.name!r} was lost ({tell_loss(reason, hold.detail)}) "

@@ -19,7 +19,7 @@ from interlock._core.locks.transfer import ask_for_lease
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, Opened
 from interlock._core.model.form import note_form
-from interlock._core.model.holds import Owner, Permit, State
+from interlock._core.model.holds import ENDED, Owner, Permit
 from interlock._core.objects.numbered import Numbered
 from interlock._core.objects.permit_queue import PermitQueue
 from interlock._core.objects.semaphore import check_permits, out_of_time
@@ -217,7 +217,7 @@ class TakingLeased(Opened["R | None"], Generic[OwnerT, R]):
         semaphore, permit = self.semaphore, self.permit
         if not isinstance(answer, Grant):
             return answer
-        if permit.state is State.ENDED:
+        if permit.state is ENDED:
             permit.refuse_grant()
             raise ClosedError("the client was closed, and what it was just acquiring given back")
         # The answer took longer than the lease: somebody else may have the permits by now.

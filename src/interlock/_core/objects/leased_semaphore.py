@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks.known_lock import not_held
 from interlock._core.model import names
-from interlock._core.model.holds import Permit, State
+from interlock._core.model.holds import HELD, Permit
 from interlock._core.objects.leased_permits import LeasedPermits, update_lease
 from interlock._core.objects.semaphore import check_change, check_permits, delete
 from interlock._core.scripts import leased_semaphore as scripts
@@ -164,7 +164,7 @@ class LeasedSemaphore(LeasedPermits):
         if not _ID.fullmatch(permit_id):
             raise self._not_held(f"permit {permit_id!r}")
         for hold in self.session.holds.of_key(self.key):
-            if isinstance(hold, Permit) and permit_id in hold.ids and hold.state is State.HELD:
+            if isinstance(hold, Permit) and permit_id in hold.ids and hold.state is HELD:
                 if len(hold.ids) > 1:
                     raise ConfigError(
                         f"{permit_id} is one of {len(hold.ids)} permits "

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER, Post
-from interlock._core.model.holds import CLAIM, State
+from interlock._core.model.holds import CLAIM, HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +115,7 @@ class Start:
     def _confirm(self, sent_at: float, reply: object) -> None:
         """Take the undecoded *reply* to the command that keeps *hold*, sent at *sent_at*."""
         hold = self._hold
-        if reply == [1] and hold.state is State.HELD:
+        if reply == [1] and hold.state is HELD:
             hold.extend_validity(sent_at, hold.lease)
             self._session.watchdog.confirmed(hold, sent_at)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from interlock._core.model.holds import Holds, State
+from interlock._core.model.holds import ENDING, HELD, Holds
 from interlock._core.upkeep.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class BackedWatchdog(Watchdog):
 
     def _look(self, now: float, *, asks: bool = False) -> float:
         for hold in self._holds:
-            if hold.state in (State.HELD, State.ENDING) and now >= hold.valid_until:
+            if hold.state in (HELD, ENDING) and now >= hold.valid_until:
                 self._backup.catch_up(hold)
         return super()._look(now, asks=asks)
 
@@ -136,6 +136,6 @@ class BackedWatchdog(Watchdog):
     ) -> list[Hold]:
         lost = super()._note(group, kept, lease, times, result)
         for hold, is_kept in zip(group, kept, strict=True):
-            if is_kept and hold.state is State.HELD:
+            if is_kept and hold.state is HELD:
                 self._backup.renewed(hold)
         return lost

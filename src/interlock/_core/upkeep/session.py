@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.insight.observing import Observing
 from interlock._core.model.effects import NEVER, Cleanup, Eval, R, Wait, undoing
-from interlock._core.model.holds import Holds, State, numbers
+from interlock._core.model.holds import ENDED, ENDING, HELD, Holds, numbers
 from interlock._core.model.names import check_one_slot, shares_channels
 from interlock._core.queue.grant_looks import GrantLooks
 from interlock._core.queue.waiter import Wish
@@ -244,9 +244,7 @@ class Session:
             _ = self.watchdog.end_overdue(self.clock())
             # A hold that is just being acquired may be granted although no reply was read.
             ending = [
-                hold
-                for hold in self.holds
-                if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
+                hold for hold in self.holds if hold.state in (HELD, ENDING) or hold.late_grants()
             ]
             releases = [hold.core.release_script(hold, 0) for hold in ending]
             given_back = self._give_back_on_close()
@@ -254,11 +252,11 @@ class Session:
             self._ending = frozenset(ending)
             self._releases_on_close = [*releases, *given_back.values()]
         for hold in self.holds:
-            if self.holds.observer is not None and hold.state in (State.HELD, State.ENDING):
+            if self.holds.observer is not None and hold.state in (HELD, ENDING):
                 self.holds.observer.released(hold)
             self.holds.end(hold)
             # Another thread may have begun it since the look above, with a claim.
-            if hold.asked_by and hold.state is State.ENDED and hold not in self._ending:
+            if hold.asked_by and hold.state is ENDED and hold not in self._ending:
                 self._releases_on_close.append(hold.core.release_script(hold, 0))
                 self.released_on_close = [*self.released_on_close, hold.core]
         return self._releases_on_close
@@ -304,7 +302,7 @@ class Session:
 
     def begin_loss(self, hold: Hold, reason: LossReason) -> Callable[[], None]:
         """Note that *hold* is lost; return the function that tells of it, to be called once."""
-        held = hold.state in (State.HELD, State.ENDING)
+        held = hold.state in (HELD, ENDING)
         listeners = hold.lose(reason)
         self.holds.leave_to_watchdog(hold)
         if held:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER, Batch, Eval
-from interlock._core.model.holds import State
+from interlock._core.model.holds import ENDING, HELD, LOST
 from interlock._core.model.names import forced_note
 from interlock._core.scripts.forced import forced_note_read
 
@@ -174,7 +174,7 @@ class Watchdog:
             self._round_at = now + self.period
         due = self._round_at
         for hold in self._holds:
-            if hold.state is State.HELD:
+            if hold.state is HELD:
                 if hold.asked_by != NEVER:  # else it is not over before somebody has asked
                     due = min(due, _end_of(hold))
                 if hold.renewal is not None and not hold.asked_by:
@@ -194,7 +194,7 @@ class Watchdog:
         looks = (
             hold.renew_at if hold.asked_by else hold.valid_until
             for hold in self._holds
-            if hold.state is State.HELD
+            if hold.state is HELD
         )
         return min(self._wake_at, self._look_at, min(looks, default=NEVER))
 
@@ -214,7 +214,7 @@ class Watchdog:
         """
         self._soonest = soonest = NEVER
         for hold in self._holds:
-            if hold.state is State.HELD or hold.state is State.ENDING:
+            if hold.state is HELD or hold.state is ENDING:
                 if _overdue(hold, now, asks=asks):
                     self._lose(hold, hold.expiry_reason())()
                 else:
@@ -290,7 +290,7 @@ class Watchdog:
         deserted = self.deserted()
         due: list[Hold] = []
         for hold in self._holds:
-            if hold.state is State.LOST:
+            if hold.state is LOST:
                 if hold.abandoned():
                     self._holds.end(hold)
                 elif hold.ran_out() and now >= hold.valid_until + max(hold.lease, self.lease):
@@ -298,9 +298,9 @@ class Watchdog:
                     # not be hit by a late command.
                     _ = hold.keep_holder_unique()
                     self._holds.end(hold)
-            elif hold.state is State.HELD and (hold.renewal is not None or hold.asked_by):
+            elif hold.state is HELD and (hold.renewal is not None or hold.asked_by):
                 if hold.renewal is not None and (deserted or hold.abandoned()):
-                    if hold.state is State.HELD:  # its user may have released it, and ended, since
+                    if hold.state is HELD:  # its user may have released it, and ended, since
                         self._abandon(hold)
                         result.abandoned.append(hold)
                 elif hold.renew_at <= now:
@@ -391,7 +391,7 @@ class Watchdog:
                 if lease < self.lease:
                     hold.end_renewal()  # it ends as it was asked to
                 result.renewed += 1
-            elif hold.state is State.HELD:
+            elif hold.state is HELD:
                 self._untold[hold] = until, self._lose(hold, hold.gone_reason(until - TELL_WITHIN))
                 lost.append(hold)
         return lost
@@ -399,7 +399,7 @@ class Watchdog:
 
 def _overdue(hold: Hold, now: float, *, asks: bool) -> bool:
     """Return whether *hold* is lost at *now*, though nobody was told; *asks* as in `_look`."""
-    if hold.asked_by != NEVER or (asks and hold.state is State.HELD):
+    if hold.asked_by != NEVER or (asks and hold.state is HELD):
         return hold.lost(now)
     return now >= _end_of(hold)
 
@@ -409,4 +409,4 @@ def _end_of(hold: Hold) -> float:
     if hold.asked_by != NEVER:
         return max(hold.valid_until, hold.asked_by)
     # Nobody asks about a hold that is being released. The release tells whether it was kept.
-    return hold.valid_until if hold.state is State.HELD else hold.since + hold.lease
+    return hold.valid_until if hold.state is HELD else hold.since + hold.lease

@@ -20,7 +20,7 @@ from interlock._core.insight.deadlock import (
     youngest,
 )
 from interlock._core.model import names
-from interlock._core.model.holds import State
+from interlock._core.model.holds import HELD
 from interlock._drivers.background import callbacks
 from interlock._drivers.process import clock
 from interlock.errors import DeadlockError, InterlockError
@@ -93,7 +93,7 @@ class DeadlockWatch:
         if not long:
             return []
         holders = {
-            hold.table_key[1] for hold in self._session.holds.snapshot() if hold.state is State.HELD
+            hold.table_key[1] for hold in self._session.holds.snapshot() if hold.state is HELD
         }
         return [hold for hold in long if hold.table_key[1] in holders]
 
@@ -184,7 +184,7 @@ class DeadlockWatch:
         waits: dict[int, list[Wait]] = {}
         ends = set[tuple[str, str]]()
         for hold in self._session.holds.snapshot():
-            if hold.state is State.HELD:
+            if hold.state is HELD:
                 place = hold.holder.removesuffix(":write"), hold.key
                 owners[place] = hold.table_key[1]
                 if hold.may_end():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
-from interlock._core.model.holds import State, valid_until
+from interlock._core.model.holds import HELD, valid_until
 from interlock._drivers.background import native_tls
 from interlock._drivers.process import clock
 from interlock._links import _renewal as native
@@ -114,7 +114,7 @@ class NativeRenewal:
             return
         call = renewal([hold.key], self._lease, [hold.holder], deadline=NEVER)
         native.keep(self._kept, hold, line, pack_eval(call), until)
-        if hold.state is not State.HELD:  # another thread has released it meanwhile
+        if hold.state is not HELD:  # another thread has released it meanwhile
             self.forget(hold)
 
     def _server(self, hold: Hold) -> Endpoint | None:

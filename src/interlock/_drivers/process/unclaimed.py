@@ -28,7 +28,7 @@ import weakref
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from interlock._core.model.holds import Owner, State, numbers
+from interlock._core.model.holds import HELD, LOST, Owner, numbers
 from interlock._misuse import caller_frame, first_time
 from interlock.errors import MisuseWarning
 
@@ -127,10 +127,10 @@ class Unclaimed:
         for entry in entries:
             hold = entry.hold
             before = seen.get(hold, 0)
-            if hold.state is State.LOST:
+            if hold.state is LOST:
                 entry.count = 1
                 over.append(entry)  # to release it tells of the loss
-            elif hold.state is State.HELD and before < hold.depth:
+            elif hold.state is HELD and before < hold.depth:
                 entry.count = min(entry.count, hold.depth - before)
                 seen[hold] = before + entry.count
                 (kept if entry.may_run() else over).append(entry)
@@ -203,9 +203,9 @@ class _Claiming(Generic[D]):
         hold, frame = self.hold, caller_frame()
         # The user never got it if a Ctrl-C struck in a function of ours.
         ours = frame is not sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        if self._depth == 1 and (ours or hold.state is State.LOST):
+        if self._depth == 1 and (ours or hold.state is LOST):
             hold.disown()
-        if ours or hold.renewal is None or hold.state is not State.HELD or hold.depth < self._depth:
+        if ours or hold.renewal is None or hold.state is not HELD or hold.depth < self._depth:
             return
         asked = id(frame) == self._frame and frame.f_code is self._code
         entry = Entry(hold, frame if asked else None, self._write)
