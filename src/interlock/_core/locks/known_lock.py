@@ -119,11 +119,6 @@ class KnownLock(ABC):
         """Return what tells this lock from all others; multi locks take locks in this order."""
         return (self.session.database, self.key, self.kind)
 
-    @property
-    def stands_in_queue(self) -> bool:
-        """Return whether clients that wait for it stand in a queue on the server."""
-        return self.session.has_queues and not self._shares_channels
-
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold as known locally, even if it is lost."""
         hold = self.session.holds.table.get((self.hold_key, owner.identity))

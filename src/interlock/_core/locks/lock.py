@@ -154,7 +154,8 @@ class Lock(StartedLock):
         """Go down by one depth in *hold*; at 0 the first local waiter may become the holder."""
         session = self.session
         waits = self.line in session.waiters.queues
-        if waits and self.passes_locally and session.may_pass_on and self.stands_in_queue:
+        # `may_pass_on` tells of a queue on the server; another lock may have the same one.
+        if waits and self.passes_locally and session.may_pass_on and not self._shares_channels:
             return PassLocally(self, hold)
         return Release().of(session, hold)
 

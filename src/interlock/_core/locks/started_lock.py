@@ -23,7 +23,7 @@ class StartedLock(LockBase):
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         session = self.session
-        stands = session.has_queues and not self._shares_channels  # `stands_in_queue` inlined
+        stands = session.has_queues and not self._shares_channels  # `queues_for` inlined
         if stands and session.clock() < deadline:  # a single try has no place
             session.waiters.place_for(self.line, session.client_id)
         start = self._start(hold) if self.may_start else None
