@@ -21,12 +21,13 @@ from interlock._drivers.background.callbacks import notify_loss
 from interlock._drivers.background.event_delivery import Observers
 from interlock._drivers.background.log import log_lack
 from interlock._drivers.background.renewer import Renewer
-from interlock._drivers.background.sentinel_monitor import monitor_of
+from interlock._drivers.background.sentinel_monitor import SentinelMonitor
 from interlock._drivers.background.subscriber import Subscriber
 from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.process.identity import new_client_id
 from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.process.unclaimed import Unclaimed
+from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,7 +92,9 @@ class ConnectedDriver:
             self.session, topology, self._timeout, self.unclaimed, self._subscriber.listen
         )
         topology.on_change = partial(_follow_keys, self._subscriber, self.session.watchdog)
-        self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
+        self._monitor: SentinelMonitor | None = None
+        if isinstance(servers, SentinelEndpoint):
+            self._monitor = SentinelMonitor(servers, self._timeout, self._renewer.move)
         self.named = NamedOwners(caller)
         self.closed = False
         self.ending = lifecycle.Ending()

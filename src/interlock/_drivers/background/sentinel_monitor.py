@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from interlock._drivers.background.subscriber import NodeSubscriber
 from interlock._drivers.process.mutex import Mutex
-from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from interlock._links.sentinel_endpoint import SentinelEndpoint
 
 CHANNEL = "+switch-master"
 
@@ -64,10 +65,3 @@ class SentinelMonitor(NodeSubscriber):
                 return
             address = (sentinels.host or host, int(port))
         self._primary.moved(address)
-
-
-def monitor_of(servers: object, timeout: float, left: Callable[[], None]) -> SentinelMonitor | None:
-    """Return the Sentinel monitor that *servers* need, if they need one."""
-    if isinstance(servers, SentinelEndpoint):
-        return SentinelMonitor(servers, timeout, left)
-    return None
