@@ -21,7 +21,7 @@ from interlock._core.scripts import fenced_lock as fenced_scripts
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts import read_write_lock as read_write_scripts
 from interlock._core.scripts import source
-from interlock._core.scripts.script import load_variants, released
+from interlock._core.scripts.script import Variants, released
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def let_claims_last(monkeypatch: pytest.MonkeyPatch) -> None:
         (fenced_scripts, "fenced_lock_release"),
         (read_write_scripts, "write_lock_release"),
     ):
-        monkeypatch.setattr(home, f"_{name.upper()}", load_variants(name, released))
+        monkeypatch.setattr(home, f"_{name.upper()}", Variants(name, released))
 
 
 def lock_of(kind: str, client: Any) -> Any:

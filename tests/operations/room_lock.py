@@ -34,11 +34,11 @@ from interlock._core.scripts import script
 from interlock._core.scripts.lock import status
 from interlock._core.scripts.script import (
     Grant,
+    Variants,
     done,
     grant_or_left,
     kept,
     load,
-    load_variants,
     milliseconds,
     released,
 )
@@ -77,9 +77,9 @@ def room_channel(name: str) -> str:
 # constructor of that name, as `room_lock_renew` is.
 
 _acquire = cache(lambda: load("room_lock_acquire", grant_or_left))
-_release = cache(lambda: load_variants("room_lock_release", released))
+_release = cache(lambda: Variants("room_lock_release", released))
 _renew = cache(lambda: load("room_lock_renew", kept))
-_force_release = cache(lambda: load_variants("room_lock_force_release", done))
+_force_release = cache(lambda: Variants("room_lock_force_release", done))
 _query = cache(lambda: load("room_lock_query", status))
 
 

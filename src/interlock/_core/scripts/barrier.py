@@ -8,9 +8,9 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
     Request,
+    Variants,
     done,
     load,
-    load_variants,
     many,
     milliseconds,
     number,
@@ -73,11 +73,11 @@ def _counts(reply: object) -> tuple[int, bool]:
     return number(waiting), number(broken) == 1
 
 
-_BARRIER_ARRIVE = load_variants("barrier_arrive", _arrival)
-_BARRIER_LOOK = load_variants("barrier_look", _stand)
-_BARRIER_END = load_variants("barrier_end", done)
+_BARRIER_ARRIVE = Variants("barrier_arrive", _arrival)
+_BARRIER_LOOK = Variants("barrier_look", _stand)
+_BARRIER_END = Variants("barrier_end", done)
 _BARRIER_QUERY = load("barrier_query", _counts)
-_BARRIER_PASS = load_variants("barrier_pass", done)
+_BARRIER_PASS = Variants("barrier_pass", done)
 _BARRIER_LEAVE = load("barrier_leave", number)
 
 

@@ -8,10 +8,10 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
     Request,
+    Variants,
     done,
     kept,
     load,
-    load_variants,
     many,
     milliseconds,
     number,
@@ -50,9 +50,9 @@ def _stand(reply: object) -> float | None:
 
 _CONDITION_ENLIST = load("condition_enlist", done)
 _CONDITION_LOOK = load("condition_look", _stand)
-_CONDITION_NOTIFY = load_variants("condition_notify", done)
+_CONDITION_NOTIFY = Variants("condition_notify", done)
 _CONDITION_END = load("condition_end", done)
-_CONDITION_LEAVE = load_variants("condition_leave", number)
+_CONDITION_LEAVE = Variants("condition_leave", number)
 _WAITING_RENEW = load("waiting_renew", kept)
 
 

@@ -6,9 +6,9 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.model.names import latch_ending, latch_total
 from interlock._core.scripts.script import (
     Request,
+    Variants,
     done,
     load,
-    load_variants,
     milliseconds,
     number,
     pair,
@@ -37,11 +37,11 @@ def _status(reply: object) -> LatchStatus:
     return LatchStatus(number(count), None if ending is None else text(ending))
 
 
-_LATCH_SET_UP = load_variants("latch_set_up", number)
-_LATCH_TRY_SET = load_variants("latch_try_set", done)
-_LATCH_COUNT_DOWN = load_variants("latch_count_down", done)
+_LATCH_SET_UP = Variants("latch_set_up", number)
+_LATCH_TRY_SET = Variants("latch_try_set", done)
+_LATCH_COUNT_DOWN = Variants("latch_count_down", done)
 _LATCH_QUERY = load("latch_query", _status)
-_LATCH_DELETE = load_variants("latch_delete", done)
+_LATCH_DELETE = Variants("latch_delete", done)
 
 
 def latch_try_set(

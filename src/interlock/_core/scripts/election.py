@@ -7,9 +7,9 @@ from typing import NamedTuple
 from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
+    Variants,
     done,
     load,
-    load_variants,
     many,
     seconds,
     text,
@@ -51,7 +51,7 @@ def _leader(reply: object) -> Leader | None:
 
 
 _ELECTION_QUERY = load("election_query", _leader)
-_ELECTION_ANNOUNCE = load_variants("election_announce", done)
+_ELECTION_ANNOUNCE = Variants("election_announce", done)
 
 
 def election_query(election: str, leader: str, *, deadline: float = NEVER) -> Eval[Leader | None]:

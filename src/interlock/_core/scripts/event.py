@@ -8,9 +8,9 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
     Request,
+    Variants,
     done,
     load,
-    load_variants,
     many,
     milliseconds,
     number,
@@ -40,7 +40,7 @@ def _status(reply: object) -> EventStatus:
             raise ReplyShapeError(f"expected one or two, got {reply!r}")
 
 
-_EVENT_SET = load_variants("event_set", done)
+_EVENT_SET = Variants("event_set", done)
 _EVENT_CLEAR = load("event_clear", done)
 _EVENT_QUERY = load("event_query", _status)
 

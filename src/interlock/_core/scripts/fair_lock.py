@@ -6,8 +6,8 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     GRANTED,
     Grant,
+    Variants,
     done,
-    load_variants,
     milliseconds,
     pair,
     seconds,
@@ -45,9 +45,9 @@ def _grant_or_turn(reply: object) -> Grant | float:
     return Queued(seconds(remaining)) if done(queued) else seconds(remaining)
 
 
-_FAIR_LOCK_ACQUIRE = load_variants("fair_lock_acquire", _grant_or_turn)
-_FAIR_LOCK_RELEASE = load_variants("fair_lock_release", done)
-_FAIR_LOCK_FORCE_RELEASE = load_variants("fair_lock_force_release", done)
+_FAIR_LOCK_ACQUIRE = Variants("fair_lock_acquire", _grant_or_turn)
+_FAIR_LOCK_RELEASE = Variants("fair_lock_release", done)
+_FAIR_LOCK_FORCE_RELEASE = Variants("fair_lock_force_release", done)
 
 
 def fair_lock_acquire(

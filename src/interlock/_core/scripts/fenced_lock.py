@@ -8,9 +8,9 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     Grant,
     ReplyShapeError,
+    Variants,
     grant_or_left,
     load,
-    load_variants,
     milliseconds,
     number,
     released,
@@ -34,7 +34,7 @@ def _token_or_left(reply: Any) -> Grant | float:
 
 
 _FENCED_LOCK_ACQUIRE = load("fenced_lock_acquire", _token_or_left, varies=True)
-_FENCED_LOCK_RELEASE = load_variants("fenced_lock_release", released, varies=True)
+_FENCED_LOCK_RELEASE = Variants("fenced_lock_release", released, varies=True)
 
 
 def fenced_lock_acquire(

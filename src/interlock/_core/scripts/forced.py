@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from interlock._core.model.effects import NEVER, Eval, Script
-from interlock._core.scripts.script import done, load, load_variants, milliseconds, text
+from interlock._core.scripts.script import Variants, done, load, milliseconds, text
 from interlock._core.scripts.source import around
 
 _BEGIN, _END = around("once")
@@ -21,7 +21,7 @@ def _note(reply: object) -> str | int | None:
 
 _FORCED_NOTE_WRITE = load("forced_note_write", done)
 _FORCED_NOTE_READ = load("forced_note_read", _note)
-_GROUP_LOCK_BREAK = load_variants("group_lock_break", done)
+_GROUP_LOCK_BREAK = Variants("group_lock_break", done)
 
 
 def forced_note_write(note: str, why: str, keep: float, *, deadline: float = NEVER) -> Eval[bool]:

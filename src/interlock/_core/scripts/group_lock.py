@@ -8,11 +8,11 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.lock import status
 from interlock._core.scripts.script import (
     Grant,
+    Variants,
     done,
     grant_or_left,
     kept,
     load,
-    load_variants,
     milliseconds,
 )
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from interlock._core.scripts.lock import LockStatus
 
 _GROUP_LOCK_ACQUIRE = load("group_lock_acquire", grant_or_left)
-_GROUP_LOCK_RELEASE = load_variants("group_lock_release", done)
+_GROUP_LOCK_RELEASE = Variants("group_lock_release", done)
 _GROUP_LOCK_RENEW = load("group_lock_renew", kept)
-_GROUP_LOCK_FORCE_RELEASE = load_variants("group_lock_force_release", done)
+_GROUP_LOCK_FORCE_RELEASE = Variants("group_lock_force_release", done)
 _GROUP_LOCK_QUERY = load("group_lock_query", status)
 
 

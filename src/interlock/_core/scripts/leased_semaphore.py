@@ -9,11 +9,11 @@ from interlock._core.model.names import permit_leases, waiting_queue
 from interlock._core.scripts.script import (
     Grant,
     Request,
+    Variants,
     done,
     grant_or_left,
     kept,
     load,
-    load_variants,
     milliseconds,
     number,
     pair,
@@ -30,15 +30,15 @@ def _counts(reply: object) -> tuple[int, int]:
     return number(free), number(held)
 
 
-_LEASED_SEMAPHORE_ACQUIRE = load_variants("leased_semaphore_acquire", grant_or_left, varies=True)
-_LEASED_SEMAPHORE_RELEASE = load_variants("leased_semaphore_release", released, varies=True)
-_LEASED_SEMAPHORE_LEAVE = load_variants("leased_semaphore_leave", released)
+_LEASED_SEMAPHORE_ACQUIRE = Variants("leased_semaphore_acquire", grant_or_left, varies=True)
+_LEASED_SEMAPHORE_RELEASE = Variants("leased_semaphore_release", released, varies=True)
+_LEASED_SEMAPHORE_LEAVE = Variants("leased_semaphore_leave", released)
 _LEASED_SEMAPHORE_RENEW = load("leased_semaphore_renew", kept)
 _LEASED_SEMAPHORE_UPDATE = load("leased_semaphore_update", done)
-_LEASED_SEMAPHORE_QUERY = load_variants("leased_semaphore_query", _counts)
-_LEASED_SEMAPHORE_ADD = load_variants("leased_semaphore_add", done)
-_LEASED_SEMAPHORE_SET = load_variants("leased_semaphore_set", done)
-_LEASED_SEMAPHORE_TRY_SET = load_variants("leased_semaphore_try_set", done)
+_LEASED_SEMAPHORE_QUERY = Variants("leased_semaphore_query", _counts)
+_LEASED_SEMAPHORE_ADD = Variants("leased_semaphore_add", done)
+_LEASED_SEMAPHORE_SET = Variants("leased_semaphore_set", done)
+_LEASED_SEMAPHORE_TRY_SET = Variants("leased_semaphore_try_set", done)
 
 
 def leased_semaphore_acquire(

@@ -8,11 +8,11 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     Grant,
     ReplyShapeError,
+    Variants,
     done,
     grant_or_left,
     kept,
     load,
-    load_variants,
     many,
     milliseconds,
     numbers,
@@ -70,15 +70,15 @@ def _depth(reply: object) -> int:
 
 
 _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
-_LOCK_RELEASE = load_variants("lock_release", released)
+_LOCK_RELEASE = Variants("lock_release", released)
 _LOCK_PASS_LOCALLY = load("lock_pass_locally", released)
 _LOCK_RENEW = load("lock_renew", kept)
 _LOCK_GIVE = load("lock_give", released)
 _LOCK_SET_LEASE = load("lock_set_lease", done)
-_LOCK_FORCE_RELEASE = load_variants("lock_force_release", done)
+_LOCK_FORCE_RELEASE = Variants("lock_force_release", done)
 _LOCK_QUERY = load("lock_query", status)
 _LOCKS_ACQUIRE = load("locks_acquire", grant_or_left)
-_LOCKS_RELEASE = load_variants("locks_release", numbers)
+_LOCKS_RELEASE = Variants("locks_release", numbers)
 
 
 def lock_acquire(

@@ -17,11 +17,11 @@ from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.lock import status
 from interlock._core.scripts.script import (
     Grant,
+    Variants,
     done,
     grant_or_left,
     kept,
     load,
-    load_variants,
     milliseconds,
     released,
     with_queue,
@@ -37,13 +37,13 @@ WRITER: Final = 1
 BOTH: Final = 2
 """The side that a script is about. READERS and WRITER are also the messages of a release."""
 
-_READ_LOCK_ACQUIRE = load_variants("read_lock_acquire", grant_or_left)
-_READ_LOCK_RELEASE = load_variants("read_lock_release", released)
+_READ_LOCK_ACQUIRE = Variants("read_lock_acquire", grant_or_left)
+_READ_LOCK_RELEASE = Variants("read_lock_release", released)
 _READ_LOCK_RENEW = load("read_lock_renew", kept)
 _WRITE_LOCK_ACQUIRE = load("write_lock_acquire", grant_or_left)
-_WRITE_LOCK_RELEASE = load_variants("write_lock_release", released)
+_WRITE_LOCK_RELEASE = Variants("write_lock_release", released)
 _READ_WRITE_LOCK_QUERY = load("read_write_lock_query", status)
-_READ_WRITE_LOCK_FORCE_RELEASE = load_variants("read_write_lock_force_release", done)
+_READ_WRITE_LOCK_FORCE_RELEASE = Variants("read_write_lock_force_release", done)
 
 
 def read_lock_acquire(

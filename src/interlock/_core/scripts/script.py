@@ -35,7 +35,7 @@ def load(name: str, decode: Callable[[object], R], *, varies: bool = False) -> S
 
 
 class Variants(dict[str, Script[R]]):
-    """The variants of one script that sends messages, by the command that sends them.
+    """The variants of the script in ``lua/<name>.lua``, by the command that sends its messages.
 
     A variant is made when it is first used: a client needs one of them.
 
@@ -43,7 +43,7 @@ class Variants(dict[str, Script[R]]):
         name: as in `Script`.
     """
 
-    def __init__(self, name: str, decode: Callable[[object], R], *, varies: bool) -> None:
+    def __init__(self, name: str, decode: Callable[[object], R], *, varies: bool = False) -> None:
         super().__init__()
         self.name = name
         # Read now: later the process may have no file descriptor left.
@@ -55,11 +55,6 @@ class Variants(dict[str, Script[R]]):
         text = sent(self._text, publish)
         script = self[publish] = Script(self.name, text, self._decode, varies=self._varies)
         return script
-
-
-def load_variants(name: str, decode: Callable[[object], R], *, varies: bool = False) -> Variants[R]:
-    """Return the variants of the script in ``lua/<name>.lua``, which sends messages."""
-    return Variants(name, decode, varies=varies)
 
 
 def text_of(name: str) -> str:

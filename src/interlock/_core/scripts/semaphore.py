@@ -7,9 +7,9 @@ from interlock._core.model.names import semaphore_total as total_of
 from interlock._core.model.names import waiting_queue
 from interlock._core.scripts.script import (
     Request,
+    Variants,
     done,
     load,
-    load_variants,
     milliseconds,
     number,
     pair,
@@ -35,14 +35,14 @@ def _numbers(reply: object) -> tuple[int | None, int | None]:
     return _permits(free), _permits(total)
 
 
-_SEMAPHORE_ACQUIRE = load_variants("semaphore_acquire", released, varies=True)
-_SEMAPHORE_LEAVE = load_variants("semaphore_leave", released)
-_SEMAPHORE_RELEASE = load_variants("semaphore_release", released, varies=True)
+_SEMAPHORE_ACQUIRE = Variants("semaphore_acquire", released, varies=True)
+_SEMAPHORE_LEAVE = Variants("semaphore_leave", released)
+_SEMAPHORE_RELEASE = Variants("semaphore_release", released, varies=True)
 _SEMAPHORE_DRAIN = load("semaphore_drain", number)
-_SEMAPHORE_UNDO = load_variants("semaphore_undo", done)
-_SEMAPHORE_TRY_SET = load_variants("semaphore_try_set", done)
-_SEMAPHORE_ADD = load_variants("semaphore_add", done)
-_SEMAPHORE_SET = load_variants("semaphore_set", done)
+_SEMAPHORE_UNDO = Variants("semaphore_undo", done)
+_SEMAPHORE_TRY_SET = Variants("semaphore_try_set", done)
+_SEMAPHORE_ADD = Variants("semaphore_add", done)
+_SEMAPHORE_SET = Variants("semaphore_set", done)
 _SEMAPHORE_TOTAL = load("semaphore_total", _numbers)
 _SEMAPHORE_DELETE = load("semaphore_delete", done)
 _SEMAPHORE_EXPIRE = load("semaphore_expire", _end)
