@@ -33,7 +33,7 @@ class LimitedSemaphore(LeasedSemaphore):
         self, session: Session, name: str, limit: int, limits: Limits, kept: Kept | None = None
     ) -> None:
         super().__init__(session, name, limit, limits, kept)
-        self._numbers, self.limit = limits, limit
+        self.limit = limit
 
     def set_permits(self, permits: int) -> Op[None]:
         """Set the number at run time, as a leased semaphore does; at least 1.
@@ -77,6 +77,6 @@ class LimitedSemaphore(LeasedSemaphore):
             call.patient = True
             _ = yield from session.persist(once(session, self.key, call))
             if before:
-                self._numbers.differs(self.name, before, self.limit)
-        self._numbers.note(self.key, self.limit)
+                self._limits.differs(self.name, before, self.limit)
+        self._limits.note(self.key, self.limit)
         return wrong
