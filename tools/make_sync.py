@@ -30,6 +30,8 @@ WORDS = [
     (r"import asyncio\n", ""),
     (r"\bCoroutine\[Any, Any, (.*?)\]", r"\1"),
     (r"\bcheck_async_function\b", "check_function"),
+    (r"\bcheck_callback\b", "check_plain_callback"),
+    (r"\bchecked_awaitable\b", "checked_result"),
     (r"an ``async with``", "a ``with``"),
     (r"\bwants_async_with\b", "wants_with"),
     (r"\basync (def|with|for)\b", r"\1"),

@@ -11,7 +11,7 @@ from interlock.errors import ConfigError
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
 R = TypeVar("R")
 
@@ -141,6 +141,36 @@ def check_async_function(function: object) -> None:
         )
 
 
+def check_callback(callback: object) -> None:
+    """Raise TypeError unless *callback* can be called."""
+    if not callable(callback):
+        raise TypeError(f"a callback must be callable, not {callback!r}")
+
+
+def check_plain_callback(callback: object) -> None:
+    """Raise TypeError unless *callback* can be called, and needs nobody to await its result."""
+    check_callback(callback)
+    if _is_async(callback):
+        raise TypeError(
+            f"{_called(callback)} is a coroutine function, which nobody would await here: "
+            "give a plain function"
+        )
+
+
+def checked_awaitable(result: Awaitable[R], function: object) -> Awaitable[R]:
+    """Return *result* of a call of *function*.
+
+    Raises:
+        TypeError: it cannot be awaited.
+    """
+    if not inspect.isawaitable(result):
+        raise TypeError(
+            f"{_called(function)} returned nothing to await: make it a coroutine function "
+            "(`async def`)"
+        )
+    return result
+
+
 def checked_result(result: R, function: object) -> R:
     """Return *result* of a call of *function*.
 
@@ -151,7 +181,7 @@ def checked_result(result: R, function: object) -> R:
         result.close()
         raise TypeError(
             f"{_called(function)} returned a coroutine, which would run without the lock: "
-            "decorate the coroutine function itself, by a client of interlock.asyncio"
+            "a coroutine function needs a client of interlock.asyncio"
         )
     return result
 

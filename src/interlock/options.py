@@ -383,12 +383,6 @@ def options_of(options: object, changes: Mapping[str, Any]) -> Options:
     return given.replace(**changes)
 
 
-def check_callback(callback: object) -> None:
-    """Raise TypeError unless *callback* can be called."""
-    if not callable(callback):
-        raise TypeError(f"a callback must be callable, not {callback!r}")
-
-
 def check_name(name: object, what: str = "a name") -> str:
     """Return *name* as an exact `str` if an object can be called that; see `check_text`.
 

@@ -40,7 +40,7 @@ SLACK = 10.0
 async def _ask(barrier: Any, what: str) -> Any:
     """Return what a property of *barrier* is."""
     loop = asyncio.get_running_loop()
-    if inspect.iscoroutine(answer := await loop.run_in_executor(None, getattr, barrier, what)):
+    if inspect.isawaitable(answer := await loop.run_in_executor(None, getattr, barrier, what)):
         return await answer
     return answer
 

@@ -200,11 +200,11 @@ async def test_a_forgotten_await(redis_url: str) -> None:
     """A truth test of a call that is not awaited takes nothing and raises, with the name."""
     async with interlock.asyncio.connect(redis_url) as client:
         lock = client.lock("name")
-        with pytest.raises(TypeError, match=r"write `await acquire\(\)`"):
+        with pytest.raises(TypeError, match="acquire has not run yet"):
             assert lock.acquire()
         assert not await lock.locked()
         for waits in (client.event("name"), client.count_down_latch("name")):
-            with pytest.raises(TypeError, match=r"write `await wait\(\)`"):
+            with pytest.raises(TypeError, match="wait has not run yet"):
                 assert waits.wait(timeout=1)
 
 

@@ -179,7 +179,7 @@ TASKS: list[Mistake] = [
             print("locked")
         """,
         "TypeError",
-        "await locked()",
+        "locked has not run yet and has no truth value: write `await` in front of it",
     ),
     task(
         "an acquire that is not awaited",

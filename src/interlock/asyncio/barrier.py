@@ -17,9 +17,10 @@ from interlock import errors
 from interlock._drivers.awaited import act_for
 from interlock._hints import hints
 from interlock._misuse import not_awaited, wants_async_with
-from interlock._naming import checked_result
+from interlock._naming import check_callback, checked_result
 from interlock._traceback import shorten
-from interlock.options import check_callback, check_timeout
+from interlock.asyncio.hold import awaited
+from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,11 +169,17 @@ class Barrier:
         await self._driver.perform(self._core.reset())
 
     @property
+    # asyncio only
+    @awaited
+    # end
     async def n_waiting(self) -> int:
         """Return how many parties wait; one round trip."""
         return (await self._driver.run(self._core.status()))[0]
 
     @property
+    # asyncio only
+    @awaited
+    # end
     async def broken(self) -> bool:
         """Return whether the barrier is broken; one round trip."""
         return (await self._driver.run(self._core.status()))[1]

@@ -12,6 +12,7 @@ from interlock._core.objects.leased_waiters import MOST
 from interlock._drivers.awaited_block import Exit
 from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import wants_async_with
+from interlock._naming import checked_result
 from interlock._traceback import shorten
 from interlock.options import check_number, check_timeout
 
@@ -199,4 +200,4 @@ async def _ask(predicate: Callable[[], T | Awaitable[T]]) -> T:
     if inspect.isawaitable(answer):
         return cast("T", await answer)
     # end
-    return answer
+    return checked_result(answer, predicate)

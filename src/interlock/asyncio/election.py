@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.aio_change_watchers import Watching
 from interlock._hints import LOCK_NAMES, hints
-from interlock._naming import takes_argument
+from interlock._naming import check_callback, checked_awaitable, takes_argument
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.watch import Observation
 from interlock.errors import ConfigError
-from interlock.options import check_callback
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -69,6 +68,8 @@ class Election(Lock):
             What *function* returned.
 
         Raises:
+            TypeError: *function* is a plain function with asyncio, or a coroutine function without
+                it.
             AcquireTimeoutError: it did not lead within the election's *timeout*.
             HoldLostError: the term was lost before *function* ended.
             InterlockError: as `Lock.acquire`.
@@ -79,7 +80,8 @@ class Election(Lock):
             with suppress(ConfigError):  # trio cancels scopes, not tasks
                 term.cancel_on_lost()
             # end
-            return await (function(term) if takes_argument(function) else function())
+            result = function(term) if takes_argument(function) else function()
+            return await checked_awaitable(result, function)
 
     def observe(self, callback: Callable[[LeaderInfo | None], object]) -> Observation:
         """Call *callback* with the leader now and after every change; None for nobody.
@@ -90,9 +92,14 @@ class Election(Lock):
         Returns:
             An observation: close it, or enter it by ``async with``.
 
+        Raises:
+            TypeError: *callback* cannot be called.
+            ClosedError: the client is closed.
+
         Cost:
             One round trip per change and per poll cap.
         """
+        check_callback(callback)
         core, watch = self._core, Watch()
         watching = Watching(
             self._driver,

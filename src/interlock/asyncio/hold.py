@@ -28,13 +28,14 @@ from interlock._misuse import (
     publish,
     wants_async_with,
 )
+from interlock._naming import check_plain_callback
 from interlock._traceback import shorten
 from interlock.errors import (
     HoldLostError,
     InterlockError,
     NotHeldError,
 )
-from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
+from interlock.options import MIN_LEASE, check_lease, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -190,9 +191,9 @@ class Hold:
         But ``sys.exit`` ends the loop, as in every callback of asyncio.
 
         Raises:
-            TypeError: *callback* cannot be called.
+            TypeError: *callback* cannot be called, or is a coroutine function.
         """
-        check_callback(callback)
+        check_plain_callback(callback)
         self._driver.on_lost(self._hold, callback)
 
     # asyncio only
@@ -406,7 +407,9 @@ class Unawaited(Coroutine[Any, Any, T]):
             return True
         self._coroutine.close()
         name = getattr(self._coroutine, "__name__", "this")
-        raise TypeError(f"{name}() has not run yet and has no truth value: write `await {name}()`")
+        raise TypeError(
+            f"{name} has not run yet and has no truth value: write `await` in front of it"
+        )
 
     def _is_stepped(self) -> bool:
         """Return whether a task asks for the truth value: from Python 3.14 on its `repr` does."""

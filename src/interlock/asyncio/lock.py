@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     LOCK_NAMES,
     made_by="client.lock(name)",
     calls=("acquire",),
-    decorator="@client.locked({})",
+    decorator="`async with` and the object without a call, or for a plain lock @client.locked({})",
 )
 class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.

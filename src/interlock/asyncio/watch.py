@@ -8,7 +8,7 @@ from interlock._core.model.effects import Wait
 from interlock._drivers.background.aio_change_watchers import Watching
 from interlock._drivers.process import clock
 from interlock._misuse import wants_async_with
-from interlock.options import check_callback
+from interlock._naming import check_callback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +93,7 @@ class Watch:
 
         Raises:
             TypeError: *callback* cannot be called.
+            ClosedError: the client is closed.
         """
         check_callback(callback)
         own = Watch(self._driver, self._name, self._make, self._every)
@@ -102,6 +103,7 @@ class Watch:
             own._changed,
             lambda: callback(own._watcher.changes.popleft()),
             own._stop,
+            own.close,
         )
         return Observation(watching)
 

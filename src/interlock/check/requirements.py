@@ -48,6 +48,8 @@ class Requirements:
     library: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.objects, str):  # its letters are strings, too
+            object.__setattr__(self, "objects", (self.objects,))
         known = objects()
         unknown = [kind for kind in self.objects if kind not in known | operations()]
         if unknown or not self.objects:

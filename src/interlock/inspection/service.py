@@ -10,7 +10,7 @@ from interlock._core.model.foreign_text import safe
 from interlock._core.scripts.source import sent
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
-from interlock._links.replies import understood
+from interlock._links.replies import error_code, understood
 from interlock._links.resp import ReplyError, pack
 from interlock.errors import ServerUnavailableError
 
@@ -42,8 +42,8 @@ def text_of(value: object) -> str:
 
 
 def code_of(reply: object) -> str:
-    """Return the first word of an error; an empty text if *reply* is none."""
-    return str(reply).partition(" ")[0] if isinstance(reply, ReplyError) else ""
+    """Return the code of an error; an empty text if *reply* is none."""
+    return error_code(str(reply)) if isinstance(reply, ReplyError) else ""
 
 
 class Service:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from interlock._drivers.blocking import act_for
 from interlock._hints import hints
 from interlock._misuse import wants_with
-from interlock._naming import checked_result
+from interlock._naming import check_plain_callback, checked_result
 from interlock._traceback import shorten
-from interlock.options import check_callback, check_timeout
+from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ class Barrier:
         action: Callable[[], object] | None = None,
     ) -> None:
         if action is not None:
-            check_callback(action)
+            check_plain_callback(action)
         self._action = action
         self._driver = driver
         self._core = core

@@ -12,6 +12,7 @@ from interlock._core.objects.leased_waiters import MOST
 from interlock._drivers.blocking_block import Exit
 from interlock._hints import LOCK_NAMES, hints
 from interlock._misuse import wants_with
+from interlock._naming import checked_result
 from interlock._traceback import shorten
 from interlock.options import check_number, check_timeout
 
@@ -188,4 +189,4 @@ class Condition:
 
 def _ask(predicate: Callable[[], T]) -> T:
     answer = predicate()
-    return answer
+    return checked_result(answer, predicate)

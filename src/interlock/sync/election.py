@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.change_watchers import Watching
 from interlock._hints import LOCK_NAMES, hints
-from interlock._naming import takes_argument
-from interlock.options import check_callback
+from interlock._naming import check_plain_callback, checked_result, takes_argument
 from interlock.sync.lock import Lock
 from interlock.sync.watch import Observation
 
@@ -68,13 +67,16 @@ class Election(Lock):
             What *function* returned.
 
         Raises:
+            TypeError: *function* is a plain function with asyncio, or a coroutine function without
+                it.
             AcquireTimeoutError: it did not lead within the election's *timeout*.
             HoldLostError: the term was lost before *function* ended.
             InterlockError: as `Lock.acquire`.
         """
-        check_callback(function)
+        check_plain_callback(function)
         with self as term:
-            return function(term) if takes_argument(function) else function()
+            result = function(term) if takes_argument(function) else function()
+            return checked_result(result, function)
 
     def observe(self, callback: Callable[[LeaderInfo | None], object]) -> Observation:
         """Call *callback* with the leader now and after every change; None for nobody.
@@ -85,9 +87,14 @@ class Election(Lock):
         Returns:
             An observation: close it, or enter it by ``with``.
 
+        Raises:
+            TypeError: *callback* cannot be called.
+            ClosedError: the client is closed.
+
         Cost:
             One round trip per change and per poll cap.
         """
+        check_plain_callback(callback)
         core, watch = self._core, Watch()
         watching = Watching(
             self._driver,

@@ -23,13 +23,14 @@ from interlock._misuse import (
     check_long_lease,
     wants_with,
 )
+from interlock._naming import check_plain_callback
 from interlock._traceback import shorten
 from interlock.errors import (
     HoldLostError,
     InterlockError,
     NotHeldError,
 )
-from interlock.options import MIN_LEASE, check_callback, check_lease, lease_of
+from interlock.options import MIN_LEASE, check_lease, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -185,9 +186,9 @@ class Hold:
         ``sys.exit`` does not end the process.
 
         Raises:
-            TypeError: *callback* cannot be called.
+            TypeError: *callback* cannot be called, or is a coroutine function.
         """
-        check_callback(callback)
+        check_plain_callback(callback)
         self._driver.on_lost(self._hold, callback)
 
     def release(self) -> None:

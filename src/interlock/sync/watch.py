@@ -9,7 +9,7 @@ from interlock._core.model.effects import Wait
 from interlock._drivers.background.change_watchers import Watching
 from interlock._drivers.process import clock
 from interlock._misuse import wants_with
-from interlock.options import check_callback
+from interlock._naming import check_plain_callback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,8 +94,9 @@ class Watch:
 
         Raises:
             TypeError: *callback* cannot be called.
+            ClosedError: the client is closed.
         """
-        check_callback(callback)
+        check_plain_callback(callback)
         own = Watch(self._driver, self._name, self._make, self._every)
         watching = Watching(
             self._driver,
@@ -103,6 +104,7 @@ class Watch:
             own._changed,
             lambda: callback(own._watcher.changes.popleft()),
             own._stop,
+            own.close,
         )
         return Observation(watching)
 

@@ -34,6 +34,10 @@ class Watching:
         changed: waits for a change. It returns False when it is stopped.
         tell: calls the user; it runs in the thread.
         stop: ends *changed*.
+        close: called at the end; None for nothing.
+
+    Raises:
+        ClosedError: the client is closed.
     """
 
     def __init__(
@@ -43,12 +47,15 @@ class Watching:
         changed: Callable[[], bool],
         tell: Callable[[], object],
         stop: Callable[[], None],
+        close: Callable[[], None] | None = None,
     ) -> None:
-        del driver
+        if driver.closed:
+            raise ClosedError("the client is closed")
         self._what = what
         self._changed = changed
         self._tell = tell
         self._stop = stop
+        self._close = close
         self._over = False
         self._begin()
         _living.add(self)
@@ -76,6 +83,8 @@ class Watching:
                 continue
             run_user(f"a callback of {self._what}", self._tell)
         self._over = True
+        if self._close is not None:
+            self._close()
 
     def close(self) -> None:
         """End the observer; wait for a callback that runs, unless the callback calls this."""
