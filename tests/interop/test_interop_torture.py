@@ -83,3 +83,14 @@ def test_nobody_keeps_a_lock_after_an_error() -> None:
     slot = Slot("sync", lambda: cast("Agent", script))
     Toil()._use(slot, 0, "plain", 0, None, 0, 2)
     assert script.asked == ["acquire", "acquire", "release", "release"]
+
+
+def test_a_frozen_process_may_have_what_it_has_not_told() -> None:
+    """An acquire whose answer came after a pause counts as a hold from its beginning."""
+    script = Script(True, True)
+    slot = Slot("java", lambda: cast("Agent", script))
+    toil, began = Toil(), time.monotonic()
+    slot.pauses.append((began, began + 60))
+    toil._use(slot, 0, "plain", 0, None, 0, 1)
+    (span,) = toil._histories["plain"].possible
+    assert span.start > began

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LOSSES = ("IllegalMonitorStateException", "NotHeldError", "HoldLostError", "RedisException")
 """What a release raises when the hold is over; the last is what Java says of permits."""
 
+HASTE = ("QuorumError", "ServerUnavailableError")
+"""What a red lock raises if servers take longer than it waits for them."""
+
 
 class Toil:
     """The work, and its history.
@@ -187,7 +190,10 @@ class Toil:
         with self._guard:
             if certain > got.ended and not may_vanish(slot, name):
                 history.certain.append(Span(who, weight, got.ended, certain))
-            history.possible.append(Span(who, weight, got.ended - 1, ended))
+            # A process that is frozen may have it for long before it answers.
+            stood = slot.paused(got.started, got.ended) is not None
+            since = got.started if stood else got.ended - 1
+            history.possible.append(Span(who, weight, since, ended))
 
     def _enter_again(
         self,
@@ -259,13 +265,15 @@ class Toil:
     def _error(self, name: str, slot: Slot, since: float, what: str, error: AgentError) -> None:
         """Count an error of a command; it is a fault unless the process was frozen.
 
-        A process that was frozen may find its replies late.
+        A process that was frozen may find its replies late. A red lock gives a server a tenth of a
+        second and less, which a busy machine may need.
         """
         self._count(f"{slot.language} {error.kind}")
         if name == "permits":
             with self._guard:
                 self._permits_unknown += 1
-        if slot.paused(since, time.monotonic()) is None:
+        hasty = name == "red" and error.kind in HASTE
+        if not hasty and slot.paused(since, time.monotonic()) is None:
             self._fault(f"{slot.language}: {what}: {error}")
 
     def _fault(self, text: str) -> None:
