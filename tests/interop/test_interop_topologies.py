@@ -10,6 +10,7 @@ import pytest
 from tests.interop.conftest import POLL_CAP
 from tests.interop.java import stacks
 from tests.interop.pair import PROMPT, Pair
+from tests.support.patience import GIVE_UP, wait_until
 from tests.support.servers import ClusterServers, SentinelServers
 
 from interlock._links.slots import slot_of
@@ -187,6 +188,13 @@ def test_a_lock_whose_slot_moves_is_shared_on(
     slot = slot_of(holder.target["name"])
     source = nodes.owner(slot)
     target = next(node for node in nodes.nodes[:3] if node is not source)
+    name = holder.target["name"].encode()
+
+    def listens() -> bool:
+        return any(name in channel for channel in source.execute("PUBSUB", "SHARDCHANNELS"))
+
+    # Redisson waits in vain for a subscription that it asked for while the slot was moving.
+    wait_until(listens, GIVE_UP, "the waiter has subscribed")
     with nodes.migrate_slot(slot, source, target) as move:
         # All keys are at the target now, which serves only clients that ask. Java's commands wait
         # for the end of the move.
