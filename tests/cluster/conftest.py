@@ -46,7 +46,7 @@ def cluster_of_version() -> Iterator[Callable[[str], ClusterServers]]:
 @pytest.fixture
 def cluster(cluster_of_version: Callable[[str], ClusterServers]) -> ClusterServers:
     """Give the cluster that most tests share, whose data is gone; do not harm it."""
-    return _emptied(cluster_of_version(main_version()))
+    return emptied(cluster_of_version(main_version()))
 
 
 @pytest.fixture(params=["redis-6.2", "redis-8.2"])
@@ -54,10 +54,11 @@ def other_cluster(
     request: pytest.FixtureRequest, cluster_of_version: Callable[[str], ClusterServers]
 ) -> ClusterServers:
     """Give a shared cluster of each other version in turn, whose data is gone."""
-    return _emptied(cluster_of_version(request.param))
+    return emptied(cluster_of_version(request.param))
 
 
-def _emptied(servers: ClusterServers) -> ClusterServers:
+def emptied(servers: ClusterServers) -> ClusterServers:
+    """Return the cluster *servers*, whose data is gone."""
     for node in servers.nodes[:3]:
         node.execute("FLUSHALL")
     return servers

@@ -25,18 +25,20 @@ _CODE = re.compile(r"(?:@user_script:\s*\d+:\s*)?-?([A-Z][A-Z0-9]{2,})(?= |$)")
 _WRAPPED = re.compile(r"@user_script:\s*\d+:\s*-?([A-Z][A-Z0-9]{2,})(?= |$)")
 
 # The error of a script whose slot is just moving. Its commands before the error were executed.
-_HALFWAY = "attempted to access a non local key"
+# Redis and Valkey up to 9.0 begin with "Script attempted", Redis 6 wraps "Lua script attempted",
+# and Valkey 9.1 says "Attempted".
+_HALFWAY = "ttempted to access a non local key"
 
 # Parts of the texts that the server sends with the code ERR, and the codes that we use for them.
 _UNCODED = (
     ("The user executing the script can't", "NOPERM"),
     ("ACL failure in script", "NOPERM"),
-    ("max number of clients reached", "MAXCLIENTS"),
+    ("max number of clients ", "MAXCLIENTS"),
     (_HALFWAY, "TRYAGAIN"),
     ("bad lua script", "LITERAL"),
     ("accessing undeclared key", "UNDECLARED"),
     ("not allowed from script", "FORBIDDEN"),
-    ("Unknown Redis command called from", "FORBIDDEN"),
+    ("command called from ", "FORBIDDEN"),
     ("Lua scripting support disabled", "NOLUA"),
     ("unknown command 'EVAL", "NOLUA"),
     ("DB index is out of range", "DATABASE"),
