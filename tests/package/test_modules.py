@@ -121,6 +121,7 @@ TESTED_BY = {
     "_links/batch_connection.py": "faults/test_fault_renewal.py",
     "_links/cluster.py": "cluster/test_cluster_connect.py",
     "_links/connection.py": "links/test_link_signals.py",
+    "_links/dialling.py": "faults/test_fault_name_server.py",
     "_links/endpoint.py": "links/test_link_login.py",
     "_links/multiplexer.py": "links/test_pipeline.py",
     "_links/open_connections.py": "lock/test_lock_close.py",

@@ -166,7 +166,6 @@ class ConnectedDriver:
             self._monitor.after_fork()
         self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session.become(new_client_id(self.session.options.client_id), self._subscriber.waiters)
-        self._renewer.rename()
 
     def _forget_connections(self) -> None:
         """Forget the connections for commands: they are the parent's."""

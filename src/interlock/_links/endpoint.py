@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from interlock._hints import did_you_mean
+from interlock._links.dialling import connect_within, numeric
 from interlock._links.login import Login
 from interlock._links.options import (
     anonymous,
@@ -350,7 +351,10 @@ class Endpoint:
             connection = self._new(redis_py().sync, redis_py().once(), timeout, answered)
         self.opening(connection, None)
         try:
-            connection.connect()
+            if self._kind == "unix" or numeric(self.address[0]):
+                connection.connect()
+            else:
+                connect_within(connection, timeout)
         except BaseException as error:
             connection.disconnect()
             if not isinstance(error, Exception) or isinstance(error, InterlockError):

@@ -196,7 +196,8 @@ class Watchdog:
             for hold in self._holds
             if hold.state is HELD
         )
-        return min(self._wake_at, self._look_at, min(looks, default=NEVER))
+        untold = min((until for until, _ in list(self._untold.values())), default=NEVER)
+        return min(self._wake_at, self._look_at, untold, min(looks, default=NEVER))
 
     def end_overdue(self, now: float) -> float:
         """Note as lost the holds that were not renewed in time.
@@ -344,8 +345,9 @@ class Watchdog:
         """Ask whether an operator left notes for the holds *lost*; then tell of the losses."""
         noted = [hold for hold in lost if hold.core.session.options.card]
         if noted:
-            # If this is interrupted, the losses are told at *until*.
+            # If no answer comes, the losses are told at *until*.
             self._soonest = min(self._soonest, until)
+            self._wake()
             calls = [forced_note_read(forced_note(hold.key, hold.holder)) for hold in noted]
             notes = yield from Batch(tuple(calls))
             for hold, note in zip(noted, notes, strict=True):

@@ -1,14 +1,16 @@
 """The renewal thread.
 
-One thread renews all holds of a client, for asyncio too, with one connection to a server.
+One thread looks after all holds of a client, for asyncio too.
 
 A blocked event loop must not lose locks, so renewal never depends on a loop. The thread also sends
 commands that must still reach the server after a caller's time is up (`Cleanup`). When the client
 closes, the renewer releases the holds that are left.
 
-In a cluster the renewal thread decides what is due. Each node has a lane: a thread and connections
-of its own. So a node that hangs delays only its own holds. If a slot has moved, the node's thread
-follows it to the new node. With a single server, the renewal thread itself does the work.
+The renewal thread keeps time: it decides what is due, and ends the holds that were not renewed in
+time. It resolves no name, connects to nobody and waits for no reply. Each node has a lane for that,
+a thread and connections of its own; a single server has one too. So a node that hangs delays only
+its own holds, and no loss is told late. If a slot has moved, the node's lane follows it to the new
+node.
 
 Rules:
 
@@ -96,7 +98,6 @@ class Renewer:
     ) -> None:
         self._session = session
         self._topology = topology
-        self._connection = BatchConnection(topology, self._name())
         self._lanes: dict[Endpoint | None, _Lane] = {}
         self.beside: object = None
         self._unclaimed = unclaimed
@@ -180,48 +181,62 @@ class Renewer:
         deadline = clock.now() + timeout
         self._closing = True
         self._wakeup()
-        # A server that stands still gives no reply to a name, but it has the releases when it goes
-        # on.
-        self._connection.stay_nameless()
         thread = self._thread
-        if thread is threading.current_thread():
-            # A finalizer closes the client. The connection may be in the middle of an exchange.
-            self._connection.drop()
-        elif thread is not None and thread.is_alive():
+        if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
-            if thread.is_alive():
-                # The thread may be in the middle of an exchange, and must read the replies itself.
-                self._connection = BatchConnection(self._topology)
+        lanes, self._lanes = self._lanes, {}
+        for lane in lanes.values():
+            lane.end()
+        patience = clock.now() + GRACE
+        connections = {
+            node: lane.connection
+            for node, lane in lanes.items()
+            if lane.join(patience - clock.now())
+        }
+        for connection in connections.values():
+            connection.stay_nameless()
+        send = partial(self._last_batch, connections)
         try:
             card = [call for call in (self.card.remove(),) if call is not None]
             looks = self._session.looks.calls()
             others = [*self._session.holds.clean_up_calls(), *self._cleanups.calls(), *card]
-            replies = _last_replies(self._last_batch, [*calls, *others, *looks], deadline)
+            replies = _last_replies(send, [*calls, *others, *looks], deadline)
             released, looked = replies[: len(calls)], replies[len(calls) + len(others) :]
             if again := _look_again(looks, looked, self._session.released_on_close, released):
-                _ = self._last_batch(again, deadline)
+                _ = send(again, deadline)
             for reply in released:
                 if isinstance(reply, ServerUnavailableError):
                     reply.args = (f"{reply}; what was held ends with its lease",)
                     raise reply
         finally:
-            self._connection.drop()
+            for connection in connections.values():
+                connection.drop()
             if self._session.backup is not None:
                 self._session.backup.close()
             self._deadlocks.close(GRACE)
-            lanes = list(self._lanes.values())
-            for lane in lanes:
-                lane.end()
-            for lane in lanes:
-                lane.join(max(deadline - clock.now(), GRACE))
+            for lane in lanes.values():
+                _ = lane.join(max(deadline - clock.now(), GRACE))
 
-    def _last_batch(self, calls: Sequence[Eval[object]], deadline: float) -> list[object]:
-        """Send *calls* to all nodes at once, until *deadline*; return their replies."""
+    def _last_batch(
+        self,
+        connections: dict[Endpoint | None, BatchConnection],
+        calls: Sequence[Eval[object]],
+        deadline: float,
+    ) -> list[object]:
+        """Send *calls* to all nodes at once, until *deadline*; return their replies.
+
+        The *connections* are those of the lanes. Other nodes get new ones, without a name. A server
+        that stands still gives no reply to a name, but it has the releases when it goes on.
+        """
         unheard = ServerUnavailableError(
             f"{self._topology.where} did not answer in time", sent=True
         )
         replies: list[object] = [unheard] * len(calls)
-        groups = list(self._by_node(range(len(calls)), lambda place: calls[place].keys[0]).values())
+        by_node = self._by_node(range(len(calls)), lambda place: calls[place].keys[0])
+        groups = [
+            (connections.get(node) or BatchConnection(self._topology), places)
+            for node, places in by_node.items()
+        ]
 
         def part(connection: BatchConnection, places: Sequence[int], until: float) -> None:
             left, mine = max(until - clock.now(), GRACE), [calls[place] for place in places]
@@ -234,19 +249,18 @@ class Renewer:
         threads: list[threading.Thread] = []
         # The last group is sent from here; with a single server it is the only one.
         for number, group in enumerate(groups[:-1]):
-            connection = BatchConnection(self._topology)
-            thread = threading.Thread(target=part, args=(connection, group, deadline), daemon=True)
+            thread = threading.Thread(target=part, args=(*group, deadline), daemon=True)
             try:
                 thread.start()
             except RuntimeError:
                 # From Python 3.12 on no thread starts while the interpreter exits. Then serve one
                 # node after another, each with its share of the time.
                 now = clock.now()
-                part(connection, group, now + (deadline - now) / (len(groups) - number))
+                part(*group, now + (deadline - now) / (len(groups) - number))
             else:
                 threads.append(thread)
         for group in groups[-1:]:
-            part(self._connection, group, deadline)
+            part(*group, deadline)
         for thread in threads:
             thread.join(max(deadline - clock.now(), GRACE))
         return replies
@@ -256,22 +270,14 @@ class Renewer:
         self._reset()
         if self._session.backup is not None:
             self._session.backup.after_fork()
-        self._connection.drop()
         lanes, self._lanes = self._lanes, {}
         for lane in lanes.values():
             lane.connection.drop()
 
-    def rename(self) -> None:
-        """Name further connections after the client that this has become, in a forked child."""
-        self._connection = BatchConnection(self._topology, self._name())
-
     def _run(self) -> None:
-        connection = self._connection
         rung = True
         while (seconds := self._turn(rung=rung)) is not None:
             rung = self._wakeup.wait(seconds)
-        if connection is not self._connection:
-            connection.drop()  # `close` did not wait so long
 
     def _turn(self, *, rung: bool) -> float | None:
         """Do the work that is due, in the thread; *rung* tells whether it was woken.
@@ -303,9 +309,9 @@ class Renewer:
         return min(self._cleanups.next_due(), self._session.looks.next_due(), self._card_due)
 
     def _work(self) -> None:
-        """Do the work that is due at each node.
+        """Give each node's lane the work that is due there.
 
-        If the thread of a node is still busy, the work is due again soon.
+        If the lane is still busy, the work is due again soon.
         """
         watchdog, cleanups, now = self._session.watchdog, self._cleanups, clock.now()
         result = Round()
@@ -321,13 +327,13 @@ class Renewer:
             more = given.get(node, ()), slow.get(node, ())
             parts = holds.get(node, ()), entries.get(node, ()), *more
             work = partial(self._serve, *parts, cards.get(node))
-            if self._topology.only is not None:
-                work(self._connection)
-            elif not self._lane(node).take(work):
+            if not self._lane(node).take(work):
                 for lock in given.get(node, ()):
                     self._session.looks.given(lock, now)
         for node in set(self._lanes) - {None, *self._topology.nodes}:
-            self._lanes.pop(node).end()
+            lane = self._lanes.pop(node)
+            _ = lane.take(BatchConnection.drop)
+            lane.end()
 
     def _serve(
         self,
@@ -435,16 +441,12 @@ class Renewer:
             reply = self._batch(effect.evals, connection)
 
     def _batch(self, calls: Sequence[Eval[object]], connection: BatchConnection) -> list[object]:
-        # While it connects, the thread cannot note losses. So connecting must end before the next
-        # hold may end.
-        soonest = self._session.watchdog.end_overdue(clock.now())
-        patience = min(self._timeout, max(soonest - clock.now(), GRACE))
         moved, self._moved = self._moved, False
         try:
             self._meanwhile()
             if moved:
                 connection.drop()
-            replies = connection.batch(calls, self._timeout, patience, self._meanwhile)
+            replies = connection.batch(calls, self._timeout, self._timeout, self._meanwhile)
         except ClosedError as error:
             return [error] * len(calls)
         except Exception as error:  # noqa: BLE001 - an unexpected error
@@ -460,9 +462,10 @@ class Renewer:
         return replies
 
     def _meanwhile(self) -> None:
-        """Do what cannot wait for the server's reply.
+        """Stop waiting for the server if the client closes.
 
-        Losses are noted in time, and a client that closes need not wait.
+        Losses are noted here too: if no further thread could be started, this is the renewal
+        thread.
 
         Raises:
             ClosedError: the client closes.
@@ -483,11 +486,13 @@ class _Lane:
         self.connection = connection
         self._works: SimpleQueue[Callable[[BatchConnection], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._busy = False
 
     def take(self, work: Callable[[BatchConnection], None]) -> bool:
-        """Do *work* in the thread; return False, and ignore it, if other work is not done yet."""
-        if self._busy:
+        """Do *work* in the thread, after what it does just now.
+
+        Return False, and ignore it, if other work waits for that already.
+        """
+        if self._works.qsize():
             return False
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="interlock-renewer-node", daemon=True)
@@ -497,7 +502,6 @@ class _Lane:
                 work(self.connection)
                 return True
             self._thread = thread
-        self._busy = True
         self._works.put(work)
         return True
 
@@ -505,10 +509,17 @@ class _Lane:
         """End the thread when its work is done."""
         self._works.put(None)
 
-    def join(self, timeout: float) -> None:
-        """Wait at most *timeout* seconds for the end of the thread."""
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
+    def join(self, seconds: float) -> bool:
+        """Return whether the thread has ended after at most so many *seconds*.
+
+        Then nobody uses its connection any more.
+        """
+        thread = self._thread
+        if thread is None:
+            return True
+        if thread is not threading.current_thread():
+            thread.join(max(seconds, 0))
+        return not thread.is_alive()
 
     def _run(self) -> None:
         while (work := self._works.get()) is not None:
@@ -519,8 +530,6 @@ class _Lane:
             finally:
                 # Keep nothing alive that the work refers to.
                 del work
-                self._busy = False
-        self.connection.drop()
 
 
 def _look_again(

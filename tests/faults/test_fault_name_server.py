@@ -1,0 +1,95 @@
+"""A name server that gives no answer delays no report of a loss, and no call beyond its timeout."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.lock_like import until
+
+from interlock import HoldLostError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import RedisServer
+
+STALL = 60.0
+"""Seconds for which the resolver is silent: longer than everything that must not wait for it."""
+SOON = 20.0
+"""Seconds for what takes two, on a machine that stalls too."""
+
+
+class NameServer:
+    """The resolver of this process, which may be silent."""
+
+    def __init__(self) -> None:
+        self.silent = False
+        self._goes_on = threading.Event()
+        self._resolve = socket.getaddrinfo
+
+    def __call__(self, host: Any, *args: Any, **kwargs: Any) -> Any:
+        """Resolve as `socket.getaddrinfo` does."""
+        if self.silent and host in ("localhost", b"localhost"):
+            _ = self._goes_on.wait(STALL)
+        return self._resolve(host, *args, **kwargs)
+
+    def go_on(self) -> None:
+        """Answer everybody."""
+        self.silent = False
+        self._goes_on.set()
+
+
+@pytest.fixture
+def name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
+    """Give the resolver, which answers at first."""
+    name_server = NameServer()
+    monkeypatch.setattr(socket, "getaddrinfo", name_server)
+    yield name_server
+    name_server.go_on()
+
+
+async def test_a_loss_is_reported_before_the_next_holder_works(
+    stage: Stage, server: RedisServer, name_server: NameServer
+) -> None:
+    """The client must connect anew and cannot resolve its server's name: the hold ends in time."""
+    named = f"redis://localhost:{server.port}/0"
+    client, other = stage.client(named, lease=2), stage.client()
+    holder, next_holder = stage.owner(), stage.owner()
+    lock = stage.lock(client)
+    assert await holder.do(lock.acquire)
+    hold = await holder.do(lambda: lock.hold)
+    told: list[Any] = []
+    await holder.do(hold.on_lost, lambda: told.append(hold))
+    name_server.silent = True
+    server.execute("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+    assert await next_holder.do(stage.lock(other).acquire, timeout=SOON)
+    assert hold.lost.is_set()
+    with pytest.raises(HoldLostError):
+        await holder.do(hold.ensure)
+    await until(lambda: told, SOON, "on_lost is called")
+
+
+async def test_an_acquire_ends_with_its_timeout(
+    stage: Stage, server: RedisServer, name_server: NameServer
+) -> None:
+    """A client that cannot resolve its server's name says so when the caller's time is up."""
+    client = stage.client(f"redis://localhost:{server.port}/0")
+    lock, owner = stage.lock(client), stage.owner()
+    assert await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    name_server.silent = True
+    server.execute("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+    begun = time.monotonic()
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(lock.acquire, timeout=1)
+    assert time.monotonic() - begun < SOON
+    name_server.go_on()
+    assert await owner.do(lock.acquire, timeout=SOON)
+    await owner.do(lock.release)
