@@ -1,7 +1,8 @@
 """Report the tests that did not run. In CI they are failures.
 
-``INTERLOCK_LATER="bench hosts"`` names the extras whose tests CI runs in a later step. ``--extra
-bench`` is that step: it runs only the tests that need the extra, and fails if the extra is missing.
+``INTERLOCK_LATER="bench hosts java"`` names the extras and packages of Debian whose tests CI runs in
+a later step. ``--rest`` and ``--extra bench`` are that step: what the first one left out runs
+there, and a missing extra is an error.
 
 The tests use all cores by themselves; one test or one file runs in this process: tests/parts.py.
 """
@@ -64,7 +65,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--all", action="store_true", help="run all sets of parameters of each test")
     group.addoption(
-        "--rest", action="store_true", help="run what `pytest` alone leaves out: tests/parts.py"
+        "--rest",
+        action="store_true",
+        help="run what `pytest` alone leaves out, and what needs a Debian package: tests/parts.py",
     )
     group.addoption(
         "--about", metavar="WORDS", help="run the tests whose sentence has all these words"
@@ -144,7 +147,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     first = parts.first_part(items)
     kept = [item for item in items if not wanted or _extras(item) & wanted]
     if config.getoption("rest"):
-        kept = [item for item in items if item not in first or _extras(item) & wanted]
+        kept = [
+            item for item in items if item not in first or _extras(item) & wanted or _needed(item)
+        ]
     elif _first(config):
         kept = [item for item in items if item in first]
     if config.getoption("quick"):
@@ -175,12 +180,18 @@ def _versions(item: pytest.Item) -> set[str]:
 
 def _missing(item: pytest.Item) -> set[str]:
     """Return what *item* needs and this machine lacks."""
-    needed = {name for mark in item.iter_markers("needs") for name in mark.args}
+    return _needed(item) & packages.missing()
+
+
+def _needed(item: pytest.Item) -> set[str]:
+    """Return what *item* needs of Debian's packages."""
+    needed = packages.needed(item.path)
+    needed |= {name for mark in item.iter_markers("needs") for name in mark.args}
     if unknown := needed - set(packages.NEEDS):
         raise pytest.UsageError(f"{item.nodeid} needs {unknown}, which tests/packages.py lacks")
     if "need_java" in getattr(item, "fixturenames", ()):
         needed.add("java")
-    return needed & set(packages.missing())
+    return needed
 
 
 def _extras(item: pytest.Item) -> set[str]:

@@ -1,4 +1,6 @@
-"""What pyproject.toml cannot say: the parts in C, without which the package works and is slower.
+"""What pyproject.toml cannot say.
+
+That is the text that PyPI shows, and the parts in C, without which the package works and is slower.
 
 The wheel is for the stable ABI: one per platform serves every Python from 3.11 on.
 ``INTERLOCK_PURE=1`` builds the wheel for all other platforms, which has no parts in C.
@@ -7,8 +9,11 @@ The wheel is for the stable ABI: one per platform serves every Python from 3.11 
 import hashlib
 import os
 import sysconfig
+import tomllib
 from pathlib import Path
+from typing import Any
 
+from hatch_fancy_pypi_readme.hooks import FancyReadmeMetadataHook
 from setuptools import Extension, setup
 
 PURE = os.environ.get("INTERLOCK_PURE") == "1"
@@ -18,6 +23,14 @@ STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
 MODULES = ("_exchange", "_renewal")
 LINKS = "src/interlock/_links"
 MACROS = [("Py_LIMITED_API", "0x030B0000")] if STABLE else []
+
+
+def description() -> str:
+    """Return the README, with the links that pyproject.toml gives it outside of a checkout."""
+    config = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["hatch"]["metadata"]["hooks"]
+    made: dict[str, Any] = {}
+    FancyReadmeMetadataHook(".", config[FancyReadmeMetadataHook.PLUGIN_NAME]).update(made)
+    return made["readme"]["text"]
 
 
 def part(name: str) -> Extension:
@@ -40,6 +53,8 @@ def part(name: str) -> Extension:
 
 
 setup(
+    long_description=description(),
+    long_description_content_type="text/markdown",
     ext_modules=[] if PURE else [part(name) for name in MODULES],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE and not PURE else {},
 )

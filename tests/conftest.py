@@ -21,7 +21,7 @@ from tests.extras import VERSIONS
 from tests.lock.lock_like import Face
 from tests.support.proxy import FaultProxy
 from tests.support.scripts import EVERY_TEXT
-from tests.support.servers import RedisServer, binaries, wait_until
+from tests.support.servers import RedisServer, binaries, default_binary, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -198,9 +198,17 @@ def _clients(server: RedisServer) -> dict[int, str]:
 
 
 @pytest.fixture
-def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Be a user with a fresh runtime directory, whose servers linger until the test is over."""
+def runtime(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """Be a user with a fresh runtime directory, whose servers linger until the test is over.
+
+    They run the program that the other tests have.
+    """
     monkeypatch.delenv("INTERLOCK_REDIS_SERVER", raising=False)
+    programs = tmp_path_factory.mktemp("programs")
+    (programs / "valkey-server").symlink_to(default_binary())
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     monkeypatch.setenv("INTERLOCK_EMBEDDED_LINGER", "60")
     with tempfile.TemporaryDirectory(prefix="il-") as root:  # tmp_path is too long for a socket
         monkeypatch.setenv("XDG_RUNTIME_DIR", root)

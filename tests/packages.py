@@ -95,10 +95,15 @@ def missing() -> frozenset[str]:
     return frozenset(name for name, need in NEEDS.items() if not need.there())
 
 
-def lacking(path: Path) -> set[str]:
-    """Return the missing needs without which *path* cannot be imported."""
+def needed(path: Path) -> set[str]:
+    """Return the needs without which *path* cannot be imported."""
     return {
         name
-        for name in missing()
-        if any(path.is_relative_to(ROOT / folder) for folder in NEEDS[name].paths)
+        for name, need in NEEDS.items()
+        if any(path.is_relative_to(ROOT / folder) for folder in need.paths)
     }
+
+
+def lacking(path: Path) -> set[str]:
+    """Return those of `needed` that this machine lacks."""
+    return needed(path) & missing()

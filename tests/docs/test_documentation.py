@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import re
 import tomllib
 from pathlib import Path
@@ -125,42 +126,35 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(file), target
 
 
-def test_links_of_the_readme_work_on_pypi() -> None:
-    """Every link of the README is absolute, and the documentation is linked on its site."""
+def test_links_of_the_readme_are_files_of_the_checkout() -> None:
+    """Every link of the README is used, and names a file; only Redisson's own page is elsewhere."""
     text = (ROOT / "README.md").read_text()
-    targets = re.findall(r"\]\(([^)]+)\)", text) + re.findall(
-        r"^\[[^\]]+\]: (\S+)$", text, re.MULTILINE
-    )
-    used = set(re.findall(r"\]\[([^\]]+)\]", text))
-    assert used == set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE))
+    named = dict(re.findall(r"^\[([^\]]+)\]: (\S+)$", text, re.MULTILINE))
+    assert set(re.findall(r"\]\[([^\]]+)\]", text)) == set(named)
+    assert [target for target in named.values() if not (ROOT / target).is_file()] == []
+    assert re.findall(r"\]\(([^)]+)\)", text) == ["https://redisson.org"]
+
+
+def test_links_of_the_package_work_on_pypi() -> None:
+    """In the description of the built package every link has an address of the site."""
+    text = importlib.metadata.metadata("interlock").get_payload()
+    assert isinstance(text, str)
+    targets = re.findall(r"^\[[^\]]+\]: (\S+)$", text, re.MULTILINE)
     urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
     assert urls["Documentation"] == SITE
     assert sum(target.startswith(SITE) for target in targets) > 20
     for target in targets:
         assert target.startswith("https://"), target
-        assert "/main/docs/" not in target or target.endswith(".svg"), target
+        assert not target.endswith(".md") or "/blob/main/" in target, target
 
 
-def test_what_runs_in_two_terminals_installs_nothing() -> None:
-    """The README's command for two terminals stands on a line of its own, below the installation.
-
-    Two builds at once in one checkout share a directory, and one of them fails.
-    """
-    lines = (ROOT / "README.md").read_text().splitlines()
-    [run] = [line for line in lines if "interlock run --verbose" in line]
-    assert run.startswith(".venv/bin/interlock run ")
-    assert re.fullmatch(r"python3 -m venv .*\[embedded\]'", lines[lines.index(run) - 1])
-    assert (
-        """grep -m1 -A1 "^python3 -m venv .*embedded\\]'$" README.md"""
-        in (ROOT / ".ci/newest").read_text()
-    )
-
-
-def test_the_checks_run_the_command_of_the_readme() -> None:
-    """The line that CI takes from the README is there exactly once, and it runs the tests."""
-    pattern = re.compile(r"^python3 -m venv .*pytest$", re.MULTILINE)
-    assert len(pattern.findall((ROOT / "README.md").read_text())) == 1
-    assert "grep -m1 '^python3 -m venv .*pytest$' README.md" in (ROOT / ".ci/run").read_text()
+def test_the_checks_run_the_commands_of_the_readme() -> None:
+    """CI takes both from the README, where each stands exactly once, on one line."""
+    text, bare = (ROOT / "README.md").read_text(), (ROOT / ".ci/bare").read_text()
+    for command in ("^python3 -m venv .*interlock run", "^python3 -m venv .*pytest$"):
+        assert len(re.findall(command, text, re.MULTILINE)) == 1
+        assert f"grep -m1 '{command}" in bare
+    assert re.search(r"^try \.ci/bare", (ROOT / ".ci/run").read_text(), re.MULTILINE)
 
 
 def test_the_release_notes_have_the_changelog() -> None:

