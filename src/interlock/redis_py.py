@@ -22,25 +22,6 @@ class Redis(redis.Redis):
     django-redis takes it as ``REDIS_CLIENT_CLASS``.
     """
 
-    def lock(
-        self,
-        name: str,
-        timeout: float | None = None,
-        sleep: float = 0.1,
-        blocking: bool = True,
-        blocking_timeout: float | None = None,
-        lock_class: Any = None,
-        thread_local: bool = True,
-        raise_on_release_error: bool = True,
-    ) -> Any:
-        """Return a `Lock`; arguments as of its own."""
-        return (lock_class or Lock)(
-            self,
-            name,
-            timeout=timeout,
-            sleep=sleep,
-            blocking=blocking,
-            blocking_timeout=blocking_timeout,
-            thread_local=thread_local,
-            raise_on_release_error=raise_on_release_error,
-        )
+    def lock(self, *args: Any, lock_class: Any = Lock, **options: Any) -> Any:
+        """Return a `Lock`; arguments as of redis-py's own, *lock_class* by its name."""
+        return super().lock(*args, lock_class=lock_class, **options)

@@ -12,13 +12,13 @@ import logging
 import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 from redis import exceptions as redis_errors
 
-from interlock._core.locks import lock as core_lock
-from interlock._core.locks import transfer
+from interlock._core.locks.lock import Lock as Core
+from interlock._core.locks.transfer import adopt
 from interlock._core.model.effects import Wait
 from interlock._core.model.holds import Owner
 from interlock.errors import (
@@ -30,13 +30,12 @@ from interlock.errors import (
     ServerUnavailableError,
     WrongTypeError,
 )
-from interlock.options import Options, check_name
+from interlock.options import FOREVER, Options, check_name, lease_of
 from interlock.sync.client import Client
 from interlock.sync.hold import Hold
-from interlock.sync.lock import Lock as Face
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
     from types import TracebackType
 
     from interlock._core.model.effects import Op
@@ -58,35 +57,26 @@ def client_of(redis: Any, options: Options | None = None) -> Client:
     chosen = Lock.options if options is None else options
     of_pool = _clients.setdefault(getattr(redis, "connection_pool", redis), {})
     client = of_pool.get(chosen)
-    if client is None or _driver(client).closed:
-        if client is not None:
-            _ = of_pool.pop(chosen, None)
+    if client is not None and _driver(client).closed:
+        client = of_pool.pop(chosen, None) and None
+    if client is None:
         made = Client.from_redis(redis, options=chosen)
         _driver(made).ending.warns = False  # it goes with the pool, and nobody need close it
-        # Threads that come at the same time share the first one's.
-        client = of_pool.setdefault(chosen, made)
+        client = of_pool.setdefault(chosen, made)  # threads that come together share one
     return client
 
 
+class _Held(NamedTuple):
+    """A hold and its token; the hold is dropped with its owner, which only this refers to."""
+
+    token: bytes
+    hold: Hold
+    owner: Owner
+
+
 class _ThreadLocal(threading.local):
-    """What one thread knows of its hold.
-
-    Attributes:
-        token: what users read, pass on and set.
-        held: the hold that it stands for.
-    """
-
     token: bytes | None = None
     held: _Held | None = None
-
-
-class _Held:
-    """A hold, and the owner who dies with what refers to this."""
-
-    def __init__(self, owner: Owner, hold: Hold, token: bytes) -> None:
-        self.owner = owner
-        self.hold = hold
-        self.token = token
 
 
 class Lock:
@@ -97,8 +87,8 @@ class Lock:
         name: the key.
         timeout: seconds after which it ends by itself, our *lease*; None for a lock that is renewed
             as long as this object lives.
-        sleep: seconds between two looks while redis-py's own kind of lock holds the name; else
-            waiters are told.
+        sleep: seconds between two looks while redis-py's own kind of lock holds the name; else a
+            message wakes waiters.
         blocking: whether `acquire` waits.
         blocking_timeout: how many seconds it waits, our *timeout*; None or infinity for ever.
         thread_local: whether each thread has a token of its own.
@@ -122,12 +112,9 @@ class Lock:
         thread_local: bool = True,
         raise_on_release_error: bool = True,
     ) -> None:
-        self.redis = redis
-        self.name = name
-        self.timeout = timeout
-        self.sleep = sleep
-        self.blocking = blocking
-        self.blocking_timeout = blocking_timeout
+        self.redis, self.name = redis, name
+        self.timeout, self.sleep = timeout, sleep
+        self.blocking, self.blocking_timeout = blocking, blocking_timeout
         self.thread_local = bool(thread_local)
         self.raise_on_release_error = raise_on_release_error
         self.local: Any = _ThreadLocal() if thread_local else SimpleNamespace(token=None, held=None)
@@ -139,9 +126,7 @@ class Lock:
     def __enter__(self) -> Self:
         if self.acquire():
             return self
-        raise redis_errors.LockError(
-            "Unable to acquire lock within the time specified", lock_name=self._name
-        )
+        raise self._error("Unable to acquire lock within the time specified")
 
     def __exit__(
         self,
@@ -161,10 +146,7 @@ class Lock:
 
     @property
     def hold(self) -> Hold | None:
-        """Return the hold, with `Hold.lost`, `Hold.ensure` and `Hold.hand_over`.
-
-        redis-py has no such thing.
-        """
+        """Return the hold, which redis-py lacks: `Hold.lost`, `Hold.ensure`, `Hold.hand_over`."""
         held: _Held | None = self.local.held
         return None if held is None else held.hold
 
@@ -194,35 +176,31 @@ class Lock:
         Cost:
             One round trip when it is free.
         """
-        client = client_of(self.redis, self.options)
-        driver = _driver(client)
-        clock = driver.session.clock
+        driver, core = self._parts()
+        clock, owner = driver.session.clock, self._owner()
         limit = self.blocking_timeout if blocking_timeout is None else blocking_timeout
         if not (self.blocking if blocking is None else blocking):
             limit = 0
-        deadline = None if limit is None or limit > threading.TIMEOUT_MAX else clock() + limit
-        pause = self.sleep if sleep is None else sleep
-        owner = Owner(f"a redis-py lock {self._name!r}")
-        face = Face(driver, self._recipe(client), lease=self.timeout or None, owner=owner)
+        deadline = FOREVER if limit is None else clock() + limit
+        lease = lease_of(self.timeout or None, driver)
         with _translated(self._name):
             while True:
                 try:
-                    taken = face.acquire(
-                        timeout=None if deadline is None else max(deadline - clock(), 0)
-                    )
+                    taken = driver.perform(core.acquire(owner, deadline, lease))
                 except WrongTypeError:
-                    # Another kind of lock: redis-py's SET NX takes any key for a locked one, as
-                    # this does.
-                    if deadline is not None and clock() + pause > deadline:
+                    # redis-py's lock, or any other key: its SET NX takes one for a locked lock too.
+                    next_try = clock() + (self.sleep if sleep is None else sleep)
+                    if next_try > deadline:
                         return False
-                    driver.run(_pause(clock() + pause))
+                    driver.run(_pause(next_try))
                 else:
                     break
-        hold = face.hold
-        if not taken or hold is None:
+        if taken is None:
             return False
-        drawn = str(hold.holder).encode() if token is None else _bytes(token)
-        self.local.held, self.local.token = _Held(owner, hold, drawn), drawn
+        taken.own()
+        hold = Hold(driver, taken)
+        self.local.token = _bytes(hold.holder if token is None else token)
+        self.local.held = _Held(self.local.token, hold, owner)
         return True
 
     def locked(self) -> bool:
@@ -231,13 +209,11 @@ class Lock:
 
     def owned(self) -> bool:
         """Return whether this lock's token holds it; one round trip."""
-        token: bytes | None = self.local.token
+        token, held = self.local.token, self.local.held
         if token is None:
             return False
-        held: _Held | None = self.local.held
-        own = held is not None and held.token == token
-        holder = held.hold.holder if own and held is not None else _holder(token)
-        return holder in self._holders()
+        known = held is not None and held.token == token
+        return (held.hold.holder if known else _holder(token)) in self._holders()
 
     def release(self) -> None:
         """Release it.
@@ -252,8 +228,7 @@ class Lock:
         """
         try:
             with _translated(self._name):
-                hold = self._held("Cannot release a lock that's not owned or is already unlocked.")
-                hold.release()
+                (self._held("release")).release()
         except redis_errors.LockNotOwnedError:
             self.local.token = self.local.held = None
             raise
@@ -275,58 +250,52 @@ class Lock:
             One round trip.
         """
         if self.local.token is not None and self.timeout is None:
-            raise redis_errors.LockError(
-                "Cannot extend a lock with no timeout", lock_name=self._name
-            )
+            raise self._error("Cannot extend a lock with no timeout")
         with _translated(self._name):
-            hold = self._held("Cannot extend an unlocked lock")
+            hold = self._held("extend")
             hold.ensure()
             hold.set_lease(additional_time + (0 if replace_ttl else hold.remaining))
         return True
 
     def reacquire(self) -> Literal[True]:
         """Give it its whole timeout from now; errors and cost as of `extend`."""
-        if self.local.token is None:
-            raise redis_errors.LockError("Cannot reacquire an unlocked lock", lock_name=self._name)
-        if self.timeout is None:
-            raise redis_errors.LockError(
-                "Cannot reacquire a lock with no timeout", lock_name=self._name
-            )
-        return self.extend(self.timeout, replace_ttl=True)
+        return self.extend(self.timeout or 0, replace_ttl=True)
 
-    def _recipe(self, client: Client) -> core_lock.Lock:
-        return core_lock.Lock(_driver(client).session, self._name, reentrant=False)
+    def _parts(self) -> tuple[BlockingDriver, Core]:
+        driver = _driver(client_of(self.redis, self.options))
+        return driver, Core(driver.session, self._name, reentrant=False)
 
-    def _holders(self) -> set[str]:
-        """Return who holds it: holder ids, or something that is none."""
-        client = client_of(self.redis, self.options)
-        try:
-            with _translated(self._name):
-                return set((_driver(client).run(self._recipe(client).status())).holders)
-        except redis_errors.LockNotOwnedError:
-            return {"another kind of lock"}
+    def _owner(self) -> Owner:
+        return Owner(f"a redis-py lock {self._name!r}")
 
-    def _held(self, without: str) -> Hold:
-        """Return the hold that the token stands for; one round trip if that is another process'.
+    def _error(self, message: str) -> redis_errors.LockError:
+        return redis_errors.LockError(message, lock_name=self._name)
+
+    def _holders(self) -> Sequence[str]:
+        """Return the ids of who holds it, or something that is none for another kind of lock."""
+        driver, core = self._parts()
+        with _translated(self._name):
+            try:
+                return tuple((driver.run(core.status())).holders)
+            except WrongTypeError:
+                return ("another kind of lock",)
+
+    def _held(self, purpose: str) -> Hold:
+        """Return the hold that the token stands for; adopt it if it is another process's.
 
         Raises:
-            redis.exceptions.LockError: there is no token, by the message *without*.
+            redis.exceptions.LockError: there is no token.
         """
-        token: bytes | None = self.local.token
+        token, held = self.local.token, self.local.held
         if token is None:
-            raise redis_errors.LockError(without, lock_name=self._name)
-        held: _Held | None = self.local.held
-        if held is not None and held.token == token:
-            return held.hold
-        client, owner = (
-            client_of(self.redis, self.options),
-            Owner(f"a redis-py lock {self._name!r}"),
-        )
-        core, lease = self._recipe(client), self.timeout or None
-        step = transfer.adopt(core, owner, _holder(token), None, lease)
-        adopted = _driver(client).perform(step)
-        self.local.held = _Held(owner, Hold(_driver(client), adopted), token)
-        return Hold(_driver(client), adopted)
+            raise self._error(f"Cannot {purpose} a lock that is not owned or already unlocked")
+        if held is None or held.token != token:
+            (driver, core), owner = self._parts(), self._owner()
+            step = adopt(core, owner, _holder(token), None, self.timeout or None)
+            held = _Held(token, Hold(driver, driver.perform(step)), owner)
+            self.local.held = held
+        hold: Hold = held.hold
+        return hold
 
 
 def _driver(client: Client) -> BlockingDriver:
@@ -338,16 +307,15 @@ def _pause(until: float) -> Op[None]:
 
 
 def _text(name: str | bytes | memoryview) -> str:
+    if isinstance(name, str):
+        return check_name(name)
     try:
-        return check_name(name) if isinstance(name, str) else bytes(name).decode()
+        return bytes(name).decode()
     except UnicodeDecodeError as error:
-        # No str comes here.
-        raise ConfigError(
-            f"the name of a lock must be UTF-8, not {bytes(name)!r}"  # type: ignore[arg-type]
-        ) from error
+        raise ConfigError(f"the name of a lock must be UTF-8, not {bytes(name)!r}") from error
 
 
-def _bytes(token: str | bytes) -> bytes:
+def _bytes(token: Any) -> bytes:
     return token.encode() if isinstance(token, str) else bytes(token)
 
 
