@@ -48,8 +48,6 @@ def awaited_names() -> tuple[frozenset[str], frozenset[str]]:
 def qualifies(block: str, library: str = "asyncio") -> bool:
     """Return whether a program for *library* can be made from the program *block*."""
     code = re.sub(r"#.*", "", _in_a_block(block))
-    if "apscheduler" in code:
-        return False
     if FOR_TASKS.search(code):
         return library == "trio" and "asyncio" not in SAME_IN_TRIO.sub("", code)
     return OPENS.search(code) is not None and not NOT_SIMPLE.search(code)

@@ -8,7 +8,7 @@ FastAPI itself is not imported: with Starlette alone, `Locked.of` takes the plac
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -38,7 +38,7 @@ class State(TypedDict):
 
 def lifespan(
     url: str | None = None, **options: Unpack[OptionChanges]
-) -> Callable[[object], AbstractAsyncContextManager[State]]:
+) -> Callable[[Any], AbstractAsyncContextManager[State]]:
     """Return a lifespan for ``FastAPI(lifespan=...)`` or ``Starlette(lifespan=...)``.
 
     Each worker process has one client. It is closed, and releases what it still holds, when the
@@ -56,17 +56,10 @@ def lifespan(
         _ = interlock.asyncio.connect(url, options=checked)  # nothing is connected yet
 
     @contextlib.asynccontextmanager
-    async def opened(app: object) -> AsyncGenerator[State]:
+    async def opened(app: Any) -> AsyncGenerator[State]:
         async with interlock.asyncio.connect(url, options=checked) as connected:
-            # httpx's transport hands no state of the lifespan to requests.
-            kept = getattr(app, "state", None)
-            if kept is not None:
-                kept.interlock = connected
-            try:
-                yield State(interlock=connected)
-            finally:
-                if kept is not None:
-                    del kept.interlock
+            app.state.interlock = connected  # httpx's transport hands no lifespan's state on
+            yield State(interlock=connected)
 
     return opened
 
@@ -77,9 +70,8 @@ def client(request: HTTPConnection) -> Client:
     Raises:
         ConfigError: the application has no such lifespan, or it has not begun.
     """
-    found = getattr(request.state, "interlock", None)
-    if found is None and "app" in request.scope:
-        found = getattr(request.app.state, "interlock", None)
+    of_app = request.app.state if "app" in request.scope else None
+    found = getattr(request.state, "interlock", None) or getattr(of_app, "interlock", None)
     if not isinstance(found, Client):
         raise ConfigError(
             "this application has no interlock client: pass"
@@ -119,10 +111,7 @@ class Locked:
             _ = check_lease(lease)
         if on_timeout not in _ERRORS:
             raise ConfigError(f"on_timeout must be a status from 400 to 599, not {on_timeout!r}")
-        self._name = name
-        self._timeout = timeout
-        self._lease = lease
-        self._status = on_timeout
+        self._name, self._timeout, self._lease, self._status = name, timeout, lease, on_timeout
 
     async def __call__(self, request: HTTPConnection) -> AsyncGenerator[Hold]:
         """Hold the lock; FastAPI calls this."""
@@ -138,7 +127,13 @@ class Locked:
             ConfigError: there is no client, or a parameter that the request does not have.
             ServerUnavailableError: no usable answer in time.
         """
-        name = self._name_for(request)
+        try:
+            name = self._name.format_map(request.path_params)
+        except KeyError as error:
+            raise ConfigError(
+                f"{self._name!r} asks for {error}, but the path has"
+                f" {', '.join(request.path_params) or 'no parameters'}"
+            ) from error
         lock = self._entrance(client(request), name)
         async with contextlib.AsyncExitStack() as stack:
             # Only what this lock raises becomes a response: the body may take other locks.
@@ -152,15 +147,6 @@ class Locked:
 
     def _entrance(self, of: Client, name: str) -> AbstractAsyncContextManager[Hold]:
         return of.lock(name, timeout=self._timeout, lease=self._lease)
-
-    def _name_for(self, request: HTTPConnection) -> str:
-        try:
-            return self._name.format_map(request.path_params)
-        except KeyError as error:
-            raise ConfigError(
-                f"{self._name!r} asks for {error}, but the path has"
-                f" {', '.join(request.path_params) or 'no parameters'}"
-            ) from error
 
 
 class Limited(Locked):

@@ -22,6 +22,6 @@ class Redis(redis.Redis):
     django-redis takes it as ``REDIS_CLIENT_CLASS``.
     """
 
-    def lock(self, *args: Any, lock_class: Any = Lock, **options: Any) -> Any:
-        """Return a `Lock`; arguments as of redis-py's own, *lock_class* by its name."""
-        return super().lock(*args, lock_class=lock_class, **options)
+    def lock(self, *args: Any, **options: Any) -> Any:
+        """Return a `Lock`; arguments as of redis-py's own."""
+        return super().lock(*args, **{"lock_class": Lock, **options})

@@ -35,15 +35,11 @@ EXAMPLES = [
     if str(block.values[1]).startswith(STANDING_ALONE)
 ]
 RUN_BY = {
-    "docs/how-to/apscheduler.md": (
-        "tests/hosts/test_apscheduler.py",
-        "tests/hosts/apscheduler_4.py",
-    ),
     "docs/how-to/celery.md": ("tests/hosts/test_celery.py",),
     "docs/how-to/django.md": ("tests/hosts/test_django.py",),
     "docs/how-to/fastapi.md": ("tests/hosts/test_fastapi.py",),
     "docs/how-to/greenlets.md": ("tests/hosts/test_redis_py.py",),
-    "docs/how-to/limit.md": ("tests/hosts/test_limits.py", "tests/hosts/test_pydantic_ai.py"),
+    "docs/how-to/limit.md": ("tests/hosts/test_limits.py",),
     "docs/how-to/redis-py.md": ("tests/hosts/test_redis_py.py",),
     "docs/how-to/rq.md": ("tests/hosts/test_rq.py",),
     "docs/how-to/sentinel.md": ("tests/sentinel/test_sentinel_access.py",),

@@ -24,7 +24,6 @@ NOT_RENDERED = {
 }
 MODULES = [
     "interlock",
-    "interlock.apscheduler",
     "interlock.celery",
     "interlock.check",
     "interlock.django",

@@ -1,11 +1,10 @@
-"""Locks in Celery: a real worker with a pool of processes, and real beats."""
+"""Locks in Celery: a real worker with a pool of processes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ import interlock
 import interlock.celery
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -102,12 +100,7 @@ def more(self, gate="open"):
     except interlock.AcquireTimeoutError:
         until_open(gate)
         return self.request.retries
-
-app.conf.beat_schedule = {"often": {"task": "sent", "schedule": 0.5, "options": {"queue": "beat"}},
-    "hourly": {"task": "sent", "schedule": 3600.0, "options": {"queue": "hourly"}},
-    "daily": {"task": "sent", "schedule": 86400.0, "options": {"queue": "daily"}}}
 """
-BEAT = ("celery", "-A", "work", "beat", "-l", "info", "--scheduler", "interlock.celery:Beat")
 
 
 @pytest.fixture(scope="module")
@@ -410,111 +403,6 @@ def test_a_redelivered_task_waits_for_its_lease(redis_url: str) -> None:
     it.pop_request()
     interlock.celery.client(app).close()
     app.close()
-
-
-class Beats:
-    """Beats of one fleet, and the times at which they sent a task."""
-
-    def __init__(self, project: Hosts, store: redis.Redis, *command: str) -> None:
-        self._project, self._store, self._command = project, store, command
-
-    def start(self, number: int) -> subprocess.Popen[bytes]:
-        """Start one."""
-        schedule = ("-s", f"schedule-{number}", "--pidfile=")
-        return self._project.start(*self._command, *schedule, log=f"beat-{number}.log")
-
-    def sent(self) -> int:
-        """Return how many tasks were sent; no worker takes them."""
-        return self._store.llen("beat")
-
-    def leads(self, number: int) -> bool:
-        """Tell whether one has said that it leads."""
-        return "leading" in self._project.log(f"beat-{number}.log")
-
-
-def test_beat(project: Hosts, store: redis.Redis) -> None:
-    """Of several beats one sends tasks; another takes over if it is stopped or killed."""
-    beats = Beats(project, store, *BEAT)
-    # Runs that a former leader noted: of a task that is due, one that is not, one that only newer
-    # beats know, one removed.
-    noted, old = ((datetime.now(UTC) - timedelta(hours=hours)).isoformat() for hours in (2, 750))
-    store.hset(
-        "celery-beat:runs", mapping={"hourly": noted, "daily": noted, "new": noted, "gone": old}
-    )
-    processes = [beats.start(1)]
-    wait_until(lambda: beats.sent() >= 1, SOON, "the first one sends")
-    processes += [beats.start(2), beats.start(3)]
-    began, before = time.monotonic(), beats.sent()
-    wait_until(lambda: beats.sent() >= before + 4, SOON, "it goes on")
-    assert not beats.leads(2)
-    assert not beats.leads(3)
-
-    processes[0].terminate()
-    wait_until(lambda: beats.leads(2) or beats.leads(3), SOON, "another one takes over")
-    leader, third = (1, 2) if beats.leads(2) else (2, 1)
-    processes[leader].kill()
-    wait_until(lambda: beats.leads(third + 1), SOON, "the third one takes over")
-    after = beats.sent()
-    wait_until(lambda: beats.sent() >= after + 2, SOON, "it sends")
-    # Two in a second: while one was dead they did not add up, and no two beats sent.
-    assert beats.sent() - before <= (time.monotonic() - began) * 2 + 2
-    assert (store.llen("hourly"), store.llen("daily")) == (1, 0)
-    assert store.hget("celery-beat:runs", "new") == noted.encode()
-    assert not store.hexists("celery-beat:runs", "gone")
-    assert store.hlen("celery-beat:runs") == 4
-
-    store.delete("celery-beat")
-    wait_until(lambda: "was lost" in project.log(f"beat-{third + 1}.log"), SOON, "it notices")
-    after = beats.sent()
-    wait_until(lambda: beats.sent() > after, SOON, "it leads again")
-    processes[third].terminate()
-    for process in processes:
-        process.wait(SOON)
-    assert not store.exists("celery-beat")
-
-
-def test_a_beat_that_was_closed_never_leads_again(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
-    """A SIGTERM ends a beat, even if the transport swallows the SystemExit of Celery's handler."""
-    app = Celery("work", broker=redis_url)
-    app.conf.interlock_url = redis_url
-    beat = interlock.celery.Beat(app)
-    _ = beat.tick()
-    assert redis_client.exists("celery-beat")
-    beat.close()
-    with pytest.raises(SystemExit):
-        beat.tick()
-    assert not redis_client.exists("celery-beat")
-    interlock.celery.client(app).close()
-    app.close()
-
-
-def test_redbeat(project: Hosts, store: redis.Redis) -> None:
-    """RedBeat runs once in a fleet by interlock's lock, as the how-to shows."""
-    store.delete("beat")
-    command = (
-        "celery",
-        "-A",
-        "redbeat_fleet",
-        "beat",
-        "-l",
-        "info",
-        "--scheduler",
-        "redbeat_fleet:FleetBeat",
-    )
-    beats = Beats(project, store, *command)
-    first, second = beats.start(4), None
-    wait_until(lambda: beats.leads(4), SOON, "the first one leads")
-    second = beats.start(5)
-    wait_until(
-        lambda: "beat: Starting" in project.log("beat-5.log"), SOON, "the second one stands by"
-    )
-    assert not beats.leads(5)
-    first.terminate()
-    wait_until(lambda: beats.leads(5), SOON, "the second one takes over")
-    second.terminate()
-    second.wait(SOON)
 
 
 def _url(store: redis.Redis) -> str:

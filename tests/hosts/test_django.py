@@ -1,4 +1,4 @@
-"""Locks in a small Django project: its views, its settings and its management command."""
+"""Locks in a small Django project: its views, its settings and its commands."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from tests.hosts.pages import HOW_TO, write_programs
 import interlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from tests.hosts.host_process import Hosts
 
 MANAGE = """
@@ -36,7 +33,6 @@ django.setup()
 
 import interlock, interlock.django
 from test_shop import *
-from interlock.django import apps
 
 URL = os.environ["INTERLOCK_URL"]
 
@@ -66,98 +62,54 @@ def test_settings():
     with override_settings(INTERLOCK=None):
         assert interlock.django.client().lock("it").acquire()  # INTERLOCK_URL of the environment
 
-def test_check():
-    assert apps.check_setting() == []
-    with override_settings(INTERLOCK=None):
-        assert apps.check_setting() == []
+def test_a_wrong_setting():
     of_dict = ({"url": URL}, {"URL": 17}, {"OPTIONS": {"leese": 1}}, {"OPTIONS": None})
     for wrong in (17, "http://x", {"URL": "redis://x:port"}, *of_dict):
-        with override_settings(INTERLOCK=wrong):
-            [error] = apps.check_setting()
-            assert error.id == "interlock.E001"
+        with override_settings(INTERLOCK=wrong), pytest.raises(interlock.ConfigError):
+            interlock.django.client()
 """
 
 
 @pytest.fixture
-def manage(hosts: Hosts) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Make the project of the how-to, and run ``manage.py`` in it."""
+def project(hosts: Hosts) -> Hosts:
+    """Make the project of the how-to."""
     write_programs("django.md", hosts.directory)
     (hosts.directory / "manage.py").write_text(MANAGE)
     (hosts.directory / "test_project.py").write_text(PROJECTS_TESTS)
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=hosts.directory,
-            env=hosts.environ,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    return run
+    return hosts
 
 
-def test_project(manage: Callable[..., object], hosts: Hosts) -> None:
-    """The views of the how-to lock under Django's test client, and the setting decides where."""
-    assert manage
-    plain = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *plain, "test_project.py"],
-        cwd=hosts.directory,
-        env=hosts.environ,
+def run(project: Hosts, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run *command* in the directory of the project."""
+    return subprocess.run(
+        command,
+        cwd=project.directory,
+        env=project.environ,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+def test_project(project: Hosts) -> None:
+    """The views of the how-to lock under Django's test client, and the setting decides where."""
+    plain = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error")
+    done = run(project, sys.executable, "-m", "pytest", *plain, "test_project.py")
     assert "4 passed" in done.stdout, done.stdout
 
 
-def test_commands_of_the_page(
-    manage: Callable[..., subprocess.CompletedProcess[str]], redis_url: str
-) -> None:
+def test_commands_of_the_page(project: Hosts, redis_url: str) -> None:
     """Each command of the how-to runs, and is not run while another process holds the lock."""
-    lines = re.findall(
-        r"^\$ python manage.py ([^#\n]*)", (HOW_TO / "django.md").read_text(), re.MULTILINE
-    )
-    assert len(lines) == 3
-    assert manage("migrate", "--verbosity", "0").returncode == 0
-    for line in lines:
-        done = manage(*shlex.split(line))
-        assert (done.returncode, done.stderr) == (0, ""), line
-    assert done.stdout == "done\n"
+    page = (HOW_TO / "django.md").read_text()
+    lines = re.findall(r"^\$ (interlock [^#\n]*)", page, re.MULTILINE)
+    assert len(lines) == 2
+    commands = [shlex.split(line.replace("-- python", f"-- {sys.executable}")) for line in lines]
+    migrate = run(project, sys.executable, "manage.py", "migrate", "--verbosity", "0")
+    assert migrate.returncode == 0, migrate.stderr
+    for command in commands:
+        done = run(project, sys.executable, "-m", *command)
+        assert (done.returncode, done.stderr) == (0, ""), command
     with interlock.connect(redis_url) as other, other.lock("nightly"):
-        silent = manage(*shlex.split(lines[1]))
+        silent = run(project, sys.executable, "-m", *commands[1])
         assert (silent.returncode, silent.stdout, silent.stderr) == (0, "", "")
-
-
-def test_command(manage: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
-    """The command takes interlock's options and Django's, and explains mistakes."""
-    shown = manage(
-        "interlock_run",
-        "--settings=settings",
-        "it",
-        "--",
-        "sh",
-        "-c",
-        "echo $INTERLOCK_NAME; exit 3",
-    )
-    assert (shown.returncode, shown.stdout) == (3, "it\n")
-    assert manage("interlock_run", "it", "-c", "exit 4").returncode == 4
-    assert manage("interlock_run", "it", "--", "check").returncode == 0
-    assert manage("interlock_run", "it").returncode == 64
-    assert "-E" in manage("interlock_run", "--help").stdout
-    for words in (("-v", "1"), ("-v2",), ("--verbosity", "0"), ("-v",)):
-        assert manage("interlock_run", "it", *words, "--", "check").returncode == 0, words
-    with (tmp_path / "settings.py").open("a") as settings:
-        settings.write("\nfrom datetime import timedelta\n")
-        settings.write('INTERLOCK["OPTIONS"] = {"lease": timedelta(seconds=1.5)}\n')
-    leased = manage("interlock_run", "it", "--", "sh", "-c", "echo $INTERLOCK_LEASE")
-    assert (leased.returncode, leased.stdout, leased.stderr) == (0, "1.5\n", "")
-    with (tmp_path / "settings.py").open("a") as settings:
-        settings.write('\nINTERLOCK["OPTIONS"] = {"renew_batch": 5}\n')
-    refused = manage("interlock_run", "it", "--", "check")
-    assert refused.returncode == 64
-    assert "renew_batch" in refused.stderr

@@ -76,7 +76,7 @@ def test_pyinstaller(tmp_path: Path, redis_url: str) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     # The program needs none of these. Without this, they are frozen, too.
-    leave_out = ("django", "celery", "fastapi", "opentelemetry", "trio", "apscheduler", "tkinter")
+    leave_out = ("django", "celery", "fastapi", "opentelemetry", "trio", "tkinter")
     run(
         *(sys.executable, "-m", "PyInstaller", "--log-level", "ERROR", "--noconfirm"),
         *(f"--exclude-module={name}" for name in leave_out),

@@ -28,12 +28,10 @@ FOLDERS = {
     "_embedded": "embedded",
     "asyncio": "faces",
     "sync": "faces",
-    "django": "hosts",
     "inspection": "operations",
-    "django/management/commands": "hosts",
 }
 """Source folder -> test folder, where they have different names."""
-HOSTS = {"apscheduler", "celery", "fastapi", "pydantic_ai", "redis_py", "trio"}
+HOSTS = {"celery", "django", "fastapi", "redis_py", "trio"}
 """Modules beside `interlock/__init__.py` that adapt a framework."""
 MONITORING = {"exporter", "otel", "prometheus"}
 """Those that tell a monitoring system."""
@@ -200,8 +198,6 @@ TESTED_BY = {
     "inspection/listeners.py": "operations/test_reader.py",
     "inspection/service.py": "operations/test_reader.py",
     "inspection/card_reader.py": "operations/test_cards.py",
-    "django/apps.py": "hosts/test_django.py",
-    "django/management/commands/interlock_run.py": "hosts/test_django.py",
     # The model of Redis: one grammar of commands is held against a real server.
     "testing/_model_generic.py": "testing/test_redis_model.py",
     "testing/_model_hashes.py": "testing/test_redis_model.py",

@@ -57,11 +57,11 @@ def client_of(redis: Any, options: Options | None = None) -> Client:
     chosen = Lock.options if options is None else options
     of_pool = _clients.setdefault(getattr(redis, "connection_pool", redis), {})
     client = of_pool.get(chosen)
-    if client is not None and _driver(client).closed:
-        client = of_pool.pop(chosen, None) and None
-    if client is None:
+    if client is None or _driver(client).closed:
         made = Client.from_redis(redis, options=chosen)
         _driver(made).ending.warns = False  # it goes with the pool, and nobody need close it
+        if client is not None:
+            _ = of_pool.pop(chosen, None)
         client = of_pool.setdefault(chosen, made)  # threads that come together share one
     return client
 
@@ -209,11 +209,13 @@ class Lock:
 
     def owned(self) -> bool:
         """Return whether this lock's token holds it; one round trip."""
-        token, held = self.local.token, self.local.held
+        token: bytes | None = self.local.token
+        held: _Held | None = self.local.held
         if token is None:
             return False
-        known = held is not None and held.token == token
-        return (held.hold.holder if known else _holder(token)) in self._holders()
+        own = held is not None and held.token == token
+        holder = held.hold.holder if own and held is not None else _holder(token)
+        return holder in self._holders()
 
     def release(self) -> None:
         """Release it.
