@@ -1,8 +1,8 @@
 """APScheduler 3 in a fleet: start this in every process, and one of them runs the jobs.
 
 The process that holds the lock starts a scheduler. When it ends, another one takes over at once;
-when it dies, within a lease. If it loses the lock, it starts no job any more; if a job that still
-runs must not overlap with a job of the next leader, let it take a lock of its own.
+when it dies, within a lease. A process that loses the lock starts no job any more. If a job that
+still runs must not overlap with a job of the next leader, let it take a lock of its own.
 
 Jobs in a MemoryJobStore, as here, are scheduled anew by each leader. Give the scheduler a job store
 that all processes share if a run that falls due between two leaders must still take place.

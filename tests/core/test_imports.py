@@ -117,15 +117,6 @@ def test_a_module_imports_only_modules_above_it() -> None:
     assert not problems, [*problems, "run: python tools/order_modules.py --update"]
 
 
-def test_the_architecture_has_a_line_for_each_module() -> None:
-    """`architecture.md` ends with one line for each module, and it says what its docstring says."""
-    told = MODULES.PAGE.read_text(encoding="utf-8")
-    assert MODULES.page(told) == told, "run: python tools/order_modules.py --update"
-    for folder in ("_core/queue", "_drivers/background", "_links"):
-        assert f"**`{folder}`**" in told
-    assert MODULES.page(told.replace("* `holds.py`: ", "* `holds.py`: no longer ")) == told
-
-
 @pytest.mark.parametrize("part", MAY_IMPORT)
 def test_a_part_imports_only_the_parts_below_it(part: str) -> None:
     """No part imports a face, and the core imports no driver and no connection."""
