@@ -157,17 +157,14 @@ class Lock:
         blocking_timeout: float | None = None,
         token: str | bytes | None = None,
     ) -> bool:
-        """Acquire; what is not given is as it was given to the lock.
+        """Acquire, and return whether it is held now; what is not given is as given to the lock.
 
         Args:
             sleep: as for the lock.
-            blocking: False for one try.
-            blocking_timeout: seconds to wait.
+            blocking: as for the lock.
+            blocking_timeout: as for the lock.
             token: what ``local.token`` shall be. Another process cannot release by it, only by a
                 token that was drawn here.
-
-        Returns:
-            Whether it is held now.
 
         Raises:
             redis.exceptions.ConnectionError: no usable answer in time, or the client was closed.
@@ -244,12 +241,7 @@ class Lock:
             replace_ttl: whether they begin now, in place of what is left.
 
         Raises:
-            redis.exceptions.LockError: no token, or no timeout.
-            redis.exceptions.LockNotOwnedError: the token no longer holds it.
-            redis.exceptions.ConnectionError: no usable answer.
-
-        Cost:
-            One round trip.
+            redis.exceptions.LockError: no timeout; others, and the cost, as for `release`.
         """
         if self.local.token is not None and self.timeout is None:
             raise self._error("Cannot extend a lock with no timeout")
