@@ -27,7 +27,7 @@ WORKERS = 3
 """How many processes run tests for each core: most of the time, a test waits."""
 
 APART = (
-    "tests/cli/test_conformance.py",
+    "tests/interop/test_interop_conformance.py",
     "tests/benchmarks/test_benchmark_rivals.py",
     "tests/monitoring/test_incidents.py",
     "tests/composite/test_red_faults.py",

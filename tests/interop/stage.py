@@ -7,11 +7,10 @@ until it, which are rounded.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from typing import TYPE_CHECKING, Any
-
-from interlock.conformance.kit import rounded
 
 from .agent import PATIENCE, AgentError
 from .pair import settle
@@ -32,6 +31,7 @@ _PRIVATE = ("redisson_unlock_latch:", "interlock_")
 _END = "end of step"
 _EPOCH = re.compile(r"\d{13}(?:\.\d+)?")
 _NEVER = 922337203685477
+_SOON = 15.0
 
 
 class Stage:
@@ -118,7 +118,7 @@ class Stage:
             scored = self._redis.zrange(key, 0, -1, withscores=True)
             value = sorted([self._text(member), self._date(score)] for member, score in scored)
         else:
-            value = self._text(self._redis.get(key))
+            value = self._text(self._redis.get(key) or b"")
         return {"type": kind, "value": value, "ttl": ttl if ttl < 0 else rounded(ttl / 1000)}
 
     def _messages(self) -> list[list[str]]:
@@ -149,5 +149,15 @@ class Stage:
     def _text(self, raw: bytes) -> str:
         if len(raw) == 16 and raw.hex() in self._ids:
             return self._ids[raw.hex()]
-        text = self._owner.sub(lambda found: self._word(found[0]), raw.decode())
+        text = self._owner.sub(
+            lambda found: self._word(found[0]), raw.decode(errors="backslashreplace")
+        )
         return _EPOCH.sub(lambda found: self._date(float(found[0])), text)
+
+
+def rounded(seconds: float) -> int:
+    """Round *seconds* up to half minutes: this tells leases apart even on a slow machine.
+
+    What ends within `_SOON` seconds is rounded to tens.
+    """
+    return math.ceil((seconds - 1) / 30) * 30 if seconds > _SOON else round(seconds / 10) * 10

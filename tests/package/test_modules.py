@@ -162,8 +162,6 @@ TESTED_BY = {
     "cli/renew.py": "cli/test_acquire.py",
     "cli/ticket_file.py": "cli/test_acquire.py",
     "cli/ticket_status.py": "cli/test_acquire.py",
-    "conformance/client.py": "cli/test_conformance.py",
-    "conformance/kit.py": "cli/test_conformance.py",
     "cli/deadlocks.py": "operations/test_deadlocks.py",
     "cli/console.py": "monitoring/test_console.py",
     "console/history.py": "monitoring/test_console_history.py",

@@ -54,7 +54,6 @@ _GROUPS = {
         "exporter": _Subcommand("serve Prometheus metrics of all locks", "exporter"),
     },
     "look after servers": {
-        "conformance": _Subcommand("compare a client with Redisson's wire", "conformance"),
         "doctor": _Subcommand("look at a server for whatever endangers locks", "doctor"),
     },
 }
@@ -65,7 +64,7 @@ if POSIX:  # Windows lacks what the embedded server needs
 _SUBCOMMANDS = {name: row for rows in _GROUPS.values() for name, row in rows.items()}
 
 
-_TELLING = {"acquire", "conformance", "deadlocks", "doctor", "list", "show", "top", "why"}
+_TELLING = {"acquire", "deadlocks", "doctor", "list", "show", "top", "why"}
 """Those whose result is what they print; `acquire` prints a ticket, unless a file gets it."""
 _FLOCK = {"timeout": "wait", "nonblock": "no-wait", "nb": "no-wait"}
 """Options of flock(1), and ours."""

@@ -1,5 +1,5 @@
 // Drives node-redisson: npm install node-redisson ioredis, then
-// interlock conformance --client 'node node-redisson.js'
+// python -m tests.interop.conformance 'node tests/interop/node-redisson.js'
 const readline = require('node:readline');
 const { Redisson } = require('node-redisson');
 const { TimeUnit } = require('node-redisson/dist/utils/TimeUnit');
