@@ -85,7 +85,6 @@ ELSEWHERE = (
     "interlock.cli.locks_list",
     "interlock.cli.reading",
     "interlock.cli.release",
-    "interlock.cli.server",
     "interlock.cli.show",
     "interlock.cli.top",
     "tests.support.simulator.__main__",

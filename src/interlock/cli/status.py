@@ -15,8 +15,6 @@ class Status(enum.IntEnum):
     """The lock was not got (flock(1); another one with --conflict-exit-code)."""
     FOUND = 1
     """The check found what it was to look for."""
-    STOPPED = 1
-    """The embedded server is not running."""
     USAGE = 64
     """The command line, an INTERLOCK_ variable, the URL or the name cannot work (EX_USAGE)."""
     UNAVAILABLE = 69
