@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
 
 from interlock.check.requirements import Requirements
@@ -23,14 +21,6 @@ def test_unknown_objects_are_refused(objects: tuple[str, ...]) -> None:
     """A kind that does not exist is refused, and so is none at all."""
     with pytest.raises(ConfigError, match="wanted objects of"):
         Requirements(objects=objects)
-
-
-def test_examples_are_names_that_nobody_uses() -> None:
-    """Each example is a new name below the pattern, or the one name."""
-    first, second = islice(Requirements(names="app:*").examples(), 2)
-    assert first != second
-    assert first.startswith("app:interlock-check-")
-    assert list(Requirements(names="app").examples()) == ["app"]
 
 
 def test_the_clients_mapper_names_the_pattern() -> None:

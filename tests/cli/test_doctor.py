@@ -16,6 +16,7 @@ from tests.support.servers import RedisServer
 
 from interlock._links.resp import PARSER
 from interlock.check import Finding, Report, Requirements, ServerReport, Severity
+from interlock.check.try_out import SCENES
 from interlock.cli.doctor import configure
 
 if TYPE_CHECKING:
@@ -82,6 +83,18 @@ def test_everything_as_json(durable: RedisServer) -> None:
         assert server["reached"] is True
         assert {"check", "severity", "found", "advice"} == set(server["findings"][0])
     assert "~redisson_unlock_latch:{shop:*" in told["acl"]
+
+
+def test_two_clients_try_the_server(durable: RedisServer) -> None:
+    """With --try each scene has a line behind those of the server, and one name is not tried."""
+    url = durable.url()
+    status, out, err = doctor("--try", "--url", url)
+    assert (status, err) == (0, ""), out
+    [at] = [at for at, line in enumerate(out.splitlines()) if line.startswith("two clients of ")]
+    scenes = [line.split()[:2] for line in out.splitlines()[at + 1 : at + 6]]
+    assert scenes == [["ok", scene] for scene in SCENES]
+    status, _, err = doctor("--try", "--url", url, "--names", "orders")
+    assert (status, "end 'orders' with *" in err) == (64, True)
 
 
 def test_for_all_is_for_every_object(durable: RedisServer) -> None:

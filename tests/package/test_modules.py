@@ -153,7 +153,6 @@ TESTED_BY = {
     "observe.py": "observe/test_observe.py",
     "options.py": "lock/test_lock_input.py",
     # Checks, commands and adapters, which are tested as users call them.
-    "check/acl_probe.py": "check/test_rights.py",
     "check/collect.py": "check/test_check_servers.py",
     "check/data_rules.py": "check/test_rules.py",
     "check/examine.py": "check/test_check_servers.py",

@@ -12,7 +12,6 @@ import pytest
 from packaging.requirements import Requirement
 from tests.extras import FOLDERS, ROOT
 
-
 if TYPE_CHECKING:
     from pathlib import Path
 

@@ -200,8 +200,8 @@ class Client:
     async def check(self, *, objects: Sequence[str] = ("lock",), names: str = "*") -> Report:
         """Look at the servers for everything that endangers locks.
 
-        It looks at their version, role, persistence, eviction, the user's rights and more. Nothing
-        is changed. A server that cannot be reached is a finding like any other.
+        It looks at their version, role, persistence, eviction and more, and tells which rights a
+        user needs. Nothing is changed. A server that cannot be reached is a finding like any other.
         ``interlock doctor`` does the same.
 
         Args:
@@ -213,7 +213,7 @@ class Client:
             ConfigError: objects that do not exist, or another kind of pattern.
 
         Cost:
-            About 30 round trips to each primary, on connections of its own.
+            About 20 round trips to each primary, on connections of its own.
         """
         # It is seldom asked for, and every program that starts would wait for it.
         from interlock.check import Requirements, examine  # noqa: PLC0415

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from interlock._links.cluster import Cluster
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from interlock.check.requirements import Requirements
 
 
-TRIES = 5000
-"""Names that are tried until one belongs to a node that serves few slots."""
-
-
 def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> Report:
     """Return what is found on the servers that *given* leads to.
 
@@ -39,9 +34,7 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
         ConfigError: from reaching a server, for what cannot work.
     """
     found: list[ServerReport] = []
-    rights: list[str] = []
     library: list[bool] = []
-    sharded = requirements.sharded
     for servers in given:
         timeout = servers.command_timeout or requirements.options.command_timeout
         try:
@@ -49,39 +42,29 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
         except ServerUnavailableError as error:
             found.append(_unreached(servers, error))
             nodes = ()
-        required = requirements.reaching(servers.rights, sharded=_sharded(servers, requirements))
-        rights += servers.rights
-        sharded = sharded or required.sharded
+        sharded = requirements.sharded or _sharded(servers, requirements)
+        requirements = requirements.reaching(servers.rights, sharded=sharded)
         if isinstance(servers, SentinelEndpoint):
             found.append(examine_sentinels(servers, requirements, timeout))
         for node in nodes:
-            name = _name(servers, node, required)
             try:
-                facts = collect(node, name, required, timeout)
+                facts = collect(node, requirements.name_pattern, timeout)
             except ServerUnavailableError as error:
                 found.append(_unreached(node, error))
                 continue
             library.append(facts.library)
-            findings = apply_rules(facts, replace(required, library=library[-1]))
+            clustered = isinstance(servers, Cluster)
+            findings = apply_rules(facts, requirements.options, clustered=clustered)
             found.append(ServerReport(node.where, reached=True, findings=findings))
     # A server refuses a whole line with a rule that it does not know.
     known = bool(library) and all(library)
-    needed = replace(requirements.reaching(rights, sharded=sharded), library=known)
-    return Report(tuple(found), needed)
+    return Report(tuple(found), replace(requirements, library=known))
 
 
 def _sharded(servers: Endpoint | Cluster, requirements: Requirements) -> bool:
     """Return whether messages go by sharded channels, as the client decides it."""
     wanted = requirements.options.pubsub in ("auto", "sharded")
     return isinstance(servers, Cluster) and wanted and bool(servers.sharded)
-
-
-def _name(servers: Endpoint | Cluster, node: Endpoint, requirements: Requirements) -> str | None:
-    """Return a name that *requirements* cover and *node* serves, or None."""
-    names = islice(requirements.examples(), TRIES)
-    if not isinstance(servers, Cluster):
-        return next(names)
-    return next((name for name in names if servers.owner(name) is node), None)
 
 
 def _unreached(servers: Endpoint | Cluster, error: ServerUnavailableError) -> ServerReport:

@@ -8,22 +8,6 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RightsFacts:
-    """What the user may do.
-
-    Attributes:
-        missing: what it may not, in the words of an ACL: ``+hset``, ``~locks:*``, ``&channel*``.
-        refused: other errors by which the server answered writing commands: text by code, ``OOM``
-            for one.
-        unknown: why the rest of the rights could not be tried; empty when all were.
-    """
-
-    missing: tuple[str, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict[str, str])
-    unknown: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """One server as it was found.
 
@@ -33,13 +17,10 @@ class Facts:
         where: its address.
         transport: how it was reached.
         local: whether that is on this machine.
-        user: the user that asked it.
         round_trip: seconds of a PING, the median of some.
         info: INFO, as redis-py reads it.
         config: those settings that were told.
         clock_offset: seconds by which the server's clock is ahead of this machine's.
-        rights: what the user may do; None when there was no name to try it under.
-        heard: whether a message that was published was heard; None when that was not tried.
         silent: why the server did not answer, by the command it was asked.
         library: whether it knows CLIENT SETINFO.
         server: what HELLO calls the server.
@@ -51,13 +32,10 @@ class Facts:
     where: str = ""
     transport: Literal["tcp", "tls", "unix"] = "tcp"
     local: bool = True
-    user: str = "default"
     round_trip: float = 0.0
     info: Mapping[str, object] | None = None
     config: Mapping[str, str] = field(default_factory=dict[str, str])
     clock_offset: float | None = None
-    rights: RightsFacts | None = field(default_factory=RightsFacts)
-    heard: bool | None = None
     silent: Mapping[str, str] = field(default_factory=dict[str, str])
     library: bool = False
     server: str = ""

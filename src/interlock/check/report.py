@@ -5,13 +5,15 @@ from __future__ import annotations
 import enum
 import platform
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from interlock._core.model.foreign_text import safe
 from interlock._links.resp import PARSER
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from interlock.check.requirements import Requirements
 
 
@@ -28,6 +30,17 @@ class Severity(enum.IntEnum):
 
     def __str__(self) -> str:
         return self.name.lower()
+
+
+class Row(NamedTuple):
+    """What a rule found, as in `Finding`."""
+
+    severity: Severity
+    found: str
+    advice: str = ""
+
+
+Rows: TypeAlias = "Generator[Row]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +127,7 @@ class Report:
                     "where": server.where,
                     "reached": server.reached,
                     "findings": [
-                        {
-                            "check": finding.check,
-                            "severity": str(finding.severity),
-                            "found": finding.found,
-                            "advice": finding.advice,
-                        }
+                        {**asdict(finding), "severity": str(finding.severity)}
                         for finding in server.findings
                     ],
                 }

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import re
-import uuid
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Self
 
 from interlock._core.kinds import seen
 from interlock.check.rights import (
     COUNTING,
-    Rights,
-    acl_line,
+    LIBRARY,
+    NAME,
+    QUESTIONS,
+    SCRIPTS,
+    commands_of,
+    for_queue,
     objects,
     operations,
-    rights,
     rules,
 )
 from interlock.errors import ConfigError
 from interlock.options import Options, check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from interlock._core.kinds import KeyPattern
 
 _PATTERN = re.compile(r"[^*?\[\]\\\s]*\*?")
 
@@ -67,31 +70,58 @@ class Requirements:
         mapper = self.options.name_mapper
         return self.names if mapper is None else check_name(mapper(self.names))
 
-    def examples(self) -> Iterator[str]:
-        """Yield names that are covered and that nobody uses, without end.
+    def acl_line(self) -> str:
+        """Return the line of an ACL file that permits that to a user, and nothing more."""
+        known = objects() | operations()
+        chosen = [known[kind] for kind in self.objects]
+        places = [place for kind in chosen for place in kind.keys]
+        if any(kind.named for kind in chosen):
+            places.insert(0, NAME)
+        called = frozenset[str]().union(*map(commands_of, chosen))
+        channels: list[KeyPattern] = []
+        queues: list[KeyPattern] = []
+        if self.options.pubsub != "off":
+            channels = [place for kind in chosen for place in kind.channels]
+            queues = [kind.queue for kind in chosen if kind.queue is not None]
+        if queues:
+            called = called.union(*map(for_queue, chosen))
+        others = [
+            word for kind in chosen for word in kind.others if word != LIBRARY or self.library
+        ]
+        commands = dict.fromkeys(
+            (
+                *(*SCRIPTS, *sorted(called), *self._messages(channels, queues)),
+                *(*self._confirming(), *self.finding, *self._counting(), *others),
+            )
+        )
+        pattern = self.name_pattern
+        return " ".join(
+            (
+                *("user", "app", "on", ">secret"),
+                *("resetkeys", *rules("~", (*places, *queues), pattern)),
+                *("resetchannels", *rules("&", channels, pattern)),
+                *("-@all", *(f"+{command}" for command in commands)),
+            )
+        )
 
-        The name itself where there is but one.
-        """
-        if "*" not in self.name_pattern:
-            yield self.name_pattern
-            return
-        while True:
-            yield self.name_pattern.replace("*", f"interlock-check-{uuid.uuid4()}")
+    def _messages(self, channels: Sequence[KeyPattern], queues: Sequence[KeyPattern]) -> list[str]:
+        """Return the commands for announcing and hearing; none where nothing is announced."""
+        if not channels:
+            return []
+        prefix = "s" if self.sharded else ""
+        words = [f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")]
+        words.append("ping")
+        if self.sharded and QUESTIONS in channels:
+            words += ["publish", "subscribe"]
+        if queues:
+            words.append("pubsub|shardnumsub" if self.sharded else "pubsub|numsub")
+        return words
 
-    @property
-    def rights(self) -> Rights:
-        """Return what the user must be permitted."""
+    def _counting(self) -> tuple[str, ...]:
+        """Return what kinds with tokens need in a cluster."""
         counted = {name for name, sight in seen().items() if sight.token is not None}
         counting = "cluster|slots" in self.finding and not counted.isdisjoint(self.objects)
-        others = (*self._confirming(), *self.finding, *((COUNTING,) if counting else ()))
-        telling = self.options.pubsub != "off"
-        return rights(
-            self.objects,
-            dict.fromkeys(others),
-            telling=telling,
-            sharded=self.sharded,
-            library=self.library,
-        )
+        return (COUNTING,) if counting else ()
 
     def _confirming(self) -> tuple[str, ...]:
         """Return the commands by which replicas are asked."""
@@ -111,15 +141,3 @@ class Requirements:
         return replace(
             self, finding=tuple(dict.fromkeys((*self.finding, *finding))), sharded=sharded
         )
-
-    def rules(self) -> frozenset[str]:
-        """Return the rules of `acl_line`, also those that others of them cover."""
-        needed = self.rights
-        keys = [rules("~", [place], self.name_pattern) for place in needed.keys]
-        channels = [rules("&", [place], self.name_pattern) for place in needed.channels]
-        commands = [f"+{command}" for command in needed.commands]
-        return frozenset((*chain.from_iterable((*keys, *channels)), *commands))
-
-    def acl_line(self) -> str:
-        """Return the line of an ACL file that permits that and nothing more."""
-        return acl_line(self.rights, self.name_pattern)

@@ -6,7 +6,6 @@ The commands are read from the scripts, which therefore cannot need one that is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -42,8 +41,6 @@ COUNTING = "cluster|info"
 """What kinds with tokens need in a cluster, where failovers must not repeat them."""
 LIBRARY = "client|setinfo"
 """What tells the server which library connects; older servers refuse a rule with that name."""
-NAMING = frozenset({"client|setname", LIBRARY})
-"""Without them connections have no name, and cards are written all the same."""
 SCRIPTS = ("evalsha", "eval")
 """Commands of every object."""
 
@@ -57,7 +54,7 @@ def commands_of(uses: Uses) -> frozenset[str]:
     return frozenset[str]().union(*called)
 
 
-def _for_queue(uses: Uses) -> frozenset[str]:
+def for_queue(uses: Uses) -> frozenset[str]:
     """Return the commands that its scripts call for the queue."""
     needed = (_called(script) & FOR_QUEUE.get(script, frozenset()) for script in uses.scripts)
     return frozenset[str]().union(*needed) if uses.queue is not None else frozenset()
@@ -88,7 +85,7 @@ _CARDS = (
     KeyPattern(_index, fixed=INDEX),
     KeyPattern(_note, fixed="interlock_forced:*"),
 )
-_QUESTIONS = KeyPattern(ASK.format, fixed=ASK.format("\n").partition("{")[0] + "*", plain=True)
+QUESTIONS = KeyPattern(ASK.format, fixed=ASK.format("\n").partition("{")[0] + "*", plain=True)
 """Plain messages, on a cluster with sharded channels too."""
 _READING = ("card_busy", "card_read", "lock_info")
 _LISTS = (
@@ -97,7 +94,7 @@ _LISTS = (
     KeyPattern(names.fence_token),
 )
 """What is read of a lock to find its holders and waiters."""
-_NAME = KeyPattern(_itself)
+NAME = KeyPattern(_itself)
 
 
 def _read() -> tuple[KeyPattern, ...]:
@@ -123,14 +120,14 @@ def operations() -> dict[str, Uses]:
         "cards": Uses(
             ("card_write", "forced_note_read", *_READING),
             (*_CARDS, *_LISTS),
-            channels=(_QUESTIONS,),
+            channels=(QUESTIONS,),
             others=("client|setname", LIBRARY, "pubsub|numsub"),
         ),
         # To list, show and break holds; to break one takes the rights of the lock, too.
         "operator": Uses(
             (*_READING, "forced_note_write", "forced_note_read"),
             (*_read(), *_CARDS),
-            channels=(_QUESTIONS,),
+            channels=(QUESTIONS,),
             others=("scan", "zscan", "pubsub|numsub", "pubsub|channels", "client|list"),
         ),
     }
@@ -141,89 +138,8 @@ def objects() -> dict[str, Uses]:
     return {name: kind.uses for name, kind in KINDS.items() if kind.uses is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
-    """Everything that a set of kinds needs together.
-
-    Attributes:
-        data: commands that scripts call, sorted.
-        messages: commands for announcing and hearing; none where nothing is announced.
-        others: commands that have nothing to do with objects.
-        keys: where.
-        channels: where.
-    """
-
-    data: tuple[str, ...]
-    messages: tuple[str, ...]
-    others: tuple[str, ...]
-    keys: tuple[KeyPattern, ...]
-    channels: tuple[KeyPattern, ...]
-
-    @property
-    def commands(self) -> tuple[str, ...]:
-        """Return all commands, in the order in which an ACL line names them."""
-        return (*SCRIPTS, *self.data, *self.messages, *self.others)
-
-
-def rights(
-    kinds: Iterable[str],
-    others: Iterable[str] = (),
-    *,
-    telling: bool = True,
-    sharded: bool = False,
-    library: bool = False,
-) -> Rights:
-    """Return what *kinds* need together.
-
-    Args:
-        kinds: names of `objects` and `operations`.
-        others: further commands, called by nobody's script.
-        telling: whether releases are announced.
-        sharded: whether messages go by sharded channels.
-        library: whether the servers know `LIBRARY`.
-    """
-    known = objects() | operations()
-    chosen = [known[kind] for kind in kinds]
-    queues = dict.fromkeys(kind.queue for kind in chosen if kind.queue is not None and telling)
-    called = frozenset[str]().union(*map(commands_of, chosen))
-    if queues:
-        called = called.union(*map(_for_queue, chosen))
-    data = sorted(called)
-    channels = tuple(dict.fromkeys(place for kind in chosen for place in kind.channels if telling))
-    prefix = "s" if sharded else ""
-    messages = (
-        *(f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")),
-        "ping",
-        *(("publish", "subscribe") if sharded and _QUESTIONS in channels else ()),
-        *((f"pubsub|{'shard' if sharded else ''}numsub",) if queues else ()),
-    )
-    named = (_NAME,) if any(kind.named for kind in chosen) else ()
-    keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys), *queues)
-    further = dict.fromkeys((*others, *(word for kind in chosen for word in kind.others)))
-    for command in (*(messages if channels else ()), *(() if library else (LIBRARY,))):
-        _ = further.pop(command, None)
-    return Rights(tuple(data), messages if channels else (), tuple(further), keys, channels)
-
-
 def rules(mark: str, places: Iterable[KeyPattern], name_pattern: str) -> tuple[str, ...]:
-    """Return what an ACL calls *places*, each behind *mark*."""
+    """Return what an ACL calls *places*, each behind *mark*: ``~locks:*``."""
     patterns = dict.fromkeys(place.pattern(name_pattern) for place in places)
     # The server takes no pattern beside one that covers everything.
     return tuple(f"{mark}{pattern}" for pattern in (("*",) if "*" in patterns else patterns))
-
-
-def acl_line(wanted: Rights, name_pattern: str) -> str:
-    """Return the line of an ACL file that permits *wanted* to a user, and nothing more.
-
-    Args:
-        wanted: from `rights`.
-        name_pattern: a name, or the beginning of names and ``*``.
-    """
-    return " ".join(
-        (
-            *("user", "app", "on", ">secret"),
-            *("resetkeys", *rules("~", wanted.keys, name_pattern)),
-            *("resetchannels", *rules("&", wanted.channels, name_pattern)),
-            *("-@all", *(f"+{command}" for command in wanted.commands)),
-        )
-    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
-from interlock.check.report import Finding, ServerReport, Severity
+from interlock.check.report import Finding, Row, ServerReport, Severity
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from interlock._links.endpoint import Endpoint
     from interlock._links.sentinel_endpoint import SentinelEndpoint
+    from interlock.check.report import Rows
     from interlock.check.requirements import Requirements
 
 OK, NOTE, WARNING, ERROR = Severity
@@ -78,88 +79,66 @@ def judge(told: Sequence[SentinelFacts], named: int, lease: float) -> Iterator[F
     if not told:
         yield Finding("sentinels", ERROR, "no Sentinel answered: nobody tells a failover")
         return
-    yield from _agreement(told)
-    yield from _number(told, named)
-    yield from _quorum(told)
-    yield from _failover(told, lease)
+    for row in (*_agreement(told), *_number(told, named)):
+        yield Finding("sentinels", *row)
+    for row in _quorum(told):
+        yield Finding("quorum", *row)
+    yield Finding("failover", *_failover(told, lease))
 
 
-def _agreement(told: Sequence[SentinelFacts]) -> Iterator[Finding]:
+def _agreement(told: Sequence[SentinelFacts]) -> Rows:
     primaries = {facts.primary for facts in told}
     down = [facts.where for facts in told if facts.is_down]
     if len(primaries) > 1:
         words = ", ".join(f"{facts.where} names {facts.primary}" for facts in told)
-        yield Finding(
-            "sentinels",
+        yield Row(
             ERROR,
             f"the Sentinels disagree about the primary: {words}",
             "wait if a failover is under way; else SENTINEL RESET on those that are wrong",
         )
     elif down:
-        yield Finding(
-            "sentinels",
-            ERROR,
-            f"{', '.join(down)} cannot reach the primary {told[0].primary}",
-            "look for what lies between them",
-        )
+        found = f"{', '.join(down)} cannot reach the primary {told[0].primary}"
+        yield Row(ERROR, found, "look for what lies between them")
     else:
-        yield Finding("sentinels", OK, f"{len(told)} Sentinels name {told[0].primary}")
+        yield Row(OK, f"{len(told)} Sentinels name {told[0].primary}")
 
 
-def _number(told: Sequence[SentinelFacts], named: int) -> Iterator[Finding]:
+def _number(told: Sequence[SentinelFacts], named: int) -> Rows:
     known = max(facts.known for facts in told)
     if known < FEWEST:
-        yield Finding(
-            "sentinels",
-            WARNING,
-            f"{known} of them in all: if one fails, no majority can promote a replica",
-            f"run {FEWEST} or more, on machines of their own",
-        )
+        found = f"{known} of them in all: if one fails, no majority can promote a replica"
+        yield Row(WARNING, found, f"run {FEWEST} or more, on machines of their own")
     if known > named == 1:
-        yield Finding(
-            "sentinels",
-            WARNING,
-            f"the URL names 1 of {known}: while it is down, no connection can be made",
-            "name them all in the URL",
-        )
+        found = f"the URL names 1 of {known}: while it is down, no connection can be made"
+        yield Row(WARNING, found, "name them all in the URL")
 
 
-def _quorum(told: Sequence[SentinelFacts]) -> Iterator[Finding]:
+def _quorum(told: Sequence[SentinelFacts]) -> Rows:
     for facts in told:
         if facts.quorum:
-            yield Finding(
-                "quorum",
-                ERROR,
-                f"{facts.where} says: {facts.quorum}",
-                "start the Sentinels that are missing, or lower the quorum",
-            )
+            advice = "start the Sentinels that are missing, or lower the quorum"
+            yield Row(ERROR, f"{facts.where} says: {facts.quorum}", advice)
         elif facts.quorum is None:
-            yield Finding("quorum", NOTE, f"unknown: {facts.where} may not be asked (CKQUORUM)")
+            yield Row(NOTE, f"unknown: {facts.where} may not be asked (CKQUORUM)")
     if all(facts.quorum == "" for facts in told):
-        yield Finding("quorum", OK, "enough Sentinels can agree on a failover")
+        yield Row(OK, "enough Sentinels can agree on a failover")
 
 
-def _failover(told: Sequence[SentinelFacts], lease: float) -> Iterator[Finding]:
+def _failover(told: Sequence[SentinelFacts], lease: float) -> Row:
     if max(facts.replicas for facts in told) == 0:
-        yield Finding(
-            "failover",
-            WARNING,
-            "there is no replica that could be promoted",
-            "add a replica, or connect without Sentinels",
-        )
-        return
+        found = "there is no replica that could be promoted"
+        return Row(WARNING, found, "add a replica, or connect without Sentinels")
     seconds = max(facts.down_after for facts in told) + PROMOTION
     found = f"a dead primary is replaced after about {seconds:g} s"
     # At its death the last renewal may be a third of the lease ago.
-    if seconds < lease * 2 / 3:
-        yield Finding("failover", OK, f"{found}, and holds last at least {lease * 2 / 3:g} s")
-    else:
-        yield Finding(
-            "failover",
-            WARNING,
-            f"{found}, and a hold may end {lease * 2 / 3:g} s after the death: it is lost",
-            "lower down-after-milliseconds, or choose a longer lease",
-        )
+    left = lease * 2 / 3
+    if seconds < left:
+        return Row(OK, f"{found}, and holds last at least {left:g} s")
+    return Row(
+        WARNING,
+        f"{found}, and a hold may end {left:g} s after the death: it is lost",
+        "lower down-after-milliseconds, or choose a longer lease",
+    )
 
 
 def _ask(node: Endpoint, service: str, timeout: float) -> SentinelFacts:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
 from interlock._version import __version__
-from interlock.check import Requirements, Severity, examine
+from interlock.check import Requirements, ServerReport, Severity, examine
 from interlock.check.rights import objects, operations
+from interlock.check.try_out import try_out
 from interlock.cli.reading import add_credentials, credentials_of
 from interlock.cli.status import Status
 from interlock.cli.values import urls_of, urls_of_file
+from interlock.sync.client import connect
 
 if TYPE_CHECKING:
     import argparse
@@ -21,11 +24,11 @@ if TYPE_CHECKING:
     from interlock.check import Report
 
 DESCRIPTION = """\
-Look at the server for whatever endangers locks: version, role, replicas, eviction, persistence, the
-rights of the user, messages, clocks and more. Say what was found, how bad that is and what to do,
-and print the line of an ACL file for a user that may do what locks need and nothing more.
+Look at the server for whatever endangers locks: version, role, replicas, eviction, persistence,
+clocks and more. Say what was found, how bad that is and what to do, and print the line of an ACL
+file for a user that may do what locks need and nothing more.
 
-Nothing on the server is changed.
+Nothing on the server is changed. With --try, two clients contend for a lock that nobody else uses.
 """
 
 EPILOG = """\
@@ -39,6 +42,7 @@ examples:
   interlock doctor --url rediss://app:secret@db.example:6379/0
   interlock doctor --for fenced_lock                                  # what interlock run needs
   interlock doctor --for fenced_lock --for semaphore --names 'shop:*'
+  interlock doctor --try                      # what this server does when two clients contend
   interlock doctor --strict --json
 """
 
@@ -88,6 +92,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how its objects are called: a name, or the beginning of names and * (default: *)",
     )
     parser.add_argument(
+        "--try",
+        action="store_true",
+        help="let two clients refuse, wake, grant, renew and expire a lock for three seconds",
+    )
+    parser.add_argument(
         "--strict", action="store_true", help="exit with 1 for a warning too, not only for an error"
     )
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
@@ -108,9 +117,21 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         tuple(objects()) if "all" in chosen else tuple(chosen), str(given["names"])
     )
     urls = cast("list[str]", given["urls"] or urls_of(environ))
-    report = examine(
-        [open_url(url, credentials_of(given, environ)) for url in urls or (None,)], requirements
-    )
+    credentials = credentials_of(given, environ)
+    servers = {url: open_url(url, credentials) for url in urls or (None,)}
+    report = examine(servers.values(), requirements)
+    if given["try"] and report.reached:
+        tried = [
+            ServerReport(
+                f"two clients of {reached.where}",
+                reached=True,
+                findings=try_out(
+                    partial(connect, url, credentials=credentials), requirements.names
+                ),
+            )
+            for url, reached in servers.items()
+        ]
+        report = replace(report, servers=(*report.servers, *tried))
     # The rights are of no use to those who have no server yet.
     text = _text(report, requirements) if report.reached else str(report)
     print(json.dumps(report.as_dict(), indent=2) if given["json"] else text)

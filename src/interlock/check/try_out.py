@@ -1,0 +1,157 @@
+"""Let two clients contend for a lock that nobody else uses, and say what this server did.
+
+No list of rights or services can promise as much: what a proxy, a fork or an ACL does to locks
+shows when they are used.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from interlock.check.report import Finding, Row, Severity
+from interlock.check.requirements import Requirements
+from interlock.errors import ConfigError, InterlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from interlock.check.report import Rows
+
+OK, _, WARNING, ERROR = Severity
+SCENES = ("refuse", "wake", "grant", "renew", "expire")
+LEASE = 1.5
+"""Seconds of the holds that are renewed."""
+SHORT = 0.6
+"""Seconds of the hold that is left to its end."""
+STANDING = 0.2
+"""Seconds after which a client that waits listens."""
+PROMPT = 1.0
+"""Seconds. A waiting client that takes longer has heard nothing: it has looked when the lease that
+it saw had ended."""
+PATIENCE = 10.0
+"""Seconds that a client waits for what never comes."""
+OUTAGE = 3.0
+"""Seconds for a server that cannot serve just now."""
+RIGHTS = "compare the user's rights with the ACL line that interlock doctor prints"
+
+
+def try_out(
+    connect: Callable[..., AbstractContextManager[Any]], names: str = "*"
+) -> tuple[Finding, ...]:
+    """Play a refusal, a wake-up, a grant, a renewal and an expiry, for some three seconds.
+
+    Args:
+        connect: makes a client like `interlock.connect`, and is called twice, with further options:
+            ``partial(interlock.connect, url, credentials=credentials)``.
+        names: how the application's objects are called: the beginning of names and ``*``.
+
+    Returns:
+        A finding for each scene, whose ``check`` is one of `SCENES`. It is a warning where locks
+        work in another way than they should, and an error where they do not work. Behind an error
+        nothing more is played.
+
+    Raises:
+        ConfigError: *names* cannot be, or is one name, which may be in use; or *connect* raises it.
+    """
+    if not Requirements(names=names).names.endswith("*"):
+        raise ConfigError(f"locks are tried on a name that nobody uses: end {names!r} with *")
+    name = names.replace("*", f"interlock-try-{uuid.uuid4()}")
+    found: list[Finding] = []
+    log = _Log()
+    logger = logging.getLogger("interlock")
+    logger.addHandler(log)
+    try:
+        with closing(_scenes(connect, name)) as scenes:
+            for scene, row in zip(SCENES, scenes, strict=False):
+                severity, text, advice = row
+                if noted := log.taken():
+                    severity, text = max(severity, WARNING), f"{text}; {noted}"
+                found.append(Finding(scene, severity, text, advice or RIGHTS * bool(noted)))
+                if severity is ERROR:
+                    break
+    except ConfigError:
+        raise
+    except InterlockError as error:
+        if not found or found[-1].severity is not ERROR:  # else it is the same one again
+            scene = SCENES[min(len(found), len(SCENES) - 1)]
+            advice = RIGHTS if getattr(error, "code", None) == "NOPERM" else ""
+            found.append(Finding(scene, ERROR, str(error), advice))
+    finally:
+        logger.removeHandler(log)
+    return tuple(found)
+
+
+def _scenes(connect: Callable[..., AbstractContextManager[Any]], name: str) -> Rows:
+    """Yield what came of each scene."""
+    with (
+        ThreadPoolExecutor(1) as thread,
+        connect(lease=LEASE, outage_timeout=OUTAGE, card=False) as one,
+        connect(lease=LEASE, outage_timeout=OUTAGE, card=False) as other,
+    ):
+        first, second = one.lock(name), other.lock(name)
+        first.acquire()
+        if thread.submit(second.acquire, timeout=0).result():
+            yield Row(ERROR, "two clients hold the same lock")
+        yield Row(OK, "a lock that is held is refused to a second client")
+
+        waiting = thread.submit(second.acquire, timeout=PATIENCE)
+        time.sleep(STANDING)
+        released = time.monotonic()
+        first.release()
+        acquired = waiting.result()
+        took = time.monotonic() - released
+        if not acquired:
+            yield Row(ERROR, f"a waiting client got no lock for {PATIENCE:g} s after its release")
+        elif took < PROMPT:
+            yield Row(OK, f"a waiting client acquired {took * 1000:.0f} ms after the release")
+        else:
+            yield Row(
+                WARNING,
+                f"a waiting client heard nothing, and acquired {took:.1f} s after the release",
+                f"{RIGHTS}; look for a proxy that does not pass messages on",
+            )
+
+        if first.acquire(timeout=0):
+            yield Row(ERROR, "the lock that was granted to one client was given to another")
+        yield Row(OK, "the lock belongs to the client that waited, and to nobody else")
+
+        time.sleep(LEASE * 1.2)
+        if thread.submit(second.owned).result():
+            yield Row(OK, f"a hold outlasts its lease of {LEASE:g} s")
+        else:
+            yield Row(ERROR, f"a hold ended with its lease of {LEASE:g} s, though it was renewed")
+
+        thread.submit(second.release).result()
+        first.acquire(lease=SHORT)
+        began = time.monotonic()
+        acquired = thread.submit(second.acquire, timeout=PATIENCE).result()
+        took = time.monotonic() - began
+        if not acquired:
+            yield Row(ERROR, f"a lease of {SHORT:g} s has not ended after {PATIENCE:g} s")
+        elif took < SHORT * 0.8:
+            yield Row(ERROR, f"a lease of {SHORT:g} s ended after {took:.1f} s")
+        else:
+            thread.submit(second.release).result()
+            yield Row(OK, f"a hold that is not renewed ends with its lease: after {took:.1f} s")
+
+
+class _Log(logging.Handler):
+    """Keeps what the clients log: what a server lacks is told once, when they learn of it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(record.getMessage())
+
+    def taken(self) -> str:
+        """Return what came since this was last asked, as one text."""
+        lines, self._lines = dict.fromkeys(self._lines), []
+        return "; ".join(lines)
