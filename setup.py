@@ -1,9 +1,9 @@
 """What pyproject.toml cannot say.
 
-That is the text that PyPI shows, and the parts in C, without which the package works and is slower.
+That is the text that PyPI shows, and the part in C, without which the package works and is slower.
 
 The wheel is for the stable ABI: one per platform serves every Python from 3.11 on.
-``INTERLOCK_PURE=1`` builds the wheel for all other platforms, which has no parts in C.
+``INTERLOCK_PURE=1`` builds the wheel for all other platforms, which has no part in C.
 """
 
 import hashlib
@@ -19,9 +19,7 @@ from setuptools import Extension, setup
 PURE = os.environ.get("INTERLOCK_PURE") == "1"
 # Python without the interpreter lock has no stable ABI before 3.15.
 STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
-# _exchange sends and receives, _renewal renews without the interpreter lock.
-MODULES = ("_exchange", "_renewal")
-LINKS = "src/interlock/_links"
+SOURCE = "src/interlock/_links/_exchange.c"
 MACROS = [("Py_LIMITED_API", "0x030B0000")] if STABLE else []
 
 
@@ -33,20 +31,18 @@ def description() -> str:
     return made["readme"]["text"]
 
 
-def part(name: str) -> Extension:
-    """Return the module in ``<name>.c``.
+def part() -> Extension:
+    """Return the module that sends and receives.
 
     It knows the digest of its source: the tests refuse one that was compiled from another source.
     """
-    source = f"{LINKS}/{name}.c"
-    digest = hashlib.sha1(Path(source).read_bytes(), usedforsecurity=False).hexdigest()
+    digest = hashlib.sha1(Path(SOURCE).read_bytes(), usedforsecurity=False).hexdigest()
     return Extension(
-        f"interlock._links.{name}",
-        [source],
+        "interlock._links._exchange",
+        [SOURCE],
         define_macros=[("SOURCE", f'"{digest}"'), *MACROS],
         # No debug information: it names the directory of the build.
-        extra_compile_args=["-Wall", "-Wextra", "-g0", "-pthread"],
-        extra_link_args=["-pthread"],
+        extra_compile_args=["-Wall", "-Wextra", "-g0"],
         optional=True,
         py_limited_api=STABLE,
     )
@@ -55,6 +51,6 @@ def part(name: str) -> Extension:
 setup(
     long_description=description(),
     long_description_content_type="text/markdown",
-    ext_modules=[] if PURE else [part(name) for name in MODULES],
+    ext_modules=[] if PURE else [part()],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE and not PURE else {},
 )

@@ -44,11 +44,8 @@ def _postgresql() -> bool:
     return bool(servers) and find_library("pq") is not None
 
 
-PARTS_IN_C = ("_exchange", "_renewal")
-
-
 def _compiled() -> bool:
-    return all(importlib.util.find_spec(f"interlock._links.{part}") for part in PARTS_IN_C)
+    return importlib.util.find_spec("interlock._links._exchange") is not None
 
 
 NEEDS = {
@@ -79,14 +76,12 @@ NEEDS = {
 
 
 def compiled_from_another_source() -> bool:
-    """Tell whether a part in C is there, but was not compiled from the source that is here."""
-
-    def outdated(name: str) -> bool:
-        part = importlib.import_module(f"interlock._links.{name}")
-        source = (ROOT / f"src/interlock/_links/{name}.c").read_bytes()
-        return part.__doc__ != hashlib.sha1(source, usedforsecurity=False).hexdigest()
-
-    return _compiled() and any(outdated(name) for name in PARTS_IN_C)
+    """Tell whether the part in C is there, but was not compiled from the source that is here."""
+    if not _compiled():
+        return False
+    part = importlib.import_module("interlock._links._exchange")
+    source = (ROOT / "src/interlock/_links/_exchange.c").read_bytes()
+    return part.__doc__ != hashlib.sha1(source, usedforsecurity=False).hexdigest()
 
 
 @functools.cache

@@ -41,7 +41,6 @@ APART = (
     "tests/hosts/test_django.py",
     "tests/hosts/test_frozen.py",
     "tests/hosts/test_fastapi_exit.py",
-    "tests/drivers/test_native_renewal.py",
     "tests/composite/test_composite_crowds.py",
 )
 """Files with a few long tests that share nothing costly: any process may take any test."""
@@ -62,7 +61,6 @@ LONG = (
     "tests/interop/test_interop_example.py",
     "tests/interop/test_interop_torture.py",
     "tests/operations/test_cards.py",
-    "tests/drivers/test_native_failover.py",
     "tests/drivers/test_taking_turns.py",
     "tests/cli/test_cli_modes.py",
     "tests/testing/test_pytest_plugin.py",

@@ -87,7 +87,6 @@ class OptionChanges(TypedDict, total=False):
     slow_hold: Duration | None
     card: bool | Literal["names"]
     deadlock: Literal["log", "raise", "off"]
-    renew_in: Literal["thread", "process"]
 
 
 _DURATIONS = ("lease", "fair_wait", "poll_cap", "command_timeout", "outage_timeout")
@@ -113,8 +112,6 @@ def _check_credentials(given: object) -> None:
 
 
 def _check_words(options: Options) -> None:
-    if options.renew_in not in ("thread", "process"):
-        raise ConfigError(f"renew_in must be thread or process, not {options.renew_in!r}")
     if options.deadlock not in ("log", "raise", "off"):
         raise ConfigError(f"deadlock must be log, raise or off, not {options.deadlock!r}")
     if options.card not in (True, False, "names"):
@@ -154,9 +151,6 @@ class Options:
             host, process and locks without threads, False for nothing but the locks themselves.
         deadlock: what becomes of a deadlock: ``"log"``, ``"raise"`` DeadlockError in the youngest
             waiter too, or ``"off"``. It is found by cards, so not with ``card=False``.
-        renew_in: what renews holds. ``"thread"``: a thread of Python, which needs the interpreter
-            lock (GIL) now and then. ``"process"``: beside it, a thread in C that needs no GIL, so
-            holds last for as long as the process runs. It needs the part in C, and no TLS.
     """
 
     lease: float = 30.0
@@ -175,7 +169,6 @@ class Options:
     slow_hold: float | None = 600.0
     card: bool | Literal["names"] = True
     deadlock: Literal["log", "raise", "off"] = "log"
-    renew_in: Literal["thread", "process"] = "thread"
 
     if TYPE_CHECKING:
         # A field holds seconds, whatever it was given as.

@@ -18,7 +18,7 @@ import sys
 import interlock
 
 def main():
-    with interlock.connect(sys.argv[1], lease=30, renew_in="process") as client:
+    with interlock.connect(sys.argv[1]) as client:
         with client.lock("name") as hold, client.fair_lock("fair"):
             hold.ensure()
     assert interlock.asyncio.connect and interlock.check.Report
@@ -48,7 +48,7 @@ def run(*command: str | Path, **environ: str) -> str:
 
 
 def test_shiv(tmp_path: Path, redis_url: str) -> None:
-    """Locks, renewals in C and the embedded server work from an archive of shiv."""
+    """Locks and the embedded server work from an archive of shiv."""
     contents = tmp_path / "contents"
     for package in (interlock, redis):
         assert package.__file__ is not None
@@ -72,7 +72,7 @@ def test_shiv(tmp_path: Path, redis_url: str) -> None:
 
 
 def test_pyinstaller(tmp_path: Path, redis_url: str) -> None:
-    """A frozen program has the scripts and the parts in C, and says that it starts no server."""
+    """A frozen program has the scripts and the part in C, and says that it starts no server."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     # The program needs none of these. Without this, they are frozen, too.

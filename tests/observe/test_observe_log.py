@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -103,6 +105,27 @@ def test_outages_are_logged_once(proxy: FaultProxy, caplog: pytest.LogCaptureFix
         assert 0 < vars(failing)["validity"] < 6
         client._driver._renewer.move()  # as the Sentinel monitor does
         assert logged(caplog, "server.changed").levelno == logging.WARNING
+
+
+def test_late_renewals_are_logged(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A call that keeps the interpreter lock delays renewals, and the warning says what helps."""
+
+    def stand_still() -> None:
+        ctypes.PyDLL(None).usleep(1_100_000)
+
+    with interlock.connect(redis_url, lease=1.5) as client:
+        assert client.lock("orders").acquire(lease=10)  # it is not renewed
+        stand_still()
+    with (
+        interlock.connect(redis_url, lease=1.5) as client,
+        suppress(HoldLostError),
+        client.lock("report"),
+    ):
+        stand_still()
+        late = logged(caplog, "renewal.late")
+    assert late.levelno == logging.WARNING
+    assert "a lease that is at least twice as long" in late.getMessage()
+    assert vars(late)["seconds"] > 0.5
 
 
 def test_logging_can_be_turned_off(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Self
 from interlock._core.model.holds import HELD
 from interlock._core.queue.waiters import Waiters
 from interlock._core.upkeep.session import Session
-from interlock._drivers.background.backups import backup_of
 from interlock._drivers.background.callbacks import notify_loss
 from interlock._drivers.background.event_delivery import Observers
 from interlock._drivers.background.log import log_lack
@@ -81,7 +80,6 @@ class ConnectedDriver:
             took_over=servers.took_over,
             home=weakref.ref(self),
             clustered=topology.only is None,
-            backup=backup_of(topology, options, self._timeout),
             counts_failovers=topology.only is not None and topology.only.moves,
             log=log_lack,
             caller=caller,

@@ -21,9 +21,8 @@ from interlock._links.options import (
     read_url,
     redis_py,
 )
-from interlock._links.plain_connection import PlainConnection, login_words, read_plain_url
+from interlock._links.plain_connection import PlainConnection, read_plain_url
 from interlock._links.replies import unconnected
-from interlock._links.resp import pack
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 from interlock.options import OptionChanges
 
@@ -180,23 +179,6 @@ class Endpoint:
         self._plain = False
 
     @property
-    def path(self) -> str | None:
-        """The path of its Unix socket, or None."""
-        path: str | None = self._kwargs.get("path")
-        return path
-
-    def login_commands(self) -> list[bytes]:
-        """Return the commands after which a new connection can be used; each answers OK."""
-        user, password = self._kwargs.get("username"), self._kwargs.get("password")
-        if self.login is None:
-            return [pack(words) for words in login_words(user, password, self.db)]
-        return [self.login.command(), *(pack(words) for words in login_words(None, None, self.db))]
-
-    def present(self) -> Endpoint | None:
-        """Return the server that it leads to now; None if that is not known yet."""
-        return self
-
-    @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
         return self._kwargs.get("host", "localhost"), int(self._kwargs.get("port", 6379))
@@ -215,11 +197,6 @@ class Endpoint:
     def tls(self) -> bool:
         """Whether the connection is encrypted."""
         return self._kind == "tls"
-
-    @property
-    def tls_settings(self) -> dict[str, Any]:
-        """The options of redis-py that are about TLS."""
-        return {name: value for name, value in self._kwargs.items() if name.startswith("ssl_")}
 
     def pool_options(self, timeout: float) -> dict[str, Any]:
         """Return the arguments of a redis-py connection pool, without host, port and database.

@@ -48,7 +48,7 @@ def read_plain_url(url: str) -> dict[str, Any] | None:
     return given
 
 
-def login_words(user: str | None, password: str | None, db: int) -> list[tuple[str, ...]]:
+def _login_words(user: str | None, password: str | None, db: int) -> list[tuple[str, ...]]:
     """Return the commands after which a new connection can be used; each answers OK."""
     commands: list[tuple[str, ...]] = []
     if user or password:
@@ -86,7 +86,7 @@ class PlainConnection:
         given = self._given
         self._sock = self._unix(given["path"]) if "path" in given else self._tcp()
         self._sock.settimeout(self._timeout)
-        for words in login_words(given.get("username"), given.get("password"), given.get("db", 0)):
+        for words in _login_words(given.get("username"), given.get("password"), given.get("db", 0)):
             self.send_command(*words)
             try:
                 _ = self.read_response()

@@ -128,10 +128,6 @@ class SentinelEndpoint(Endpoint):
         """Return the primary; errors as `Endpoint.primaries`."""
         return [self._node(self._look_up(timeout))]
 
-    def present(self) -> Endpoint | None:
-        """Return the primary that connections lead to; None before the first connection."""
-        return None if self._primary is None else self._node(self._primary)
-
     def epoch(self) -> int:
         """Return the epoch of the primary that connections lead to.
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from interlock._core.model.effects import NEVER, Client
 from interlock.errors import ClosedError
@@ -354,12 +354,10 @@ class HoldLease(HoldUsers):
     def end_renewal(self) -> None:
         """Stop its renewal: it ends with its lease."""
         self.renewal = None
-        self.core.session.holds.leave_to_watchdog(cast("Hold", self))
 
     def end_by(self, time: float) -> None:
         """End it at *time* although it is renewed; its present lease must not last longer."""
         self.ends_at = time
-        self.core.session.holds.leave_to_watchdog(cast("Hold", self))
 
     def ends_alone(self) -> bool:
         """Return whether it ends at a certain time, renewed or not."""
@@ -447,8 +445,8 @@ class HoldLease(HoldUsers):
         return over and now >= self.asked_by and not self._renewed_meanwhile(now)
 
     def _renewed_meanwhile(self, now: float) -> bool:
-        """Return whether another than the watchdog has renewed it, so that it is valid at *now*."""
-        self.core.session.holds.catch_up(cast("Hold", self))
+        """Return whether a reply that nobody has read yet makes it valid at *now*."""
+        self.core.session.holds.hear()
         return now < self.valid_until
 
     def expiry_reason(self) -> LossReason:
@@ -998,14 +996,6 @@ class Holds:
                 del self.table[hold.table_key]
         except KeyError:
             return
-
-    def catch_up(self, hold: Hold) -> None:
-        """Note the renewals of *hold* that are not noted yet; see `BackedHolds` too."""
-        del hold
-        self.hear()
-
-    def leave_to_watchdog(self, hold: Hold) -> None:
-        """Remove *hold* from the backup, if there is one; see `BackedHolds`."""
 
     def clean_up_calls(self) -> list[Eval[Any]]:
         """Return copies of the calls of `cleaning`.

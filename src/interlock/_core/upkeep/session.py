@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from copy import copy
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.insight.observing import Observing
@@ -14,7 +13,6 @@ from interlock._core.model.holds import ENDED, ENDING, HELD, Holds, numbers
 from interlock._core.model.names import check_one_slot, shares_channels
 from interlock._core.queue.grant_looks import GrantLooks
 from interlock._core.queue.waiter import Wish
-from interlock._core.upkeep.backup import BackedHolds, BackedWatchdog
 from interlock._core.upkeep.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import check_name
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Op
     from interlock._core.model.holds import CoreLock, Hold, Owner
     from interlock._core.queue.waiters import Waiters
-    from interlock._core.upkeep.backup import Backup
     from interlock.errors import LossReason
     from interlock.options import Options
 
@@ -77,7 +74,6 @@ class Session:
             in a cluster it cannot either: each node knows only its own subscribers.
         replicas: the policy for replicas; None if they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
-        backup: renews what the watchdog leaves undone; None without `Options.renew_in`.
         counts_failovers: whether *epoch* grows with each failover.
         call_user: calls a listener of a loss, and reports what it raises.
         events: what observers are told.
@@ -106,7 +102,6 @@ class Session:
         epoch: Callable[[], int] = lambda: 0,
         took_over: Callable[[str], float] = lambda _key: NEVER,
         clustered: bool = False,
-        backup: Backup | None = None,
         counts_failovers: bool = False,
         log: Callable[[str, str, str], None] | None = None,
         caller: Callable[[], Owner] | None = None,
@@ -130,17 +125,15 @@ class Session:
         self._log, self._noted = log, set[str]()
         waiters.tell_refusal = self._note_refusal
         self.call_user = call_user
-        self.backup = backup
-        self.holds = Holds() if backup is None else BackedHolds(backup)
+        self.holds = Holds()
         self.deadlocked: dict[Hold, InterlockError] = {}
         self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
         self.events.client_id, self.events.server = client_id, where
         self._caller = caller
         self.open_blocks: dict[OpenBlock, int] = {}
         self._given_back: dict[OpenBlock, Eval[int]] = {}
-        watchdog = Watchdog if backup is None else partial(BackedWatchdog, backup)
         self.looks = GrantLooks(wake)
-        self.watchdog: Watchdog = watchdog(
+        self.watchdog = Watchdog(
             self.holds,
             lease=options.lease,
             batch=options.renew_batch,
@@ -304,7 +297,6 @@ class Session:
         """Note that *hold* is lost; return the function that tells of it, to be called once."""
         held = hold.state in (HELD, ENDING)
         listeners = hold.lose(reason)
-        self.holds.leave_to_watchdog(hold)
         if held:
             hold.leave_open(self.events.failure_of(hold))
 

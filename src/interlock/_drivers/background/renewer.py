@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.insight.card import ASK, CardWriter
 from interlock._core.model.effects import NEVER, Batch, Cleanup
+from interlock._core.model.holds import HELD, LOST
 from interlock._core.queue.grant_looks import GIVEN, look_script
 from interlock._core.upkeep.cleanup import CleanupQueue
 from interlock._core.upkeep.session import GRACE
@@ -113,6 +114,7 @@ class Renewer:
         self._moved = False
         self._closing = False
         self._others_due = self._card_due = -NEVER
+        self._turn_due = NEVER
         self._thread: threading.Thread | None = None
         self._cleanups = CleanupQueue()
         self.card = CardWriter(self._session, about_this_process(), stack_of)
@@ -211,8 +213,6 @@ class Renewer:
         finally:
             for connection in connections.values():
                 connection.drop()
-            if self._session.backup is not None:
-                self._session.backup.close()
             self._deadlocks.close(GRACE)
             for lane in lanes.values():
                 _ = lane.join(max(deadline - clock.now(), GRACE))
@@ -268,8 +268,6 @@ class Renewer:
     def after_fork(self) -> None:
         """Reset everything in a forked child."""
         self._reset()
-        if self._session.backup is not None:
-            self._session.backup.after_fork()
         lanes, self._lanes = self._lanes, {}
         for lane in lanes.values():
             lane.connection.drop()
@@ -288,6 +286,7 @@ class Renewer:
             return None
         try:
             now, watchdog = clock.now(), self._session.watchdog
+            self._note_late(now - self._turn_due)
             if not rung and -NEVER < self._others_due <= now:
                 self._others_due = self._next_of_others()  # a look may have been put off
             due = now if rung else min(self._others_due, watchdog.rest(now))
@@ -298,11 +297,20 @@ class Renewer:
                 self._card_due = self.card.next_look(now)
                 self._others_due = self._next_of_others()
                 due = min(self._others_due, watchdog.next_due(now))
+            self._turn_due = max(due, now)
             return min(max(due - now, 0), threading.TIMEOUT_MAX)
         except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
             callbacks.report_aside("the renewal thread", error)
             self._others_due = -NEVER  # whatever it was woken for is still to do
             return PAUSE_AFTER_ERROR
+
+    def _note_late(self, seconds: float) -> None:
+        """Log that the thread got its turn *seconds* late, if holds may be lost by that."""
+        self._turn_due = NEVER
+        if seconds <= self._session.watchdog.period or not self._session.options.log:
+            return
+        if any(hold.renewal and hold.state in (HELD, LOST) for hold in self._session.holds):
+            callbacks.call_user(self, "a handler of the log", partial(_log_late, seconds))
 
     def _next_of_others(self) -> float:
         """Return when something is due that is no renewal."""
@@ -586,6 +594,16 @@ def _moving(reply: object) -> bool:
 def _cut_off(reply: object) -> bool:
     """Return whether *reply* says that the connection was lost before the reply came."""
     return isinstance(reply, ServerUnavailableError) and reply.sent and reply.transient
+
+
+def _log_late(seconds: float) -> None:
+    logging.getLogger("interlock").warning(
+        "renewals came %.1f s late, because the process stood still; if a call keeps the "
+        "interpreter lock for so long, use a lease that is at least twice as long as the longest "
+        "such call",
+        seconds,
+        extra={"event": "renewal.late", "seconds": seconds},
+    )
 
 
 def _log_refusal(reply: Exception) -> None:
