@@ -119,7 +119,7 @@ def main(url: str, job: str) -> None:
     if job == OLD:
         setattr(identity, "__version__", "0.0.1")  # noqa: B010 - no name of that module
     lease, fair_wait = (PATIENT_LEASE, PATIENT_WAIT) if job == "wait" else (LEASE, 5.0)
-    client = interlock.connect(url, lease=lease, fair_wait=fair_wait, deadlock="log")
+    client = interlock.connect(url, lease=lease, fair_wait=fair_wait)
     client.observe(Prometheus(registry))
     _JOBS[job](client)
     print("ready", server.server_port, flush=True)

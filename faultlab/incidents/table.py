@@ -235,9 +235,7 @@ def _leak() -> Iterator[Stage]:
 
 @incident(
     "two wait for each other",
-    log="ERROR lock.deadlock",
     why=("^deadlock", "deadlock of 2"),
-    list="DEADLOCK",
     console="deadlock of 2",
     metrics="interlock_deadlocked_locks 2",
     alerts="Deadlock",
@@ -250,9 +248,7 @@ def _deadlock_of_two() -> Iterator[Stage]:
 
 @incident(
     "three wait in a ring",
-    log="ERROR lock.deadlock",
     why=("^deadlock", "deadlock of 3"),
-    list="DEADLOCK",
     console="deadlock of 3",
     metrics="interlock_deadlocked_locks 3",
     alerts="Deadlock",

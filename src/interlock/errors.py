@@ -5,7 +5,6 @@ InterlockError
 ├── AcquireTimeoutError (TimeoutError)      not got in time
 ├── NotHeldError (RuntimeError)             released or extended by somebody else
 ├── HoldLostError (RuntimeError)            it was ours and is no more
-├── DeadlockError (RuntimeError)            a wait in a ring of waiters, with deadlock="raise"
 ├── ReentryError (RuntimeError)             a non-reentrant lock taken again by its owner
 ├── UpgradeError (RuntimeError)             a reader asked for the write lock
 ├── QuorumError                             too few servers of a red lock agreed
@@ -112,20 +111,6 @@ class HoldLostError(InterlockError, RuntimeError):
         self.name = name
         self.reason = reason
         self.detail = detail
-
-
-class DeadlockError(InterlockError, RuntimeError):
-    """A wait could never have ended: its owner holds what others of a cycle wait for.
-
-    Attributes:
-        name: the lock that was waited for.
-        cycle: one sentence for each thread or task of the cycle.
-    """
-
-    def __init__(self, message: str, *, name: str = "", cycle: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.name = name
-        self.cycle = cycle
 
 
 class ReentryError(InterlockError, RuntimeError):

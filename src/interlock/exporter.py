@@ -1,6 +1,7 @@
 """Prometheus metrics of all locks of a service, read from its servers; needs ``prometheus``.
 
-It sees every client, in any language. A scrape reads the servers as ``interlock list`` does.
+It sees every client, in any language. A scrape reads the servers as ``interlock list`` does, and
+looks once for deadlocks. A deadlock is counted from the scrape that proves what an earlier one saw.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from interlock._core.insight.observing import ENDLESS
 from interlock._drivers.background.log import LOGGER
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
+from interlock.inspection.deadlocks import DeadlockSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,6 +68,7 @@ class Fleet(Collector):
         self._mutex = threading.Lock()
         self._read_at = -max_age
         self._families: list[Metric] = []
+        self._deadlocks = DeadlockSearch()
         self.error = ""
 
     def describe(self) -> Iterable[Metric]:
@@ -85,7 +88,7 @@ class Fleet(Collector):
         locks: Counter[str] = Counter()
         waiting: Counter[str] = Counter()
         clients: set[str] = set()
-        late = dead = silent = deadlocked = 0
+        late = dead = silent = 0
         oldest, failed_before, self.error = 0.0, self.error, ""
         waits: list[float] = []
         try:
@@ -98,12 +101,12 @@ class Fleet(Collector):
                         states = [each.client.state for each in info.holders]
                         dead += states.count("dead")
                         silent += states.count("silent")
-                        deadlocked += info.deadlock
                         waited, held_for = _times(info)
                         waits += waited
                         oldest = max(oldest, held_for)
                         clients.update(each.client.client_id for each in info.holders)
                         clients.update(each.client.client_id for each in info.waiters)
+                self._deadlocks.look(reader, reader.waiting_cards())
         except InterlockError as error:
             # Half a count would look like locks that have gone.
             self.error = str(error)
@@ -117,13 +120,14 @@ class Fleet(Collector):
                 mistake = {"event": "exporter.failed"}
                 LOGGER.exception("the exporter cannot read the locks", extra=mistake)
             return [_gauge("interlock_exporter_up", 0.0)]
+        deadlocked = {link.key for cycle in self._deadlocks.cycles for link in cycle}
         return [
             _by("interlock_locks", "kind", locks),
             _by("interlock_locks_waiters", "kind", waiting),
             _gauge("interlock_locks_late", late),
             _gauge("interlock_dead_holders", dead),
             _gauge("interlock_silent_holders", silent),
-            _gauge("interlock_deadlocked_locks", deadlocked),
+            _gauge("interlock_deadlocked_locks", len(deadlocked)),
             _gauge("interlock_locks_longest_wait_seconds", max(waits, default=0.0)),
             _ages("interlock_wait_age_seconds", waits),
             _gauge("interlock_locks_oldest_hold_seconds", oldest),

@@ -86,7 +86,6 @@ class OptionChanges(TypedDict, total=False):
     slow_acquire: Duration | None
     slow_hold: Duration | None
     card: bool | Literal["names"]
-    deadlock: Literal["log", "raise", "off"]
 
 
 _DURATIONS = ("lease", "fair_wait", "poll_cap", "command_timeout", "outage_timeout")
@@ -112,8 +111,6 @@ def _check_credentials(given: object) -> None:
 
 
 def _check_words(options: Options) -> None:
-    if options.deadlock not in ("log", "raise", "off"):
-        raise ConfigError(f"deadlock must be log, raise or off, not {options.deadlock!r}")
     if options.card not in (True, False, "names"):
         raise ConfigError(f'card must be True, False or "names", not {options.card!r}')
 
@@ -149,8 +146,6 @@ class Options:
         slow_hold: a hold that lasts longer is logged; None for never.
         card: what operators may read of this client. True for everything, ``"names"`` for its
             host, process and locks without threads, False for nothing but the locks themselves.
-        deadlock: what becomes of a deadlock: ``"log"``, ``"raise"`` DeadlockError in the youngest
-            waiter too, or ``"off"``. It is found by cards, so not with ``card=False``.
     """
 
     lease: float = 30.0
@@ -168,7 +163,6 @@ class Options:
     slow_acquire: float | None = 30.0
     slow_hold: float | None = 600.0
     card: bool | Literal["names"] = True
-    deadlock: Literal["log", "raise", "off"] = "log"
 
     if TYPE_CHECKING:
         # A field holds seconds, whatever it was given as.

@@ -1,10 +1,10 @@
-"""Operations in a cluster: the commands find and break a hold, and deadlocks end."""
+"""Operations in a cluster: the commands find and break a hold, and a deadlock is found."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.operations.on_call import end_a_deadlock, operate
+from tests.operations.on_call import find_a_deadlock, operate
 
 if TYPE_CHECKING:
     import pytest
@@ -18,6 +18,6 @@ def test_a_hold_is_found_and_broken(
     operate(cluster.url(), capsys)
 
 
-def test_a_deadlock_over_two_nodes_ends(cluster: ClusterServers) -> None:
-    """Of two clients that wait for each other one gets DeadlockError."""
-    end_a_deadlock(cluster.url())
+def test_a_deadlock_over_two_nodes_is_found(cluster: ClusterServers) -> None:
+    """Two clients that wait for each other are found."""
+    find_a_deadlock(cluster.url())

@@ -123,8 +123,8 @@ async def test_a_thousand_failed_subscriptions_leak_nothing(
     """
     monkeypatch.setattr(subscriber, "FIRST_RECONNECT_PAUSE", 0.0)
     monkeypatch.setattr(subscriber, "LONGEST_RECONNECT_PAUSE", 0.0)
-    # A card and the search for deadlocks have connections of their own.
-    task, lock, owner = await _waiting(stage, proxy, card=False, deadlock="off")
+    # A card has a connection of its own.
+    task, lock, owner = await _waiting(stage, proxy, card=False)
     before = proxy.open_connections
     proxy.on_request(command("SUBSCRIBE"), drop_request)
     stage.redis.client_kill_filter(_type="pubsub")

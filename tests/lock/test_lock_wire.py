@@ -190,8 +190,7 @@ async def test_a_forced_release_leaves_a_note_that_expires(plain: Stage) -> None
 
 async def test_an_idle_waiter_is_nearly_silent(proxy: FaultProxy, plain: Stage) -> None:
     """Fifty waiters of one client together send as much as one of them."""
-    # The search for deadlocks is another matter, from 5 s on.
-    owner, client = plain.owner(), plain.client(proxy.url(), deadlock="off")
+    owner, client = plain.owner(), plain.client(proxy.url())
     await owner.do(plain.client().lock("orders").acquire)
     lock, waiters = client.lock("orders"), [plain.owner() for _ in range(50)]
     waiting = [asyncio.create_task(each.do(lock.acquire, timeout=60)) for each in waiters]

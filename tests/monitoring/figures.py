@@ -7,7 +7,6 @@ if a goal is missed. It needs the extra ``monitoring`` and Chromium.
 from __future__ import annotations
 
 import asyncio
-import logging
 import subprocess
 import sys
 import threading
@@ -18,7 +17,7 @@ from playwright.sync_api import sync_playwright
 from tests.monitoring import tabs
 from tests.monitoring.serving import ARGUMENTS, CHROMIUM, fill, served
 from tests.operations.ring import Ring
-from tests.support.patience import GIVE_UP, wait_until
+from tests.support.patience import GIVE_UP
 from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
@@ -57,23 +56,9 @@ def updates(page: Page, url: str, server: RedisServer) -> list[float]:
     return sorted(found)
 
 
-class Told(logging.Handler):
-    """Notes when the log tells of a deadlock."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.at = 0.0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Note it."""
-        if getattr(record, "event", "") == "lock.deadlock":
-            self.at = self.at or time.monotonic()
-
-
 def deadlock(page: Page, url: str, redis_url: str) -> dict[str, float]:
-    """Return after how many seconds log, command and console tell of a ring of five."""
-    told, command = Told(), [sys.executable, "-m", "interlock", "deadlocks", "--url", redis_url]
-    logging.getLogger("interlock").addHandler(told)
+    """Return after how many seconds command and console tell of a ring of five."""
+    command = [sys.executable, "-m", "interlock", "deadlocks", "--url", redis_url]
     listed: list[float] = []
 
     def ask() -> None:
@@ -83,14 +68,13 @@ def deadlock(page: Page, url: str, redis_url: str) -> dict[str, float]:
 
     page.goto(f"{url}graph")
     asking = threading.Thread(target=ask)
-    with Ring(redis_url, "log"):
+    with Ring(redis_url):
         began = time.monotonic()
         asking.start()
         page.get_by_text("Deadlock:").wait_for(timeout=GIVE_UP * 1000)
         shown = time.monotonic()
         asking.join(GIVE_UP)
-        wait_until(lambda: bool(told.at), GIVE_UP, "it is logged")
-    moments = {"in the log": told.at, "by the command": listed[0], "in the console": shown}
+    moments = {"by the command": listed[0], "in the console": shown}
     return {f"deadlock {where}": at - began for where, at in moments.items()}
 
 

@@ -39,7 +39,7 @@ COUNTED = 300
 def connected(url: str, how: str) -> Client:
     """Return a client that is observed as *how* says."""
     if how == OFF:
-        return interlock.connect(url, card=False, log=False, deadlock="off")
+        return interlock.connect(url, card=False, log=False)
     client = interlock.connect(url)
     if how == OTEL:
         # Callgrind counts imports too, slowly: only where they are needed.

@@ -276,7 +276,7 @@ def test_a_deadlock_is_a_red_picture(
     console: str, page: Page, redis_url: str, pictures: Path
 ) -> None:
     """A ring of five is a picture and a sentence, and every page tells that it is there."""
-    with Ring(redis_url, "log"):
+    with Ring(redis_url):
         page.goto(console)
         page.get_by_role("link", name="1 deadlock").click()
         page.get_by_text("Deadlock:").wait_for()

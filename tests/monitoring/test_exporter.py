@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from tests.monitoring.serving import served
+from tests.operations.ring import Ring
 from tests.support.cluster import ClusterServers
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.renewal import renews_soon
@@ -95,6 +96,20 @@ def test_an_election_is_no_long_wait_and_no_long_hold(fresh_server: RedisServer)
     assert "interlock_locks_longest_wait_seconds 0.0" in text
     assert "interlock_wait_age_seconds_gcount 0.0" in text
     assert "interlock_locks_oldest_hold_seconds 0.0" in text
+
+
+def test_deadlocks_are_counted(fresh_server: RedisServer) -> None:
+    """A scrape counts the locks of a ring that an earlier one has seen, until it is broken."""
+    url = fresh_server.url()
+    registry = CollectorRegistry()
+    registry.register(Fleet(open_url(url), Options(), max_age=0))
+
+    def counted(number: int) -> bool:
+        return f"interlock_deadlocked_locks {number}.0" in generate_latest(registry).decode()
+
+    with Ring(url):
+        wait_until(lambda: counted(5), GIVE_UP, "five locks are counted")
+    assert counted(0)
 
 
 def test_a_cluster_is_counted_and_shown() -> None:

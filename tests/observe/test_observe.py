@@ -251,7 +251,7 @@ def test_nothing_more_is_sent(
         return moved() - before
 
     # Nothing is renewed meanwhile, however slow the machine is.
-    with interlock.connect(redis_url, lease=590, card=False, log=False, deadlock="off") as client:
+    with interlock.connect(redis_url, lease=590, card=False, log=False) as client:
         bare = sent(client)
     with interlock.connect(redis_url, lease=590) as client:
         assert sent(client) == bare

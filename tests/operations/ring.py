@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from tests.lock.children import Child
 from tests.support.patience import GIVE_UP
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FIVE = 5
 PROCESS = """
-with interlock.connect(url, deadlock={deadlock!r}) as client:
+with interlock.connect(url) as client:
     try:
         with client.lock("ring:4"):
             say("holds")
@@ -42,19 +42,17 @@ class Ring:
 
     Args:
         url: of the server.
-        deadlock: the option of all clients.
 
     Attributes:
         pid: of the process.
         ended: how each one ended: "done", or the name of an error.
     """
 
-    def __init__(self, url: str, deadlock: Literal["log", "raise", "off"]) -> None:
+    def __init__(self, url: str) -> None:
         self._url = url
-        self._deadlock: Literal["log", "raise", "off"] = deadlock
         self._holding = threading.Barrier(FIVE, timeout=GIVE_UP)
-        self._child = Child(PROCESS.format(deadlock=deadlock), url)
-        self._client = interlock.connect(url, deadlock=deadlock)
+        self._child = Child(PROCESS, url)
+        self._client = interlock.connect(url)
         self.pid = self._child.pid
         self.ended: list[str] = []
 
@@ -110,7 +108,7 @@ class Ring:
         _ = self._client.read_write_lock("ring:0").read.force_release()
 
     async def _tasks(self) -> None:
-        async with interlock.asyncio.connect(self._url, deadlock=self._deadlock) as client:
+        async with interlock.asyncio.connect(self._url) as client:
 
             async def take(number: int) -> None:
                 try:

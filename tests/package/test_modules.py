@@ -85,7 +85,6 @@ TESTED_BY = {
     "_drivers/aio_fan_out.py": "composite/test_composite_crowds.py",
     "_drivers/aio_tasks.py": "lock/test_lock_tasks.py",
     "_pyinstaller/hook-interlock.py": "hosts/test_frozen.py",
-    "_drivers/background/deadlocks.py": "operations/test_deadlocks.py",
     "_drivers/fan_out.py": "composite/test_composite_crowds.py",
     "_drivers/background/change_watchers.py": "election/test_election.py",
     "_drivers/background/aio_change_watchers.py": "election/test_election.py",

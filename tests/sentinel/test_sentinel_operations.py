@@ -1,10 +1,10 @@
-"""Operations behind Sentinel: the commands find and break a hold, and deadlocks end."""
+"""Operations behind Sentinel: the commands find and break a hold, and a deadlock is found."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.operations.on_call import end_a_deadlock, operate
+from tests.operations.on_call import find_a_deadlock, operate
 
 if TYPE_CHECKING:
     import pytest
@@ -18,6 +18,6 @@ def test_a_hold_is_found_and_broken(
     operate(bed.url(), capsys)
 
 
-def test_a_deadlock_ends(bed: SentinelServers) -> None:
-    """Of two clients that wait for each other one gets DeadlockError."""
-    end_a_deadlock(bed.url())
+def test_a_deadlock_is_found(bed: SentinelServers) -> None:
+    """Two clients that wait for each other are found."""
+    find_a_deadlock(bed.url())

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests import deadlocks
 from tests.extras import ROOT
 from tests.lock.children import Child
 from tests.support.again import again, logs
@@ -41,19 +40,6 @@ def test_a_broken_simulation_tells_its_schedule() -> None:
     simulator = Simulator(5, schedule=Schedule(times=[(2.0, schedule.outage(3.0))]))
     with pytest.raises(InvariantError, match=r"seed 5, Schedule\(.*'outage'.*seconds=3\.0"):
         simulator.fail("it went wrong")
-
-
-def test_an_invented_deadlock_is_repeated_by_one_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The line has the seed that failed, and the command takes it."""
-
-    def invent(*_: object) -> None:
-        raise AssertionError("where there is none")
-
-    monkeypatch.setattr(deadlocks, "checks", invent)
-    assert deadlocks.main(["--start", "3", "--seeds", "1"]) == 1
-    assert "python -m tests.deadlocks --start 3 --seeds 1" in capsys.readouterr().out
 
 
 FAILING = """

@@ -46,7 +46,6 @@ class Entry:
         renewed: whether the hold is renewed.
         trace_id: of the trace in which it was acquired; empty if there is none.
         deadlock: whether it is a wait in a deadlock that its client has proven.
-        ends: whether it is a hold that may end although its owner waits.
     """
 
     holder: str
@@ -59,7 +58,6 @@ class Entry:
     renewed: bool = False
     trace_id: str = ""
     deadlock: bool = False
-    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +209,6 @@ def _entry(holder: str, key: str, told: dict[str, Any], silent: float) -> Entry:
         told.get("renewed") is True,
         _short(told.get("trace")),
         told.get("deadlock") is True,
-        told.get("ends") is True,
     )
 
 

@@ -149,8 +149,7 @@ def told_by(card: Card) -> Told:
                 entry.age,
             )
         )
-    ends = {place for place, entry in card.holds.items() if entry.ends}
-    return Told(card.number, owners, waits, ends)
+    return Told(card.number, owners, waits)
 
 
 class DeadlockSearch:

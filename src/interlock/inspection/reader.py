@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._core.insight.deadlock import Shown
 from interlock._core.kinds import KINDS, queues_permits, seen, sight_of
 from interlock._core.model import names
 from interlock._links.cluster import Cluster
@@ -323,25 +322,6 @@ class Reader:
         with self._service.understood():
             self._service.find_nodes()
             return read_facts(self._service)
-
-    def shown(self, key: str) -> Shown:
-        """Return who holds and awaits the lock *key*, as the server itself shows it.
-
-        Cost:
-            Two round trips.
-        """
-        with self._service.understood():
-            self._service.find_nodes()
-            node = self._service.owner(key)
-            page = self._look(node, [key], ALL)
-            if not page:
-                return Shown()
-            [info], (listening, _) = page, self._listening(node, page) or ({}, {})
-        return Shown(
-            frozenset([each.holder for each in info.holders]),
-            frozenset([each.holder for each in info.waiters]),
-            listening.get(key, 0),
-        )
 
     def waiting_cards(self) -> Iterator[cards.Card]:
         """Yield the cards of all clients with a thread or task that waits."""

@@ -9,7 +9,7 @@ Rules:
 
 * No lock algorithm reads a card.
 * A client writes at most one card in each renewal round, and none if nothing lasts. It writes more
-  only for an operator's question, or if a thread or task may be in a deadlock.
+  only for an operator's question, if a hold was lost, or if a thread or task may be in a deadlock.
 * A card gets a higher number only after the server has answered for the card before. So a card
   whose number is two higher was composed after the reader saw the first one (`deadlock`).
 * Older holds and waits come first. All others are only counted.
@@ -29,6 +29,7 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING
 
+from interlock._core.insight.deadlock import PATIENCE
 from interlock._core.insight.events import tell_loss
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import ENDED, HELD, LOST, UNASKED, Permit
@@ -91,7 +92,6 @@ class CardWriter:
     Attributes:
         refused: whether cards are given up: the server refused one, or composing one failed.
         named: whether the connection that writes the card has the client's name in CLIENT LIST.
-        in_deadlock: the holds that are waited for in a proven deadlock.
     """
 
     def __init__(
@@ -110,7 +110,6 @@ class CardWriter:
         self._count = self._permits = self._waits = 0
         self.refused = False
         self.named = True
-        self.in_deadlock: frozenset[Hold] = frozenset()
         self._told: dict[Hold, str] = {}
         self._ended: deque[tuple[float, str, dict[str, object]]] = deque(maxlen=MOST_ENDED)
         self._parting = self._parted = False
@@ -131,10 +130,6 @@ class CardWriter:
             return False
         self._asked = question.decode("utf-8", "replace")
         return True
-
-    def hurry(self) -> None:
-        """Write the card at the next look: a thread or task may be in a deadlock."""
-        self._hurried = True
 
     @property
     def wanted(self) -> bool:
@@ -160,9 +155,20 @@ class CardWriter:
         if not self._lasts(now) and not self._written:
             return None
         # A round may begin a little sooner than a period after the last one.
-        if now < self._written_at + 0.9 * self._session.watchdog.period:
-            return None
-        return self.write(now)
+        early = now < self._written_at + 0.9 * self._session.watchdog.period
+        return None if early and not self._stuck(now) else self.write(now)
+
+    def _stuck(self, now: float) -> bool:
+        """Return whether a thread or task that holds something has waited for long.
+
+        Two cards prove a deadlock. An operator who looks for one should not have to wait for them.
+        """
+        waits = list(self._session.events.waits.items())
+        long = {hold.table_key[1] for hold, wait in waits if now - wait.since >= PATIENCE}
+        return bool(long) and any(
+            hold.state is HELD and hold.table_key[1] in long
+            for hold in self._session.holds.snapshot()
+        )
 
     def _lasts(self, now: float) -> bool:
         """Return whether a hold or a wait has lasted long enough for a card."""
@@ -322,12 +328,8 @@ class CardWriter:
             "owner": hold.table_key[1],
             "kind": hold.core.kind,
         }
-        if hold in self.in_deadlock:
-            told["deadlock"] = True
         if mark == "h":
             told |= {"lease": hold.lease, "renewed": hold.renewal is not None}
-            if hold.may_end():
-                told["ends"] = True
         if self._session.options.card != "names":
             told["thread"] = hold.label[:LONGEST]
             if trace := self._session.events.traces.get((hold.holder, hold.name)):

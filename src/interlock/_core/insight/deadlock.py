@@ -2,10 +2,8 @@
 
 Theory. An owner is a thread or task of one client. It waits for a key, the key has holders, and
 each holder belongs to an owner. In a cycle each owner waits for a key that the next one holds. A
-cycle never ends by itself, because none of its owners can release anything. A hold may end although
-its owner waits, if its lease is not renewed or if threads share its ``owner=`` word. A cycle with
-such a hold is told of, but it ends no wait. One cycle is enough:
-an owner cannot go on until every holder of its key has released it.
+cycle lasts until a lease ends or an owner gives up, because none of its owners can release
+anything. One cycle is enough: an owner cannot go on until every holder of its key has released it.
 
 A look never shows the present. Holders are read from the server, and waits from cards that may be
 old. An owner may have given up, and its key may have gone to another one. So a cycle that was seen
@@ -23,8 +21,6 @@ Rules:
 * Permits have no owner, so a semaphore is never part of a cycle. Nor is a lock that several owners
   may hold (`KnownLock.shared`): its waiter needs only one of them to release.
 * A chain that cannot be followed (Java, no rights, no card, a doubtful card) is no deadlock.
-* A card may be forged. So a cycle is logged, but it ends a wait only if `unproven` returns None.
-  Then the server itself shows each holder, and that somebody waits for each lock.
 
 Source: Mani Chandy, Misra, Haas: Distributed Deadlock Detection (1983), AND model.
 """
@@ -35,15 +31,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 PATIENCE = 5.0
 """Seconds that a thread or task waits before it is suspected to be in a deadlock."""
-FIRST_SEARCH_PAUSE = 2.0
-LONGEST_SEARCH_PAUSE = 60.0
-"""Seconds between two checks of one client: at first, and at most."""
 MOST_OWNERS = 200
-"""Owners that one check follows at most."""
+"""Owners that one look follows at most."""
 
 
 class Party(NamedTuple):
@@ -69,7 +62,6 @@ class Link:
         holder: the holder id that the lock has.
         label: what the party is called.
         waited: how long it has waited, in seconds.
-        ends: whether the hold *holder* may end although its owner waits.
     """
 
     party: Party
@@ -78,7 +70,6 @@ class Link:
     holder: str
     label: str = ""
     waited: float = 0.0
-    ends: bool = False
 
     @property
     def same(self) -> tuple[Party, str, str, str]:
@@ -110,13 +101,11 @@ class Told:
         number: the number of its card; None if this is known without a card.
         owners: the owner of each hold, by holder id and key.
         waits: what each owner waits for.
-        ends: the holds that may end although their owners wait, by holder id and key.
     """
 
     number: int | None
     owners: Mapping[tuple[str, str], int]
     waits: Mapping[int, Sequence[Wait]]
-    ends: Collection[tuple[str, str]] = ()
 
 
 class Sight(NamedTuple):
@@ -155,11 +144,10 @@ def find_cycle(
             continue
         for wait in client.waits.get(party.owner, ()):
             for holder in holders(wait.key):
-                found = _owner_of(holder, wait.key, told)
-                if found is None:
+                following = _owner_of(holder, wait.key, told)
+                if following is None:
                     continue
-                following, ends = found
-                link = Link(party, wait.waits_as, wait.key, holder, wait.label, wait.waited, ends)
+                link = Link(party, wait.waits_as, wait.key, holder, wait.label, wait.waited)
                 if following == start:
                     return (*path, link)
                 if following not in seen and len(seen) < MOST_OWNERS:
@@ -168,19 +156,14 @@ def find_cycle(
     return None
 
 
-def _owner_of(
-    holder: str, key: str, told: Callable[[str], Told | None]
-) -> tuple[Party, bool] | None:
-    """Return the owner of the hold *holder* of *key*, and whether it may end although that waits.
-
-    None if the owner is not known.
-    """
+def _owner_of(holder: str, key: str, told: Callable[[str], Told | None]) -> Party | None:
+    """Return the owner of the hold *holder* of *key*; None if it is not known."""
     plain = holder.removesuffix(":write")
     client_id = plain.partition(":")[0]
     client = told(client_id)
     if client is None or (owner := client.owners.get((plain, key))) is None:
         return None
-    return Party(client_id, owner), (plain, key) in client.ends
+    return Party(client_id, owner)
 
 
 def confirmed(first: Sight, second: Sight) -> bool:
@@ -198,64 +181,6 @@ def confirmed(first: Sight, second: Sight) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What the server shows of a lock, without any card.
-
-    Attributes:
-        holders: the holder ids.
-        queue: the holder ids in the queue of a fair lock.
-        listeners: how many clients listen for its release.
-    """
-
-    holders: frozenset[str] = frozenset()
-    queue: frozenset[str] = frozenset()
-    listeners: int = 0
-
-
-def unproven(
-    links: Sequence[Link],
-    shown: Callable[[str], Shown],
-    own: Callable[[Link], bool | None],
-    listens: Callable[[str], bool],
-) -> Link | None:
-    """Return a step of a cycle that only cards report; None if the server shows all steps.
-
-    Args:
-        links: the cycle.
-        shown: returns what the server shows of a lock at this moment.
-        own: returns whether the wait of a step still lasts; None for another client's wait.
-        listens: returns whether this client listens for the release of a lock.
-    """
-    for link in links:
-        lock, lasts = shown(link.key), own(link)
-        if lasts is None:
-            others = lock.listeners - listens(link.key)
-            waits_as = {link.waits_as, f"{link.waits_as}:write"}
-            lasts = others > 0 or bool(lock.queue & waits_as)
-        if not lasts or link.holder not in lock.holders:
-            return link
-    return None
-
-
 def same_cycle(links: Sequence[Link]) -> frozenset[tuple[Party, str, str, str]]:
     """Return what identifies a cycle, no matter at which step it begins."""
     return frozenset(link.same for link in links)
-
-
-def told_of(links: Sequence[Link]) -> str:
-    """Return a text that describes a cycle."""
-    return "; ".join(
-        f"{link.label or link.waits_as} waits for {link.key!r}, held by {link.holder}"
-        for link in links
-    )
-
-
-def youngest(links: Sequence[Link]) -> Link:
-    """Return the step of the thread or task that has waited for the shortest time.
-
-    All members of a cycle must choose the same one. Ages that were read at different times differ
-    a little. So if waits differ by less than a second, the ids decide.
-    """
-    shortest = min(link.waited for link in links)
-    return min((link for link in links if link.waited < shortest + 1), key=lambda link: link.same)

@@ -359,18 +359,6 @@ class HoldLease(HoldUsers):
         """End it at *time* although it is renewed; its present lease must not last longer."""
         self.ends_at = time
 
-    def ends_alone(self) -> bool:
-        """Return whether it ends at a certain time, renewed or not."""
-        return self.renewal is None or hasattr(self, "ends_at")
-
-    def may_end(self) -> bool:
-        """Return whether it may end although its owner waits for something.
-
-        Its lease may end, or another thread that uses the same ``owner=`` may release it.
-        """
-        owner = self.owner()
-        return self.ends_alone() or (owner is not None and owner.shared)
-
     def next_lease(self, lease: float, now: float) -> float:
         """Return the seconds of a renewal that is sent at *now*: *lease*, or less near its end."""
         ends_at = getattr(self, "ends_at", NEVER)

@@ -138,8 +138,6 @@ def wait_in_queue(
                 # It was given the lock, so the next one need not look.
                 waiter.should_ask, waiter.successor_look = False, successor_look
                 return True
-            if session.deadlocked:
-                session.raise_deadlock(args)
             look_at = _next_look(waiter, session, interval, look_at)
             told = claim or (waiter.front and waiter.should_ask and waiter.take())
             if told or (waiter.front and session.clock() >= look_at):

@@ -126,7 +126,6 @@ class Session:
         waiters.tell_refusal = self._note_refusal
         self.call_user = call_user
         self.holds = Holds()
-        self.deadlocked: dict[Hold, InterlockError] = {}
         self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
         self.events.client_id, self.events.server = client_id, where
         self._caller = caller
@@ -307,15 +306,6 @@ class Session:
                 self.call_user(callback)
 
         return tell
-
-    def raise_deadlock(self, args: tuple[object, ...]) -> None:
-        """Raise the error that was noted for this wait, if it can never end.
-
-        *args* are the arguments of its attempts.
-        """
-        for hold in list(self.deadlocked):
-            if hold in args and (error := self.deadlocked.pop(hold, None)) is not None:
-                raise error
 
     def poll_interval(self) -> float:
         """Return how long to wait for a message before looking again.

@@ -1,1 +1,1 @@
-"""The threads that serve every driver: renewal, subscription, observers, deadlock search."""
+"""The threads that serve every driver: renewal, subscription, observers."""

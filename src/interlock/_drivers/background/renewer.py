@@ -38,7 +38,6 @@ from interlock._core.upkeep.cleanup import CleanupQueue
 from interlock._core.upkeep.session import GRACE
 from interlock._core.upkeep.watchdog import Round
 from interlock._drivers.background import callbacks
-from interlock._drivers.background.deadlocks import DeadlockWatch
 from interlock._drivers.process import clock
 from interlock._drivers.process.identity import about_this_process, connection_name
 from interlock._drivers.process.lifecycle import start
@@ -118,7 +117,6 @@ class Renewer:
         self._thread: threading.Thread | None = None
         self._cleanups = CleanupQueue()
         self.card = CardWriter(self._session, about_this_process(), stack_of)
-        self._deadlocks = DeadlockWatch(self._session, self._topology, self.card, self._wakeup)
         self.started = False
 
     def _name(self) -> str:
@@ -213,7 +211,6 @@ class Renewer:
         finally:
             for connection in connections.values():
                 connection.drop()
-            self._deadlocks.close(GRACE)
             for lane in lanes.values():
                 _ = lane.join(max(deadline - clock.now(), GRACE))
 
@@ -376,7 +373,6 @@ class Renewer:
     def _for_operators(self, now: float) -> tuple[list[Hold], Eval[bool] | None]:
         """Return the long waits to report, and the script that writes the client's card if due."""
         try:
-            self._deadlocks.look(now)
             return self._session.events.slow_waits(now), self.card.look(now)
         except Exception as error:  # noqa: BLE001 - renewals matter more than what operators read
             self.card.refused = True
