@@ -67,8 +67,6 @@ def test_a_pipeline(shell: Shell, tmp_path: Path, redis_client: redis.Redis) -> 
     assert shell.run("why", "deploy") == 0
     assert "(release 1.7) for" in shell.out
     assert "No process is needed for that" in shell.out
-    assert shell.run("show", "deploy", "--stacks") == 0
-    assert "none: a ticket holds it, and no process" in shell.out
     assert shell.run("release", "--ticket-file", path) == 0
     assert not redis_client.exists("deploy")
 

@@ -20,7 +20,7 @@ from tests.support.servers import wait_until
 
 import interlock
 from interlock import NotHeldError, ReentryError
-from interlock._drivers.process.stacks import ThreadOwner
+from interlock._core.model.holds import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -308,7 +308,7 @@ def test_threads_that_end_leave_nothing(client: Client, redis_client: redis.Redi
     for _ in range(50):
         _in_thread(work)
     gc.collect()
-    owners = [o for o in gc.get_objects() if isinstance(o, ThreadOwner) and "worker" in o.label]
+    owners = [o for o in gc.get_objects() if isinstance(o, Owner) and "worker" in o.label]
     assert owners == []
     assert not own_keys(redis_client)
 

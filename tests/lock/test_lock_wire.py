@@ -194,9 +194,10 @@ async def test_an_idle_waiter_is_nearly_silent(proxy: FaultProxy, plain: Stage) 
     await owner.do(plain.client().lock("orders").acquire)
     lock, waiters = client.lock("orders"), [plain.owner() for _ in range(50)]
     waiting = [asyncio.create_task(each.do(lock.acquire, timeout=60)) for each in waiters]
-    # A client with a card hears questions of operators too.
     await until(
-        lambda: any(b"interlock_ask:" in sent.args[-1] for sent in proxy.record), 5, "a card"
+        lambda: any(b"interlock_client:" in b" ".join(sent.args) for sent in proxy.record),
+        5,
+        "a card",
     )
     took = await sent_in(proxy, 4)
     # A try per poll cap of 2 s less a quarter, and after each a look for dead clients. One PING per

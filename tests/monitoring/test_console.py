@@ -167,38 +167,6 @@ def test_a_name_of_the_console_is_given(page: Page, client: Client, redis_url: s
         assert hold.lost.wait(GIVE_UP)
 
 
-def test_a_holder_is_asked_for_its_stack(
-    console: str, page: Page, client: Client, redis_url: str
-) -> None:
-    """A button of the lock's page asks the holders, and shows their calls or why there are none."""
-    done = threading.Event()
-
-    def stuck_in_here(asked: Client) -> None:
-        with asked.lock("stack:1"):
-            done.wait(GIVE_UP)
-
-    with interlock.connect(redis_url, lease=3) as asked, client.lock("busy"):
-        assert not asked.lock("busy").acquire(timeout=2)
-        thread = threading.Thread(target=stuck_in_here, args=(asked,))
-        thread.start()
-        try:
-            shown = page.get_by_text("stuck_in_here")
-            deadline = time.monotonic() + GIVE_UP
-            while not shown.count():
-                assert time.monotonic() < deadline
-                page.goto(f"{console}lock?name=stack:1")
-                page.get_by_role("button", name="Ask the holders for their stacks").click()
-                page.get_by_role("region").wait_for()
-            assert violations(page) == []
-        finally:
-            done.set()
-            thread.join()
-    page.goto(f"{console}stacks")
-    assert page.url == console
-    answer = page.request.post(f"{console}stacks", form={"name": "stack:1", "form": "forged"})
-    assert answer.status == 403
-
-
 def test_another_holder_survives(console: str, page: Page, client: Client, redis_url: str) -> None:
     """If another owner has the lock by the time of the answer, nothing is changed."""
     lock = client.lock("changing")

@@ -92,8 +92,6 @@ def test_a_killed_holder_is_dead_whatever_its_lease(
     shown = capsys.readouterr().out
     assert "answers no: dead, silent since" in shown
     assert "ends in 8 min" in shown
-    assert main(["show", "stuck", "--stacks", "--url", redis_url]) == 0
-    assert "none: its process is dead" in capsys.readouterr().out
 
 
 WAITER = """
@@ -228,10 +226,7 @@ def test_who_has_no_connection_is_not_called_alive(redis_url: str) -> None:
     wait_until(cut_off, GIVE_UP, "its connection has gone")
     assert described(redis_url).holders[0].client.answering
     with Reader(open_url(redis_url), Options()) as reader:
-        info, account = account_of(reader, "stuck")
-        assert info is not None
-        [stack] = reader.stacks(info)
-    assert stack.missing.startswith("its client has no connection: it has ended")
+        _, account = account_of(reader, "stuck")
     assert "That process has no connection, and answered" in account.text
     assert "is alive" not in account.text
 

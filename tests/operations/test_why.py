@@ -64,13 +64,13 @@ def lock(
             lock(ALIVE, waiters=(WaiterInfo("s:2", SLOW, waited=50.0),) * 8),
             "held",
             ["8 wait for it, in 1 client.", "50 s"],
-            "interlock show orders:42 --stacks",
+            "interlock show orders:42",
         ),
         (
             lock(ALIVE, waiters=(WaiterInfo("s:2", SLOW, waited=500.0),)),
             "held",
             ["has changed hands: it is busy, and not stuck"],
-            "interlock show orders:42 --stacks",
+            "interlock show orders:42",
         ),
         (
             LockInfo(
@@ -299,7 +299,7 @@ def test_the_commands_name_the_server_that_was_given(
             _ = server.rpush(queue, "00000000-0000-0000-0000-00000000cafe:1")
         assert main(["why", "orders:42", "--url", redis_url]) == 0
         shown = capsys.readouterr().out
-        assert f"  $ interlock show --url {redis_url} orders:42 --stacks" in shown
+        assert f"  $ interlock show --url {redis_url} orders:42" in shown
     assert _with_url("interlock deadlocks", "redis://me:pw@db") == "interlock deadlocks --url URL"
     assert _with_url("py-spy dump --pid 7", "redis://db") == "py-spy dump --pid 7"
 

@@ -97,7 +97,6 @@ TESTED_BY = {
     "_drivers/background/event_delivery.py": "observe/test_observe.py",
     "_drivers/background/renewer.py": "faults/test_fault_renewal.py",
     "_drivers/background/sentinel_monitor.py": "sentinel/test_sentinel_failover.py",
-    "_drivers/process/stacks.py": "operations/test_stacks.py",
     "_drivers/background/subscriber.py": "faults/test_fault_messages.py",
     "_drivers/connected.py": "lock/test_lock_ends.py",
     "_drivers/lost_state.py": "lock/test_lock_holds.py",

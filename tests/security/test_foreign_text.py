@@ -66,7 +66,7 @@ async def test_a_forged_holder_is_told_in_one_line(
 
 
 def test_a_forged_card_is_told_in_one_line(redis_url: str, redis_client: redis.Redis) -> None:
-    """What a card tells of its client, holds, waits, ends and stacks has no orders in it."""
+    """What a card tells of its client, holds, waits and ends has no orders in it."""
     client = {"format": 1, "period": 10.0, "host": EVIL, "program": EVIL, "version": EVIL}
     entry = {"age": 5.0, "owner": 1, "lease": 30.0, "thread": EVIL, "trace": EVIL, "kind": EVIL}
     fields = {
@@ -76,7 +76,6 @@ def test_a_forged_card_is_told_in_one_line(redis_url: str, redis_client: redis.R
         f"w {FORGER}:{EVIL} stuck": json.dumps(entry),
         f"p {FORGER}:{EVIL} wished": json.dumps(entry),
         f"x {FORGER}:2 mine": json.dumps({"age": 1.0, "how": "lost", "why": EVIL}),
-        f"s {FORGER}:1 mine": json.dumps({"stack": [EVIL]}),
     }
     redis_client.hset(CARD.format(FORGER), mapping=fields)
     with Reader(open_url(redis_url), Options()) as reader:
@@ -90,9 +89,8 @@ def test_a_forged_card_is_told_in_one_line(redis_url: str, redis_client: redis.R
         for entry_of in entries.values():
             told += [entry_of.holder, entry_of.thread, entry_of.trace_id, entry_of.kind]
     told += [each.why for each in card.ends.values()]
-    told += [line for each in card.stacks.values() for line in each]
     told += [wait.label for waits in seen.waits.values() for wait in waits]
-    assert len(told) == 18
+    assert len(told) == 17
     assert all(text and text.isprintable() for text in told)
 
 

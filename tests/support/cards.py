@@ -28,10 +28,6 @@ def own_keys(server: redis.Redis) -> set[str]:
 
 
 def waited_channels(server: redis.Redis) -> list[str]:
-    """Return the channels that waiters listen to on *server*.
-
-    A client with a card hears questions of operators, too. It has one after some seconds.
-    """
+    """Return the channels that waiters listen to on *server*."""
     untyped: Any = server
-    heard = [channel.decode() for channel in untyped.pubsub_channels()]
-    return [channel for channel in heard if not channel.startswith("interlock_ask:")]
+    return [channel.decode() for channel in untyped.pubsub_channels()]

@@ -86,9 +86,7 @@ class ConnectedDriver:
         )
         self.observers = Observers(self.session)
         self.unclaimed = Unclaimed(caller)
-        self._renewer = Renewer(
-            self.session, topology, self._timeout, self.unclaimed, self._subscriber.listen
-        )
+        self._renewer = Renewer(self.session, topology, self._timeout, self.unclaimed)
         topology.on_change = partial(_follow_keys, self._subscriber, self.session.watchdog)
         self._monitor: SentinelMonitor | None = None
         if isinstance(servers, SentinelEndpoint):

@@ -9,14 +9,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from interlock._core.model.holds import Owner
 from interlock._drivers.lost_state import LostState
-from interlock._drivers.process.lifecycle import report
-from interlock._drivers.process.stacks import TaskOwner
+from interlock._drivers.process.lifecycle import owner_ended, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.holds import Owner
     from interlock._drivers.protocol import AwaitedDriver
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -72,9 +71,18 @@ def refuse_inside_task() -> None:
 
 def _introduced(task: asyncio.Task[object]) -> Owner:
     """Return a new owner that stands for *task*."""
-    owner, key = TaskOwner(task), id(task)
-    _owners[key] = owner, weakref.ref(task, lambda _: _owners.pop(key, None))
+    found, key = weakref.ref(task, lambda _: _owners.pop(key, None)), id(task)
+    owner = Owner(f"task {task.get_name()!r}", partial(_has_ended, found))
+    _owners[key] = owner, found
+    reference = owner.reference
+    task.add_done_callback(lambda _: owner_ended(reference))
     return owner
+
+
+def _has_ended(found: weakref.ref[asyncio.Task[object]]) -> bool:
+    """Return whether a task has ended, or will never go on."""
+    task = found()
+    return task is None or task.done() or task.get_loop().is_closed()
 
 
 def whole(call: F, undo: Callable[..., object]) -> F:

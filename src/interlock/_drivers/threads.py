@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -27,14 +28,14 @@ from interlock._core.model.effects import (
     Wait,
     ended,
 )
+from interlock._core.model.holds import Owner
 from interlock._core.upkeep.session import GRACE
 from interlock._drivers import wrong_type
 from interlock._drivers.background.callbacks import call_user
 from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.fan_out import ask
 from interlock._drivers.lost_state import LostState
-from interlock._drivers.process import clock
-from interlock._drivers.process.stacks import GreenletOwner, ThreadOwner
+from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.process.thread_local import for_each, running_greenlet
 from interlock._drivers.process.whole import MAX_UNDO
 from interlock._drivers.process.whole import whole as in_one_piece
@@ -53,7 +54,7 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.holds import AnyHold, Owner
+    from interlock._core.model.holds import AnyHold
     from interlock._core.queue.waiter import Waiter
     from interlock._core.queue.waiters import Waiters
     from interlock._drivers.protocol import BlockingDriver
@@ -75,10 +76,20 @@ def _new_owner() -> Owner:
     greenlet = running_greenlet()
     if greenlet is not None:
         warn_in_greenlet(_new_owner)
-        return GreenletOwner(greenlet)
-    ident = threading.get_ident()
-    name = next((each.name for each in threading.enumerate() if each.ident == ident), None)
-    return ThreadOwner(f"thread {ident if name is None else repr(name)}", ident)
+        owner = Owner(
+            f"greenlet {id(greenlet):#x}", partial(_greenlet_ended, weakref.ref(greenlet))
+        )
+    else:
+        ident = threading.get_ident()
+        name = next((each.name for each in threading.enumerate() if each.ident == ident), None)
+        owner = Owner(f"thread {ident if name is None else repr(name)}")
+    owner.reference = weakref.ref(owner, lifecycle.owner_ended)
+    return owner
+
+
+def _greenlet_ended(found: weakref.ref[Any]) -> bool:
+    greenlet = found()
+    return greenlet is None or bool(greenlet.dead)
 
 
 current_owner: Callable[[], Owner] = for_each(_new_owner)

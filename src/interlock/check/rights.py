@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from interlock._core.insight.card import ASK, CARD, INDEX
+from interlock._core.insight.card import CARD, INDEX
 from interlock._core.kinds import KINDS, PERMITS_QUEUE, KeyPattern, Uses, seen
 from interlock._core.model import names
 from interlock._core.scripts.script import text_of
@@ -85,8 +85,6 @@ _CARDS = (
     KeyPattern(_index, fixed=INDEX),
     KeyPattern(_note, fixed="interlock_forced:*"),
 )
-QUESTIONS = KeyPattern(ASK.format, fixed=ASK.format("\n").partition("{")[0] + "*", plain=True)
-"""Plain messages, on a cluster with sharded channels too."""
 _READING = ("card_busy", "card_read", "lock_info")
 _LISTS = (
     KeyPattern(names.fair_queue),
@@ -120,14 +118,12 @@ def operations() -> dict[str, Uses]:
         "cards": Uses(
             ("card_write", "forced_note_read", *_READING),
             (*_CARDS, *_LISTS),
-            channels=(QUESTIONS,),
             others=("client|setname", LIBRARY, "pubsub|numsub"),
         ),
         # To list, show and break holds; to break one takes the rights of the lock, too.
         "operator": Uses(
             (*_READING, "forced_note_write", "forced_note_read"),
             (*_read(), *_CARDS),
-            channels=(QUESTIONS,),
             others=("scan", "zscan", "pubsub|numsub", "pubsub|channels", "client|list"),
         ),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.kinds import sight_of
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from interlock.inspection import LockInfo
-    from interlock.inspection.info import HolderInfo, StackInfo
+    from interlock.inspection.info import HolderInfo
 
 DESCRIPTION = """\
 Show the holders of each lock NAME with host, process, thread and times. Then show the waiters.
@@ -42,11 +41,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="+", help="the name of a lock")
     add_url(parser)
     parser.add_argument(
-        "--stacks",
-        action="store_true",
-        help="ask the holders' clients what those threads and tasks are doing",
-    )
-    parser.add_argument(
         "--json",
         action="store_true",
         help="print one JSON object for each NAME, as a list if there are several",
@@ -65,13 +59,13 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         ServerUnavailableError: a server could not be asked.
     """
     names, status = list(dict.fromkeys(cast("list[str]", given["names"]))), 0
-    found: list[tuple[LockInfo, list[StackInfo]]] = []
+    found: list[LockInfo] = []
     with open_reader(given, environ) as reader:
         for name in names:
             refused = reader.forbidden
             info = reader.describe(name)
             if info is not None:
-                found.append((info, list(reader.stacks(info)) if given["stacks"] else []))
+                found.append(info)
             elif reader.forbidden > refused:
                 say(f"the user has no right to read {name!r}")
                 status = Status.UNAVAILABLE
@@ -83,32 +77,13 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     for line in reader.missing() if found else ():
         say(line)
     if given["json"]:
-        told = [_as_dict(info, stacks if given["stacks"] else None) for info, stacks in found]
+        told = [info.as_dict() for info in found]
         if told:
             print(json.dumps(told if len(names) > 1 else told[0], indent=2))
     else:
-        for info, stacks in found:
-            print(
-                "\n".join([*text_of(info), *(line for each in stacks for line in stack_of(each))])
-            )
+        for info in found:
+            print("\n".join(text_of(info)))
     return status
-
-
-def _as_dict(info: LockInfo, stacks: list[StackInfo] | None) -> dict[str, object]:
-    """Return what JSON tells of a lock; *stacks* only if they were asked for."""
-    told = info.as_dict()
-    if stacks is not None:
-        told["stacks"] = [asdict(stack) for stack in stacks]
-    return told
-
-
-def stack_of(stack: StackInfo) -> Iterator[str]:
-    """Yield the lines of a stack."""
-    yield f"stack of {safe(stack.holder)}{', most recent call last' if stack.calls else ''}:"
-    if stack.missing:
-        yield f"  none: {safe(stack.missing)}"
-    for call in stack.calls:
-        yield f"  {safe(call)}"
 
 
 def text_of(info: LockInfo) -> Iterator[str]:

@@ -21,8 +21,7 @@ waits, how the last hold ended, and what to do now, with the commands to type. N
 """
 
 EPILOG = """\
-A holder that answers is asked where it is; that takes up to 4 s. A suspected deadlock is looked at
-again for some seconds.
+A suspected deadlock is looked at again for some seconds.
 
 exit status:
     0   somebody holds or awaits it

@@ -34,7 +34,7 @@ from interlock.console.graph import ROW
 from interlock.console.order import COLUMNS, in_order
 from interlock.console.watch import FILTERS
 from interlock.errors import ConfigError, InterlockError
-from interlock.inspection.face import read_lock, read_lock_and_more, read_stacks
+from interlock.inspection.face import read_lock, read_lock_and_more
 from interlock.inspection.words import end_of, silence, without_holders
 
 if TYPE_CHECKING:
@@ -227,20 +227,6 @@ class Console:
             may_release=self.access.allow_release,
             done=request.query_params.get("done", ""),
         )
-
-    async def stacks(self, request: Request) -> Response:
-        """Ask the holders of one lock for their stacks; answer with these."""
-        if request.method == "GET":
-            # The script asks for the part of the page that changes; stacks are not asked for again.
-            if request.headers.get("x-part") == "live":
-                return self._page(request, "stacks.html", cached=False, name="", stacks=())
-            return RedirectResponse("/", status_code=303)
-        form = await self._form(request)
-        if not self.access.is_form(request, form.get("form", "")):
-            return self.refused(request, 403, "This form is not the console's own, or too old.")
-        name = form.get("name", "")
-        stacks = await asyncio.to_thread(read_stacks, self.watch.servers, self.watch.options, name)
-        return self._page(request, "stacks.html", cached=False, name=name, stacks=stacks)
 
     async def graph(self, request: Request) -> Response:
         """Answer with the wait-for graph."""
@@ -555,7 +541,6 @@ def make_app(watch: Watch, access: Access) -> Gate:
             Route(f"/graph{JSON}", console.graph),
             Route(f"/clients{JSON}", console.clients),
             Route(f"/timeline{JSON}", console.timeline),
-            Route("/stacks", console.stacks, methods=["GET", "POST"]),
             Route("/graph", console.graph),
             Route("/clients", console.clients),
             Route("/timeline", console.timeline),

@@ -86,7 +86,6 @@ class Card:
         waits: by holder and key.
         wishes: waits for permits and latches, by holder and key.
         permits: how many of its holds are permits of semaphores.
-        stacks: of those who hold, by holder and key; only in an answer to a question for them.
         ends: how holds ended, by holder and key.
     """
 
@@ -96,9 +95,6 @@ class Card:
     waits: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
     wishes: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
     permits: int = 0
-    stacks: dict[tuple[str, str], tuple[str, ...]] = field(
-        default_factory=dict[tuple[str, str], "tuple[str, ...]"]
-    )
     ends: dict[tuple[str, str], End] = field(default_factory=dict[tuple[str, str], End])
 
 
@@ -137,7 +133,6 @@ def read_card(client_id: str, reply: object) -> Card | None:
     except (DoubtError, TypeError, ValueError) as error:
         return _doubtful(client_id, safe(str(error)[:100]) or "it cannot be read")
     entries: dict[str, dict[tuple[str, str], Entry]] = {"h": {}, "w": {}, "p": {}}
-    stacks: dict[tuple[str, str], tuple[str, ...]] = {}
     ends: dict[tuple[str, str], End] = {}
     doubt, begin = "", f"{client_id}:"
     for (name, value), parsed in zip(fields.items(), _together(fields.values()), strict=True):
@@ -149,9 +144,6 @@ def read_card(client_id: str, reply: object) -> Card | None:
                 doubt = "it tells of another client's hold"
                 continue
             content = _object(value) if parsed is None else parsed
-            if mark == "s":
-                stacks[holder, key] = _stack(content)
-                continue
             if mark == "x":
                 ends[holder, key] = _end(content, silent)
                 continue
@@ -177,7 +169,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
     )
     permits = _whole(told.get("permits")) or 0
     number = _whole(told.get("number")) or 0
-    return Card(client, number, entries["h"], entries["w"], entries["p"], permits, stacks, ends)
+    return Card(client, number, entries["h"], entries["w"], entries["p"], permits, ends)
 
 
 def _place(name: str) -> tuple[str, str, str]:
@@ -215,15 +207,6 @@ def _entry(holder: str, key: str, told: dict[str, Any], silent: float) -> Entry:
 def _end(told: dict[str, Any], silent: float) -> End:
     age = _bounded(told.get("age"), 0, LONGEST_TIME) + silent
     return End(age, told.get("how") != "released", _short(told.get("why")))
-
-
-def _stack(told: dict[str, Any]) -> tuple[str, ...]:
-    calls = told.get("stack")
-    if not isinstance(calls, list):
-        raise DoubtError("a stack is no list")
-    # The end of a call has the line and the function.
-    texts = [call if isinstance(call, str) else "" for call in cast("list[object]", calls)]
-    return tuple([safe(text[-LONGEST_TEXT:]) for text in texts])
 
 
 def _together(values: Iterable[object]) -> list[dict[str, Any] | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from interlock.inspection.why import explain
 if TYPE_CHECKING:
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
-    from interlock.inspection.info import EndInfo, LockInfo, StackInfo
+    from interlock.inspection.info import EndInfo, LockInfo
     from interlock.inspection.why import Account
     from interlock.options import Options
 
@@ -65,18 +64,6 @@ def _described(reader: Reader, key: str) -> LockInfo | None:
     return info
 
 
-def read_stacks(servers: Endpoint | Cluster, options: Options, key: str) -> list[StackInfo]:
-    """Return what the holders of the lock *key* are doing.
-
-    Raises:
-        ConfigError: *key* cannot be the name of a lock.
-        ServerUnavailableError: a server cannot be reached, or did not answer.
-    """
-    with Reader(servers, options) as reader:
-        info = _described(reader, key)
-        return [] if info is None else list(reader.stacks(info))
-
-
 def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
     """Return the lock *name*, and why it is as it is.
 
@@ -85,8 +72,8 @@ def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
         ServerUnavailableError: a server cannot be reached, or did not answer.
 
     Cost:
-        A description, a look at all cards, and 10,000 keys for names that look alike. A holder's
-        stack takes up to 4 s, and a suspected deadlock up to 12 s.
+        A description, a look at all cards, and 10,000 keys for names that look alike. A suspected
+        deadlock takes up to 12 s.
     """
     info = reader.describe(name)
     if info is None and reader.forbidden:
@@ -95,15 +82,10 @@ def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
     ends, names = reader.ends(name), _names(reader)
     long = info is not None and any((each.waited or 0) >= PATIENCE for each in info.waiters)
     deadlocks = find_deadlocks(reader) if long else []
-    stacks: list[StackInfo] = []
-    first = info.holders[0].client if info is not None and info.holders else None
-    if info is not None and first is not None and first.answering and first.connected is not False:
-        stacks = list(reader.stacks(replace(info, holders=info.holders[:1])))
     account = explain(
         *(name, info),
         ends=ends,
         deadlocks=deadlocks,
-        stacks=stacks,
         names=names,
         beside=beside,
         uptime=reader.facts().uptime if info is None else None,

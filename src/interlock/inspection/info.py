@@ -130,21 +130,6 @@ class HolderInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class StackInfo:
-    """The stack of one holder's thread or task, as its client tells it.
-
-    Attributes:
-        holder: the holder id.
-        calls: file, line and function of each call, the most recent one last.
-        missing: why there are none; empty if there are.
-    """
-
-    holder: str
-    calls: tuple[str, ...] = ()
-    missing: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class WaiterInfo:
     """One thread or task that waits for a lock or permits, or a client that waits for permits.
 

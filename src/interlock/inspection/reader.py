@@ -36,7 +36,7 @@ from interlock.inspection.card_reader import (
     waited,
     waiter_with_card,
 )
-from interlock.inspection.info import EndInfo, LockInfo, StackInfo
+from interlock.inspection.info import EndInfo, LockInfo
 from interlock.inspection.listeners import listeners_of, permit_waiters
 from interlock.inspection.lock_reply import (
     is_forsaken,
@@ -51,7 +51,6 @@ from interlock.inspection.lock_reply import (
 from interlock.inspection.search import scans
 from interlock.inspection.server_facts import read_facts
 from interlock.inspection.service import Service, code_of, load, text_of
-from interlock.inspection.stacks import stacks_of
 from interlock.inspection.words import counted
 from interlock.options import check_name, check_text
 
@@ -288,14 +287,6 @@ class Reader:
             found = self._look(self._service.owner(key), [key], ALL)
             awaited = [info for info in found if not KINDS[info.kind].shared]
             return tuple(holder.holder for info in awaited for holder in info.holders)
-
-    def stacks(self, info: LockInfo) -> Iterator[StackInfo]:
-        """Ask the clients of the holders of *info* for their stacks; yield what each answers.
-
-        Cost:
-            About four round trips for each holder, and a few seconds at most for all.
-        """
-        return stacks_of(self._service, self.card, info)
 
     def ends(self, key: str) -> list[EndInfo]:
         """Return how holds of the lock *key* ended in the last minute, the newest first.

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         EndInfo,
         HolderInfo,
         LockInfo,
-        StackInfo,
         WaiterInfo,
     )
 
@@ -53,7 +52,6 @@ LOSSES = {
 }
 """The reason of a loss -> in words."""
 _LETTERS = str.maketrans("аеорсухіјѕԁԛοανρτικ", "aeopcyxijsdqoavptik")
-_OUR_CODE = ("/interlock/", "/threading.py", "/asyncio/", "/concurrent/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,6 @@ def explain(
     *,
     ends: Sequence[EndInfo] = (),
     deadlocks: Sequence[Deadlock] = (),
-    stacks: Sequence[StackInfo] = (),
     names: Iterable[str] = (),
     beside: Mapping[str, str] | None = None,
     uptime: int | None = None,
@@ -97,7 +94,6 @@ def explain(
         info: what is known of it; None if nobody holds or awaits it.
         ends: how its holds ended, the newest first.
         deadlocks: that were proven, of any locks.
-        stacks: of its holders.
         names: of other locks that are held or awaited.
         beside: of `Reader.beside`; None if that is not known.
         uptime: seconds since the last start of a server; None if that is not known.
@@ -114,7 +110,7 @@ def explain(
                 "not keep on disk is lost, and holders may not know it yet."
             )
     else:
-        told += _holders(info, {stack.holder: stack for stack in stacks})
+        told += _holders(info)
         told += _waiters(info)
         told += [_ring(each) for each in rings]
         if info.deadlock and not rings:
@@ -189,7 +185,7 @@ def _person(client: ClientInfo, thread: str, holder: str) -> str:
     return program or thread or f"{holder} (no card tells its process)"
 
 
-def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
+def _holders(info: LockInfo) -> Iterator[str]:
     kind = "lock" if info.mode else info.kind.replace("_", " ")
     if info.kind == "count_down_latch":
         begun = f" of {info.total}" if info.total else ""
@@ -211,7 +207,7 @@ def _holders(info: LockInfo, stacks: dict[str, StackInfo]) -> Iterator[str]:
     left = info.holder_count
     for group in list(_alike_holders(info.holders))[:TOLD]:
         left -= len(group)
-        yield from _group(what if info.free is None else "", group, stacks)
+        yield from _group(what if info.free is None else "", group)
     if left > 0:
         yield f"{counted(left, 'more holder')} can be seen by interlock show."
 
@@ -236,13 +232,12 @@ def _alike_holders(holders: Iterable[HolderInfo]) -> Iterator[list[HolderInfo]]:
     yield from groups.values()
 
 
-def _group(what: str, group: Sequence[HolderInfo], stacks: dict[str, StackInfo]) -> Iterator[str]:
+def _group(what: str, group: Sequence[HolderInfo]) -> Iterator[str]:
     """Yield the sentences about some holders that are alike.
 
     Args:
         what: they hold; empty for permits.
         group: the holders.
-        stacks: of all holders.
     """
     first, number = group[0], len(group)
     if first.claim:
@@ -266,9 +261,6 @@ def _group(what: str, group: Sequence[HolderInfo], stacks: dict[str, StackInfo])
     else:
         permits = "A permit is" if number == 1 else f"{number} permits are"
         yield f"{permits} held by {who}{held}."
-    places = dict.fromkeys(filter(None, (_place(stacks.get(each.holder)) for each in group)))
-    if places:
-        yield f"It is at {', and at '.join(list(places)[:TOLD])}."
     yield _life(
         min(group, key=lambda each: inf if each.remaining is None else each.remaining), number
     )
@@ -293,13 +285,6 @@ def _of_all(info: LockInfo) -> Iterator[str]:
 def _health(each: HolderInfo) -> tuple[bool, bool, bool]:
     """Return the key to sort holders by: dead ones come first, then silent ones, then late ones."""
     return (not each.client.dead, each.client.answering is not False, not each.late)
-
-
-def _place(stack: StackInfo | None) -> str:
-    """Return the innermost call of a stack that is the program's own."""
-    calls = () if stack is None else stack.calls
-    own = [call for call in calls if not any(part in call for part in _OUR_CODE)]
-    return (own or list(calls) or [""])[-1]
 
 
 def _ends(each: HolderInfo, number: int) -> str:
@@ -456,7 +441,7 @@ def _advice(
         told = f"Look at the process on {host or 'its host'}; it may still be at work."
         return (told,), tuple(each for each in (dump, release) if each)
     if info.awaited:
-        commands = [_command("show", "--stacks", name), release]
+        commands = [_command("show", "", name), release]
         told = "Look at what the holder does; break the hold only if it is stuck."
         if info.holder_count > 1:
             told = "Look at what each holder does; break a hold only if it is stuck."
@@ -479,8 +464,8 @@ def _release(each: HolderInfo, name: str) -> str:
 def _command(command: str, options: str, name: str) -> str:
     """Return what to type; a name that looks like an option stands behind ``--``."""
     if name.startswith("-"):
-        return f"interlock {command} {options} -- {word_of(name)}"
-    return f"interlock {command} {word_of(name)} {options}"
+        return " ".join(filter(None, ("interlock", command, options, "--", word_of(name))))
+    return f"interlock {command} {word_of(name)} {options}".rstrip()
 
 
 def word_of(text: str) -> str:

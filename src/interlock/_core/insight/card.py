@@ -9,14 +9,11 @@ Rules:
 
 * No lock algorithm reads a card.
 * A client writes at most one card in each renewal round, and none if nothing lasts. It writes more
-  only for an operator's question, if a hold was lost, or if a thread or task may be in a deadlock.
+  only if a hold was lost, or if a thread or task may be in a deadlock.
 * A card gets a higher number only after the server has answered for the card before. So a card
   whose number is two higher was composed after the reader saw the first one (`deadlock`).
 * Older holds and waits come first. All others are only counted.
 * A wait for permits or a latch has a mark of its own (``p``). It proves no deadlock.
-* A client that listens for messages anyway also listens for an operator's question. It answers
-  with a card that has the stacks of the holders. Questions cannot add up: one answer serves all
-  questions within `ANSWER_PAUSE`, its size has a limit, and the next card has no stacks.
 * If a hold ends that a card told of, the next card tells how: released, or lost and why. A card
   without lasting holds and waits is the last one, and expires by itself.
 * If a card lists a hold, the holder id of that hold is never used again. So an operator who breaks
@@ -36,7 +33,7 @@ from interlock._core.model.holds import ENDED, HELD, LOST, UNASKED, Permit
 from interlock._core.scripts.card import card_write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from interlock._core.model.effects import Eval
     from interlock._core.model.holds import Hold
@@ -47,8 +44,6 @@ FORMAT = 1
 """The format number that cards of this version carry."""
 CARD = "interlock_client:{{{}}}"
 """The key of a client's card, with the client's id in braces."""
-ASK = "interlock_ask:{{{}}}"
-"""The channel on which a client is asked for stacks, with the client's id in braces."""
 INDEX = "interlock_clients"
 """The sorted set of the clients that have a card (score: when it expires, epoch milliseconds)."""
 LASTING = 1.0
@@ -61,14 +56,6 @@ LOOK = 2.0
 """Seconds between two looks at the holds."""
 LONGEST = 500
 """Characters of a text in a card at most; a lock with a longer key is only counted."""
-ANSWER_PAUSE = 2.0
-"""Seconds from one answer to a question to the next."""
-LONGEST_QUESTION = 200
-"""Bytes of a question at most; it is the holder id of the hold that is asked about."""
-STACKS = 20
-"""Stacks in one answer at most."""
-LONGEST_STACK = 4000
-"""Bytes of the JSON of a stack at most; if it is longer, the oldest calls are left out."""
 ENDED_KEPT = 60.0
 """Seconds for which cards tell how a hold ended."""
 MOST_ENDED = 50
@@ -87,19 +74,13 @@ class CardWriter:
     Args:
         session: the client's state.
         about: host, process and program.
-        stack_of: returns the stack of the thread or task that has a hold.
 
     Attributes:
         refused: whether cards are given up: the server refused one, or composing one failed.
         named: whether the connection that writes the card has the client's name in CLIENT LIST.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        about: Mapping[str, object],
-        stack_of: Callable[[Hold], Sequence[str]] = lambda _: (),
-    ) -> None:
+    def __init__(self, session: Session, about: Mapping[str, object]) -> None:
         self._session = session
         self._about = dict(about)
         self._lasting: list[tuple[str, Hold, float]] = []
@@ -114,22 +95,6 @@ class CardWriter:
         self._ended: deque[tuple[float, str, dict[str, object]]] = deque(maxlen=MOST_ENDED)
         self._parting = self._parted = False
         self._hurried = False
-        self._stack_of = stack_of
-        self._asked: str | None = None
-        self._answered_at = -NEVER
-
-    @property
-    def answers(self) -> bool:
-        """Return whether questions for stacks are answered; there must be a card on the server."""
-        return self._written and self.wanted and self._session.options.card is True
-
-    def ask(self, question: bytes, now: float) -> bool:
-        """Take an operator's question; return whether the caller must call `look` now."""
-        early = now < self._answered_at + ANSWER_PAUSE
-        if early or self._asked is not None or len(question) > LONGEST_QUESTION:
-            return False
-        self._asked = question.decode("utf-8", "replace")
-        return True
 
     @property
     def wanted(self) -> bool:
@@ -147,8 +112,6 @@ class CardWriter:
         if not self.wanted:
             return None
         self._note(now)
-        if self._asked is not None:
-            return self._answer(now)
         if self._hurried and (self._lasting or self._wishes or self._ended):
             self._hurried = False
             return self.write(now)
@@ -175,22 +138,8 @@ class CardWriter:
         old = any(age >= LASTING for _, _, age in self._lasting)
         return old or any(now - wish.since >= LASTING for wish in self._wishes)
 
-    def _answer(self, now: float) -> Eval[bool] | None:
-        """Return the script that writes a card with stacks."""
-        asked, self._asked = self._asked, None
-        # It counts even without an answer: each question wakes the renewal thread.
-        self._answered_at = now
-        if not self.answers or not self._lasting:
-            return None
-        return self.write(now, asked)
-
-    def write(self, now: float, asked: str | None = None) -> Eval[bool]:
-        """Return the script that writes the card as of *now*, or removes it if nothing lasts.
-
-        Args:
-            now: on the session's clock.
-            asked: the holder whose stack comes first; None for no stacks.
-        """
+    def write(self, now: float) -> Eval[bool]:
+        """Return the script that writes the card as of *now*, or removes it if nothing lasts."""
         self._note(now)
         session, fields = self._session, list[str]()
         keep = session.options.lease
@@ -221,8 +170,6 @@ class CardWriter:
                 "last": self._parting,
             }
             fields += ("client", json.dumps(told))
-            if asked is not None:
-                fields += self._stacks(asked)
         self._written_at = now
         return self._script(min(keep + 2 * session.watchdog.period, FOREVER), fields)
 
@@ -295,22 +242,6 @@ class CardWriter:
             self._ended.append((now, place, told))
         while self._ended and now - self._ended[0][0] > ENDED_KEPT:
             _ = self._ended.popleft()
-
-    def _stacks(self, asked: str) -> list[str]:
-        """Return the fields with the stacks of the holders, that of *asked* first."""
-        places = [
-            (hold.holder.removesuffix(":write"), hold)
-            for mark, hold, _ in self._lasting
-            if mark == "h" and len(hold.key) <= LONGEST
-        ]
-        places.sort(key=lambda place: place[0] != asked)
-        fields = list[str]()
-        for holder, hold in places[:STACKS]:
-            calls = [call[-LONGEST:] for call in self._stack_of(hold)]
-            while len(told := json.dumps({"stack": calls})) > LONGEST_STACK:
-                del calls[0]
-            fields += (f"s {holder} {hold.key}", told)
-        return fields
 
     def _wish(self, wish: Wish, now: float) -> str:
         told: dict[str, object] = {

@@ -30,7 +30,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from interlock._core.insight.card import ASK, CardWriter
+from interlock._core.insight.card import CardWriter
 from interlock._core.model.effects import NEVER, Batch, Cleanup
 from interlock._core.model.holds import HELD, LOST
 from interlock._core.queue.grant_looks import GIVEN, look_script
@@ -41,7 +41,6 @@ from interlock._drivers.background import callbacks
 from interlock._drivers.process import clock
 from interlock._drivers.process.identity import about_this_process, connection_name
 from interlock._drivers.process.lifecycle import start
-from interlock._drivers.process.stacks import stack_of
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.batch_connection import BatchConnection
 from interlock._links.resp import send_texts
@@ -80,7 +79,6 @@ class Renewer:
         topology: the servers that keep the holds.
         timeout: seconds for one reply.
         unclaimed: the entries that the user has dropped.
-        listen: listens to a channel, on connections that listen to other channels anyway.
 
     Attributes:
         card: composes the client's card.
@@ -94,14 +92,12 @@ class Renewer:
         topology: Topology,
         timeout: float,
         unclaimed: Unclaimed,
-        listen: Callable[[str, Callable[[bytes], None]], None],
     ) -> None:
         self._session = session
         self._topology = topology
         self._lanes: dict[Endpoint | None, _Lane] = {}
         self.beside: object = None
         self._unclaimed = unclaimed
-        self._listen = listen
         # A server that hangs must leave time for another try within the validity.
         self._timeout = min(timeout, session.watchdog.period / 2)
         self._reset()
@@ -116,7 +112,7 @@ class Renewer:
         self._turn_due = NEVER
         self._thread: threading.Thread | None = None
         self._cleanups = CleanupQueue()
-        self.card = CardWriter(self._session, about_this_process(), stack_of)
+        self.card = CardWriter(self._session, about_this_process())
         self.started = False
 
     def _name(self) -> str:
@@ -385,17 +381,10 @@ class Renewer:
         if not isinstance(reply, Exception):
             self.card.answered(card)
             self.card.named = connection.named
-            if self.card.answers:
-                self._listen(ASK.format(self._session.client_id), self._asked)
         elif getattr(reply, "code", None) == "NOPERM":
             self.card.refused = True
             if self._session.options.log:
                 callbacks.call_user(self, "a handler of the log", partial(_log_refusal, reply))
-
-    def _asked(self, question: bytes) -> None:
-        """Take the *question* of an operator, unless too many come."""
-        if self.card.ask(question, clock.now()):
-            self.wake()
 
     def _by_node(
         self, items: Iterable[T], key_of: Callable[[T], str]

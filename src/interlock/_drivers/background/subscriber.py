@@ -50,8 +50,6 @@ from interlock._links.topology import AnyNode
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from interlock._core.queue.waiters import Waiters
     from interlock._drivers.wakeup import Wakeup
     from interlock._links.endpoint import Endpoint, Origin
@@ -422,8 +420,6 @@ class NodeSubscriber:
                 _ = self._unanswered.popleft()
         if kind == self._confirmed:
             self._heard(channel.decode(), None)
-        elif kind == b"message":
-            self._heard(channel.decode(), message[2])  # a question of an operator is never sharded
         elif kind == b"sunsubscribe":
             self._ended(channel.decode())
         return False
@@ -452,8 +448,6 @@ class Subscriber:
         sharded: whether sharded channels are used.
         mutex: guards all of this, and the waiters.
         waiters: the waiters to wake.
-        question: the channel of operators' questions; empty while nobody can answer them.
-        answer: takes a question.
         looked_at: when a connection last looked for channels that nobody waits for.
         announces: whether scripts or clients may send messages; None until the server has told.
 
@@ -483,9 +477,6 @@ class Subscriber:
         self._anywhere = self.topology.only or AnyNode(self.topology)
         # Without messages there is nothing to hear: as when it is closed, waiters poll.
         self._closed = self._pubsub == "off"
-        self.question = ""
-        self.answer: Callable[[bytes], None] = lambda _: None
-        self._may_be_asked = True
         self.looked_at = 0.0
 
     def publish(self) -> str:
@@ -533,24 +524,6 @@ class Subscriber:
                 return
             lane.unsubscribe(channel)
         self.look()
-
-    def listen(self, channel: str, answer: Callable[[bytes], None]) -> None:
-        """Pass messages of *channel* to *answer*, on all connections that are open now or later.
-
-        A thread of the user may call *answer*, with the mutex held. So it must not wait.
-        """
-        if self.question == channel or not self._may_be_asked:
-            return
-        with self.mutex.lock:
-            self.question, self.answer = channel, answer
-            lanes = list(self._lanes.values())
-        for lane in lanes:
-            lane.listen()
-
-    def be_unasked(self) -> None:
-        """Stop listening to questions: the server does not allow it."""
-        self._may_be_asked = False
-        self.question = ""
 
     def _place(self, channel: str) -> None:
         """Subscribe to *channel* at the node where it is heard now."""
@@ -645,10 +618,6 @@ class _Lane(NodeSubscriber):
         self.node = node
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
-        if channel == self._whole.question:
-            if payload is not None:
-                self._whole.answer(payload)
-            return
         self._whole.waiters.notify(channel, payload)
 
     def _channels(self, channel: str, *, leaving: bool) -> tuple[str, ...]:
@@ -665,8 +634,6 @@ class _Lane(NodeSubscriber):
     def _hear(self, hearing: bool) -> None:
         self.hearing = hearing
         self._whole.look()
-        if hearing:
-            self.listen()
 
     def _ask(self, connection: SharedConnection) -> None:
         # Sharded channels are used only where scripts may send to them.
@@ -684,12 +651,6 @@ class _Lane(NodeSubscriber):
                 self._unanswered.append((b"publish", [MAY]))
                 with suppress(InterlockError):
                     self._connection.send("PUBLISH")
-
-    def listen(self) -> None:
-        """Subscribe to the questions of operators; they go to all nodes of a cluster."""
-        with self._lock:
-            if self._whole.question:
-                self._send("SUBSCRIBE", self._whole.question)
 
     def _failed(self, error: InterlockError) -> None:
         del error
@@ -712,8 +673,6 @@ class _Lane(NodeSubscriber):
             _ = self._whole.topology.learn(meaning)
         elif isinstance(meaning, ServerUnavailableError) and meaning.transient:
             raise meaning  # the next connection subscribes again
-        elif channels == [self._whole.question.encode()]:
-            self._whole.be_unasked()
         else:
             self._whole.waiters.refused()
 

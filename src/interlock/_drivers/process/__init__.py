@@ -1,1 +1,1 @@
-"""What a driver needs of its process: clock, threads, forks, stacks, identity."""
+"""What a driver needs of its process: clock, threads, forks, identity."""

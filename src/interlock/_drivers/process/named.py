@@ -74,12 +74,6 @@ class NamedOwner(Owner):
         made_by = pending.owner
         return isinstance(made_by, _Reference) and made_by.caller != self._caller().identity
 
-    def acquirer(self, hold: Hold) -> Owner | None:
-        """Return the thread or task that acquired *hold*; None if it has ended."""
-        made_by = hold.owner
-        caller = made_by.caller if isinstance(made_by, _Reference) else None
-        return next((user for user in self.users() if user.identity == caller), None)
-
     def used_by(self, user: Owner) -> None:
         """Note that the thread or task of *user* uses the word."""
         number, users = user.identity, self._users
