@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         UpgradeError,
         WrongTypeError,
     )
-    from interlock.inspection.lock_changes import Change
     from interlock.options import Options, best_effort, required
     from interlock.sync import (
         Barrier,
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
         RedLock,
         Semaphore,
         Ticket,
-        Watch,
         connect,
     )
 
@@ -79,12 +77,11 @@ _HOMES = {
         "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError",
         "WrongTypeError",
     ),
-    "interlock.inspection.lock_changes": ("Change",),
     "interlock.options": ("Options", "best_effort", "required"),
     "interlock.sync": (
         "Barrier", "Client", "Condition", "CountDownLatch", "Election", "Event", "Hold",
         "LeaderInfo", "Limited", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock",
-        "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "Ticket", "Watch", "connect",
+        "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "Ticket", "connect",
     ),
 }  # fmt: skip
 _ELSEWHERE = {
@@ -111,7 +108,6 @@ __all__ = [
     "Backoff",
     "Barrier",
     "BrokenBarrierError",
-    "Change",
     "Client",
     "ClosedError",
     "Condition",
@@ -148,7 +144,6 @@ __all__ = [
     "ServerUnavailableError",
     "Ticket",
     "UpgradeError",
-    "Watch",
     "WrongTypeError",
     "__version__",
     "asyncio",

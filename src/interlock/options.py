@@ -303,7 +303,7 @@ def check_holds(min_hold: Duration, max_hold: Duration | None = None) -> tuple[f
     return float(least), float(most)
 
 
-def check_interval(duration: Duration, what: str = "every") -> float:
+def check_interval(duration: Duration, what: str) -> float:
     """Return the seconds from one look to the next, or of another span, the argument *what*.
 
     Raises:

@@ -35,7 +35,7 @@ def renewer() -> Renewer:
     """Give a renewer whose thread is this one."""
     nodes: Any = Nodes()
     unclaimed = Unclaimed(current_owner)
-    renewer = Renewer(Bench().session, nodes, 1.0, unclaimed, lambda *_: None)
+    renewer = Renewer(Bench().session, nodes, 1.0, unclaimed)
     renewer._thread = threading.current_thread()
     return renewer
 

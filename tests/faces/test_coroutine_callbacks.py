@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.faces.face_calls import call
-from tests.lock.lock_like import until
-from tests.support.patience import GIVE_UP
 
 import interlock.asyncio
 from interlock import ClosedError, connect
@@ -48,7 +46,6 @@ def test_threads_await_nothing(redis_url: str) -> None:
                 hold.on_lost,
                 election.observe,
                 election.run,
-                client.watch("name").observe,
                 lambda action: client.barrier("name", 2, action=action),
             ):
                 with pytest.raises(TypeError, match=REFUSED):
@@ -83,31 +80,10 @@ async def test_what_a_barrier_tells_has_no_truth_value(redis_url: str) -> None:
 
 async def test_nobody_observes_with_a_closed_client(face: Face, client: Any) -> None:
     """An observer of a closed client would never tell anything: it is an error at once."""
-    election, watch = client.election("name"), client.watch("name")
+    election = client.election("name")
     await call(face, client.close)
-    for give in (election.observe, watch.observe):
-        with pytest.raises(ClosedError):
-            give(print)
-
-
-async def test_an_observation_leaves_no_connection(
-    face: Face, client: Any, fresh_server: RedisServer
-) -> None:
-    """A closed observation has closed the connections that it looked with."""
-    heard: list[Any] = []
-    lock = client.lock("name")
-    await call(face, lock.acquire)
-
-    def connections() -> int:
-        return len(fresh_server.execute("CLIENT", "LIST").splitlines())
-
-    before = connections()
-    observation = client.watch("name").observe(heard.append)
-    await until(lambda: bool(heard), GIVE_UP, "the holder is told")
-    assert connections() > before
-    await call(face, observation.close)
-    await until(lambda: connections() == before, GIVE_UP, "they are closed")
-    await call(face, lock.release)
+    with pytest.raises(ClosedError):
+        election.observe(print)
 
 
 def test_a_right_that_a_script_lacks_is_known() -> None:

@@ -89,7 +89,6 @@ TESTED_BY = {
     "_drivers/background/change_watchers.py": "election/test_election.py",
     "_drivers/background/aio_change_watchers.py": "election/test_election.py",
     "inspection/beside.py": "operations/test_why.py",
-    "inspection/lock_changes.py": "operations/test_watch.py",
     "asyncio/watch.py": "operations/test_watch.py",
     "_drivers/process/identity.py": "operations/test_cards.py",
     "_drivers/process/lifecycle.py": "lock/test_lock_close.py",

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, assert_type
 
 import interlock as face
-from interlock import Change, Options, best_effort, check
+from interlock import Options, best_effort, check
 from interlock.inspection import Deadlock, LockInfo
 from interlock.options import ReplicaPolicy
 
@@ -225,9 +225,4 @@ def operating(client: face.Client) -> None:
         assert_type(lock, LockInfo)
     assert_type(client.describe("name"), LockInfo | None)
     assert_type(client.deadlocks(), list[Deadlock])
-    with client.watch("name", every=SECOND) as watch:
-        for change in watch:
-            assert_type(change, Change)
-        assert_type(watch.observe(print), face.Observation)
-        watch.close()
     assert_type(client.holds(), list[face.Hold])

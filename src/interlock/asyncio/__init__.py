@@ -16,7 +16,7 @@ from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.condition import Condition
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
-from interlock.asyncio.election import Election
+from interlock.asyncio.election import Election, Observation
 from interlock.asyncio.event import Event
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
@@ -25,7 +25,6 @@ from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.asyncio.ticket import Ticket
-from interlock.asyncio.watch import Observation, Watch
 
 __all__ = [
     "Barrier",
@@ -48,13 +47,12 @@ __all__ = [
     "RedLock",
     "Semaphore",
     "Ticket",
-    "Watch",
     "connect",
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
 publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
-publish(__name__, Limited, RedLock, Semaphore, Ticket, Watch)
+publish(__name__, Limited, RedLock, Semaphore, Ticket)
 connect.__module__ = Client.__module__
 
 

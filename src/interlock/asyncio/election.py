@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.aio_change_watchers import Watching
 from interlock._hints import LOCK_NAMES, hints
+from interlock._misuse import wants_async_with
 from interlock._naming import check_callback, checked_awaitable, takes_argument
 from interlock.asyncio.lock import Lock
-from interlock.asyncio.watch import Observation
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from types import TracebackType
 
     from interlock._core.objects.election import Election as CoreElection
     from interlock._core.objects.election import LeaderInfo
@@ -22,6 +23,32 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 T = TypeVar("T")
+
+
+@wants_async_with
+class Observation:
+    """Tells of every change until it is closed; made by `Election.observe`."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+
+    async def close(self) -> None:
+        """Tell of no more changes; wait for a callback that runs, unless that calls this.
+
+        It also waits for a look that is under way: during an outage, at most the outage time-out.
+        """
+        await self._watching.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
 
 
 @hints(LOCK_NAMES, made_by="client.election(name)", decorator="election.run(function)")

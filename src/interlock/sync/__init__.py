@@ -10,7 +10,7 @@ from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.condition import Condition
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
-from interlock.sync.election import Election
+from interlock.sync.election import Election, Observation
 from interlock.sync.event import Event
 from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
@@ -19,7 +19,6 @@ from interlock.sync.lock import Lock
 from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
 from interlock.sync.ticket import Ticket
-from interlock.sync.watch import Observation, Watch
 
 __all__ = [
     "Barrier",
@@ -42,11 +41,10 @@ __all__ = [
     "RedLock",
     "Semaphore",
     "Ticket",
-    "Watch",
     "connect",
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
 publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
-publish(__name__, Limited, RedLock, Semaphore, Ticket, Watch)
+publish(__name__, Limited, RedLock, Semaphore, Ticket)
 connect.__module__ = Client.__module__

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack, overload
 
 from interlock._core.locks import lock as core_lock
@@ -71,7 +70,6 @@ from interlock.sync.lock import Lock
 from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
 from interlock.sync.ticket import Ticket
-from interlock.sync.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -335,31 +333,6 @@ class Client:
         return driver.aside(
             read_lock, self._servers, session.options, session.key(check_name(name))
         )
-
-    def watch(self, name: str, *, every: Duration = 1.0) -> Watch:
-        """Return what tells how the lock *name* is acquired, released, lost and awaited.
-
-        ``for change in client.watch("report"): ...``, or ``observe(callback)`` of the result.
-        It sees holders in every process, and in Java. It looks from time to time, and sends no
-        message. A hold that is shorter than *every* may not be seen.
-
-        Args:
-            name: a lock of any kind, a leased semaphore or an election.
-            every: seconds (or a `timedelta`) from one look to the next.
-
-        Raises:
-            ConfigError: a name or a duration that cannot be.
-
-        Cost:
-            Three to five round trips for each look, on connections of its own; those of `describe`
-            if something has changed.
-        """
-        from interlock.inspection.lock_changes import Watcher  # noqa: PLC0415 - seldom asked for
-
-        session = self._driver.session
-        name, key = check_name(name), session.key(name)
-        make = partial(Watcher, self._servers, session.options, name, key)
-        return Watch(self._driver, name, make, check_interval(every))
 
     @told
     def lock(

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.change_watchers import Watching
 from interlock._hints import LOCK_NAMES, hints
+from interlock._misuse import wants_with
 from interlock._naming import check_plain_callback, checked_result, takes_argument
 from interlock.sync.lock import Lock
-from interlock.sync.watch import Observation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
     from interlock._core.objects.election import Election as CoreElection
     from interlock._core.objects.election import LeaderInfo
@@ -21,6 +22,32 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 T = TypeVar("T")
+
+
+@wants_with
+class Observation:
+    """Tells of every change until it is closed; made by `Election.observe`."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+
+    def close(self) -> None:
+        """Tell of no more changes; wait for a callback that runs, unless that calls this.
+
+        It also waits for a look that is under way: during an outage, at most the outage time-out.
+        """
+        self._watching.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 @hints(LOCK_NAMES, made_by="client.election(name)", decorator="election.run(function)")

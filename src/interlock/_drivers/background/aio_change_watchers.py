@@ -1,4 +1,4 @@
-"""Observers for asyncio and trio: each is a task that waits for changes and tells of them."""
+"""Observers of elections for asyncio and trio: each is a task that waits for changes and tells of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class Watching:
         changed: waits for a change. It returns False when it is stopped.
         tell: calls the user, in the event loop. An awaitable result is awaited.
         stop: ends *changed*.
-        close: called at the end; None for nothing.
 
     Raises:
         ClosedError: the client is closed.
@@ -40,7 +39,6 @@ class Watching:
         changed: Callable[[], Awaitable[bool]],
         tell: Callable[[], object],
         stop: Callable[[], None],
-        close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         if driver.closed:
             raise ClosedError("the client is closed")
@@ -49,17 +47,9 @@ class Watching:
         self._changed = changed
         self._tell = tell
         self._stop = stop
-        self._close = close
         self._ended = driver.start(self._run)
 
     async def _run(self) -> None:
-        try:
-            await self._tell_all()
-        finally:
-            if self._close is not None:
-                await self._close()
-
-    async def _tell_all(self) -> None:
         while True:
             try:
                 if not await self._changed():

@@ -1,4 +1,4 @@
-"""Observers for threads: each is a thread that waits for changes and tells of them.
+"""Observers of elections for threads: each is a thread that waits for changes and tells of them.
 
 User code may be slow or hang. So each observer has a thread of its own. An error in a callback is
 reported, and the next change is told all the same.
@@ -34,7 +34,6 @@ class Watching:
         changed: waits for a change. It returns False when it is stopped.
         tell: calls the user; it runs in the thread.
         stop: ends *changed*.
-        close: called at the end; None for nothing.
 
     Raises:
         ClosedError: the client is closed.
@@ -47,7 +46,6 @@ class Watching:
         changed: Callable[[], bool],
         tell: Callable[[], object],
         stop: Callable[[], None],
-        close: Callable[[], None] | None = None,
     ) -> None:
         if driver.closed:
             raise ClosedError("the client is closed")
@@ -55,7 +53,6 @@ class Watching:
         self._changed = changed
         self._tell = tell
         self._stop = stop
-        self._close = close
         self._over = False
         self._begin()
         _living.add(self)
@@ -83,8 +80,6 @@ class Watching:
                 continue
             run_user(f"a callback of {self._what}", self._tell)
         self._over = True
-        if self._close is not None:
-            self._close()
 
     def close(self) -> None:
         """End the observer; wait for a callback that runs, unless the callback calls this."""
