@@ -120,14 +120,13 @@ class Fleet(Collector):
                 mistake = {"event": "exporter.failed"}
                 LOGGER.exception("the exporter cannot read the locks", extra=mistake)
             return [_gauge("interlock_exporter_up", 0.0)]
-        deadlocked = {link.key for cycle in self._deadlocks.cycles for link in cycle}
         return [
             _by("interlock_locks", "kind", locks),
             _by("interlock_locks_waiters", "kind", waiting),
             _gauge("interlock_locks_late", late),
             _gauge("interlock_dead_holders", dead),
             _gauge("interlock_silent_holders", silent),
-            _gauge("interlock_deadlocked_locks", len(deadlocked)),
+            _gauge("interlock_deadlocked_locks", _deadlocked(self._deadlocks)),
             _gauge("interlock_locks_longest_wait_seconds", max(waits, default=0.0)),
             _ages("interlock_wait_age_seconds", waits),
             _gauge("interlock_locks_oldest_hold_seconds", oldest),
@@ -144,6 +143,11 @@ class Fleet(Collector):
                 },
             ),
         ]
+
+
+def _deadlocked(search: DeadlockSearch) -> int:
+    """Return how many locks are awaited in the deadlocks that *search* has proven."""
+    return len({link.key for cycle in search.cycles for link in cycle})
 
 
 def _times(info: LockInfo) -> tuple[list[float], float]:
