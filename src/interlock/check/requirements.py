@@ -11,7 +11,6 @@ from interlock.check.rights import (
     COUNTING,
     LIBRARY,
     NAME,
-    QUESTIONS,
     SCRIPTS,
     commands_of,
     for_queue,
@@ -111,8 +110,6 @@ class Requirements:
         prefix = "s" if self.sharded else ""
         words = [f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")]
         words.append("ping")
-        if self.sharded and QUESTIONS in channels:
-            words += ["publish", "subscribe"]
         if queues:
             words.append("pubsub|shardnumsub" if self.sharded else "pubsub|numsub")
         return words
