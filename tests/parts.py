@@ -29,7 +29,6 @@ WORKERS = 3
 APART = (
     "tests/interop/test_interop_conformance.py",
     "tests/benchmarks/test_benchmark_rivals.py",
-    "tests/monitoring/test_incidents.py",
     "tests/composite/test_red_faults.py",
     "tests/operations/test_deadlocks.py",
     "tests/interop/test_interop_leases.py",

@@ -52,9 +52,10 @@ def test_the_command_and_the_console_say_the_same(
 
             def same() -> bool:
                 page = html.unescape(ask(console, "/lock?name=orders").text)
-                shown = re.search(r'data-key="why">(.*?)</p>', page)
-                assert shown is not None
-                # Ages go on, and the console asks nobody for a stack.
+                shown = re.search(r'class="why">(.*?) <span', page)
+                if shown is None:
+                    return False  # the advice comes after the facts
+                # Ages go on.
                 return eight() and _ageless(shown[1]) == _ageless(str(told["text"]))
 
             # A renewal may come between the two.
@@ -94,15 +95,4 @@ def test_the_age_of_a_hold_without_a_card_is_not_guessed(
     redis_client.hset("orders", "00000000-0000-0000-0000-00000000cafe:1", 1)
     with served(redis_url) as console:
         page = ask(console, "/lock?name=orders").text
-    assert "<dt>Held for</dt><dd>not known</dd>" in page
-
-
-def test_a_program_is_told_of_a_filter_that_does_not_exist(redis_url: str) -> None:
-    """It would take all locks for those of dead holders; a reader sees which filter is chosen."""
-    with served(redis_url) as console:
-        for words, named in (("show=daed", "dead, deadlock"), ("sort=-hold", "held")):
-            refused = ask(console, f"/locks.json?{words}")
-            assert refused.status == 400
-            assert named in json.loads(refused.text)["problem"]
-        assert ask(console, "/locks.json?show=dead&sort=-held").status == 200
-        assert ask(console, "/?show=daed").status == 200
+    assert "<dt>Since</dt><dd>not known</dd>" in page

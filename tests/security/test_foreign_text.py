@@ -137,7 +137,6 @@ READ_EXACTLY = {
     "_embedded/supervisor.py": "the embedded server's own answer",
     "_links/login.py": "words of a command",
     "asyncio/redis_py.py": "what the caller gave",
-    "console/app.py": "a form, whose fields are used",
     "inspection/cards.py": "fields of a card; what they tell is made safe piece by piece",
     "inspection/lock_reply.py": "a kind, and the question whether a name is text",
     "inspection/search.py": "names of locks, and a cursor",

@@ -1,23 +1,9 @@
-"""The web console: who holds and awaits what, for people; needs the extra ``console``.
+"""The web console: pages that show who holds and awaits what; needs the extra ``console``.
 
-`watch` reads the servers, once for all readers. `history` remembers the last hour. `app` answers
-requests. `access` decides who may see it. Pages are made by the server; one small script keeps them
-up to date.
+It only reads. `reading` asks the servers while somebody looks on, `graph` draws who waits for whom,
+and `app` makes the pages. The pages work without a script; a small one keeps them up to date.
 """
 
-from interlock.console.access import THIS_MACHINE, Access, Network
-from interlock.console.app import Server, make_app
-from interlock.console.connections import Connection
-from interlock.console.history import History
-from interlock.console.watch import Watch
+from interlock.console.app import make_app
 
-__all__ = [
-    "THIS_MACHINE",
-    "Access",
-    "Connection",
-    "History",
-    "Network",
-    "Server",
-    "Watch",
-    "make_app",
-]
+__all__ = ["make_app"]

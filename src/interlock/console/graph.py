@@ -1,128 +1,107 @@
-"""Who waits for whom, as a picture: owners on the left, locks on the right."""
+"""Who waits for whom: threads and tasks on one side, the locks that they hold and await opposite."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlock._core.insight.deadlock import Party
+from interlock.inspection.words import client_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from interlock._core.insight.deadlock import Link
-    from interlock.inspection import ClientInfo, LockInfo
-    from interlock.inspection.cards import Card, Entry
+    from interlock.inspection import ClientInfo, Deadlock, LockInfo
 
-ROW = 44
-"""Height of a row of the picture."""
-MOST = 300
-"""Lines of a picture; those of deadlocks come first."""
+MOST = 200
+"""Lines of a picture. Those of deadlocks come first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A line of the picture.
+    """A line between an owner and a lock.
 
     Attributes:
         owner: the `party` of a holder or waiter.
-        lock: the name of a lock.
+        lock: the name of the lock.
+        label: what people call the owner.
         waits: whether the owner waits for the lock; else it holds the lock.
-        deadlock: whether the line is a part of a deadlock.
+        dead: whether this line is a part of a deadlock.
     """
 
     owner: str
     lock: str
+    label: str
     waits: bool
-    deadlock: bool
+    dead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The wait-for graph.
+    """The picture.
 
     Attributes:
-        edges: who holds and awaits what.
-        labels: owner -> what to call it.
-        cycles: of each deadlock the owners, each of which waits for the next.
+        edges: its lines.
+        left_out: how many more lines there are.
     """
 
-    edges: tuple[Edge, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    cycles: tuple[tuple[str, ...], ...] = ()
+    edges: tuple[Edge, ...]
+    left_out: int
 
-    def owners(self) -> list[str]:
-        """Return the owners from top to bottom."""
-        return list(dict.fromkeys(edge.owner for edge in self.edges))
+    @property
+    def owners(self) -> dict[str, str]:
+        """Return the label of each owner, from top to bottom."""
+        return {edge.owner: edge.label for edge in self.edges}
 
+    @property
     def locks(self) -> list[str]:
-        """Return the locks from top to bottom."""
+        """Return the names of the locks, from top to bottom."""
         return list(dict.fromkeys(edge.lock for edge in self.edges))
 
-    def label(self, owner: str) -> str:
-        """Return what to call *owner*."""
-        return self.labels.get(owner, owner)
+    @property
+    def lines(self) -> list[tuple[Edge, int, int]]:
+        """Return each edge with the places of its owner and its lock."""
+        owners, locks = list(self.owners), self.locks
+        return [(edge, owners.index(edge.owner), locks.index(edge.lock)) for edge in self.edges]
 
 
-def graph_of(
-    locks: Sequence[LockInfo],
-    waiting: Sequence[Card] = (),
-    cycles: Sequence[Sequence[Link]] = (),
-) -> Graph:
-    """Return the graph of *locks*.
-
-    Args:
-        locks: with their holders, and the waiters in their queues.
-        waiting: the cards of clients with a thread or task that waits.
-        cycles: the deadlocks.
-    """
-    cards = {card.client.client_id: card for card in waiting}
-    labels: dict[str, str] = {}
-
-    def node(client: ClientInfo, holder: str, key: str, thread: str) -> str:
-        """Return the owner of *holder*, as far as cards tell whose it is."""
-        plain, card = holder.removesuffix(":write"), cards.get(client.client_id)
-        place = (plain, key)
-        entry = None if card is None else _entry(card, place)
-        owner = plain if entry is None else _owner(Party(client.client_id, entry.owner))
-        thread = thread or ("" if entry is None else entry.thread)
-        parts = [client.host, f"pid {client.pid}" if client.pid else "", thread]
-        labels[owner] = " ".join(part for part in parts if part) or plain
-        return owner
-
-    waits = {(_owner(link.party), link.key) for links in cycles for link in links}
-    holds = {
-        (_owner(following.party), link.key)
-        for links in cycles
-        for link, following in zip(links, (*links[1:], links[0]), strict=True)
-    }
-    edges: dict[Edge, None] = {}
-    shown = {info.name for info in locks}
+def graph_of(locks: Sequence[LockInfo], deadlocks: Sequence[Deadlock]) -> Graph:
+    """Return the picture of the awaited ones among *locks*, with *deadlocks* at the top."""
+    named = {info.name: info for info in locks}
+    edges: dict[tuple[str, str, bool], Edge] = {}
+    for deadlock in deadlocks:
+        for edge in _ring(deadlock, named):
+            edges[edge.owner, edge.lock, edge.waits] = edge
     for info in locks:
-        for waiter in info.waiters:
-            owner = node(waiter.client, waiter.holder, info.name, waiter.thread)
-            deadlock = (owner, info.name) in waits
-            edges[Edge(owner, info.name, waits=True, deadlock=deadlock)] = None
-        for each in info.holders:
-            owner = node(each.client, each.holder, info.name, each.thread)
-            deadlock = (owner, info.name) in holds
-            edges[Edge(owner, info.name, waits=False, deadlock=deadlock)] = None
-    for card in waiting:
-        for entry in chain(card.waits.values(), card.wishes.values()):
-            if entry.key in shown:
-                owner = node(card.client, entry.holder, entry.key, entry.thread)
-                deadlock = (owner, entry.key) in waits
-                edges[Edge(owner, entry.key, waits=True, deadlock=deadlock)] = None
-    first = sorted(edges, key=lambda edge: not edge.deadlock)[:MOST]
-    told = tuple(tuple(_owner(link.party) for link in links) for links in cycles)
-    return Graph(tuple(first), labels, told)
+        if info.waiters:
+            for edge in _edges(info):
+                _ = edges.setdefault((edge.owner, edge.lock, edge.waits), edge)
+    return Graph(tuple(edges.values())[:MOST], max(len(edges) - MOST, 0))
 
 
-def _entry(card: Card, place: tuple[str, str]) -> Entry | None:
-    """Return what *card* tells of the holder and key *place*."""
-    return card.holds.get(place) or card.waits.get(place) or card.wishes.get(place)
+def _edges(info: LockInfo) -> Iterator[Edge]:
+    for each in info.holders:
+        yield Edge(
+            each.party, info.name, called(each.client, each.thread, each.holder), waits=False
+        )
+    for one in info.waiters:
+        yield Edge(one.party, info.name, called(one.client, one.thread, one.holder), waits=True)
 
 
-def _owner(party: Party) -> str:
-    return f"{party.client_id}/{party.owner}"
+def _ring(deadlock: Deadlock, named: Mapping[str, LockInfo]) -> Iterator[Edge]:
+    """Yield the lines of *deadlock*: what a step waits for, the next step holds."""
+    steps = deadlock.steps
+    owners: list[tuple[str, str]] = []
+    for before, step in zip((steps[-1], *steps[:-1]), steps, strict=True):
+        info = named.get(before.waits_for)
+        held = [each for each in info.holders if each.holder == before.held_by] if info else []
+        owner = held[0].party if held else before.held_by
+        owners.append((owner, called(step.client, step.thread, before.held_by)))
+    following = (*owners[1:], owners[0])
+    for step, (owner, label), (holder, holding) in zip(steps, owners, following, strict=True):
+        yield Edge(owner, step.waits_for, label, waits=True, dead=True)
+        yield Edge(holder, step.waits_for, holding, waits=False, dead=True)
+
+
+def called(client: ClientInfo, thread: str, holder: str) -> str:
+    """Return what people call a holder or waiter: its host, process, program and thread."""
+    return f"{client_of(client, holder)} {thread}".rstrip()
