@@ -1,8 +1,8 @@
 """Run the tests beside processes that keep the processor busy: `python -m tests.under_load`.
 
-No test may depend on a quiet machine. Arguments go to pytest. Without arguments the quick tests
-run, which take a few minutes. ``--all`` runs all tests, which takes an hour or more. A test that
-hangs is ended after `LIMIT` seconds: here all takes many times longer.
+No test may depend on a quiet machine. Arguments go to pytest. Without arguments the first part of
+the tests runs, which takes an hour or more. A test that hangs is ended after `LIMIT` seconds: here
+all takes many times longer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
     ]
     try:
         command = [sys.executable, "-m", "pytest", f"--timeout={LIMIT}"]
-        command += arguments or ["--quick"]
+        command += arguments
         return subprocess.run(command, check=False).returncode
     finally:
         for process in busy:

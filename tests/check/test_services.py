@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.extras import VERSIONS
+from tests.needs import VERSIONS
 
 from interlock.check import Severity
 from interlock.check.facts import Facts

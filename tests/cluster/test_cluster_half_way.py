@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cluster.conftest import emptied
-from tests.extras import VERSIONS
+from tests.needs import VERSIONS
 from tests.lock.lock_like import KINDS, Stage, until
 
 from interlock import ServerUnavailableError

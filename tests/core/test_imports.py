@@ -6,11 +6,10 @@ Which module imports which, how long a function is, and which code yields in an 
 from __future__ import annotations
 
 import ast
-import importlib.util
 import sys
-from graphlib import CycleError
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -32,18 +31,6 @@ FACES = [
 """All but redis-py's Lock, which turns errors of ours into those of redis-py."""
 
 
-def _module_order() -> Any:
-    """Return the tool that knows which module imports which."""
-    path = Path(__file__).parents[2] / "tools" / "order_modules.py"
-    spec = importlib.util.spec_from_file_location("order_modules", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MODULES = _module_order()
 LONGEST = 60
 """Lines of a function, with its documentation."""
 
@@ -95,26 +82,25 @@ The faces may import everything; none of these parts imports a face.
 """
 
 
+@cache
 def tree_of(name: str) -> ast.Module:
     """Return the parsed source of a file."""
-    tree: ast.Module = MODULES.tree_of(SOURCES[name])
-    return tree
+    return ast.parse(SOURCES[name].read_text(encoding="utf-8"), name)
 
 
 def imports(name: str) -> Iterator[str]:
     """Yield all that a file imports, in functions and for type checking too."""
-    yield from MODULES.imports(SOURCES[name])
+    for node in ast.walk(tree_of(name)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def part_of(module: str) -> str:
     """Return the part of the package that a module belongs to."""
     return [*module.split("."), ""][1]
-
-
-def test_a_module_imports_only_modules_above_it() -> None:
-    """`module_order.txt` names every module once, below all that it imports: there is no circle."""
-    problems = MODULES.wrong(MODULES.listed(), {m: MODULES.used_by(m) for m in MODULES.MODULES})
-    assert not problems, [*problems, "run: python tools/order_modules.py --update"]
 
 
 @pytest.mark.parametrize("part", MAY_IMPORT)
@@ -128,48 +114,6 @@ def test_a_part_imports_only_the_parts_below_it(part: str) -> None:
         if module.split(".")[0] == "interlock" and part_of(module) not in MAY_IMPORT[part]
     }
     assert not found
-
-
-def test_names_of_a_module_lead_to_it() -> None:
-    """An import of a name, of a module and of another package are told apart."""
-    assert MODULES.known("interlock._core.model.holds.Hold") == "interlock._core.model.holds"
-    assert MODULES.known("interlock._core.model.names") == "interlock._core.model.names"
-    assert MODULES.known("os.path") is None
-    assert "interlock._core.upkeep.session" in MODULES.used_by(
-        "interlock._core.locks.lock_base"
-    )  # for types
-
-
-USES = {"p.top": set[str](), "p.middle": {"p.top"}, "p.end": {"p.middle"}}
-
-
-@pytest.mark.parametrize(
-    ("order", "found"),
-    [
-        (["p.top", "p.middle", "p.end"], []),
-        (["p.middle", "p.top", "p.end"], ["p.middle imports p.top, below it"]),
-        (["p.top", "p.middle"], ["p.end is not in the list"]),
-        (["p.top", "p.middle", "p.end", "p.gone"], ["p.gone does not exist"]),
-        (["p.top", "p.top", "p.middle", "p.end"], ["a module is in the list twice"]),
-    ],
-)
-def test_a_wrong_list_is_told(order: list[str], found: list[str]) -> None:
-    """The check finds a missing module, one too many, and one above its import."""
-    assert MODULES.wrong(order, USES) == found
-
-
-@pytest.mark.parametrize("lines", [["p.end", "p.top"], [], ["# all", "p.gone", "p.middle"]])
-def test_a_wrong_list_is_mended(lines: list[str]) -> None:
-    """The tool puts every module below its imports and keeps the headings."""
-    mended = MODULES.mend(lines, USES)
-    assert MODULES.wrong([line for line in mended if line[0] != "#"], USES) == []
-    assert [line for line in mended if line[0] == "#"] == [line for line in lines if line[0] == "#"]
-
-
-def test_a_circle_cannot_be_mended() -> None:
-    """A circle of imports has no order."""
-    with pytest.raises(CycleError):
-        MODULES.mend([], {"p.one": {"p.other"}, "p.other": {"p.one"}})
 
 
 @pytest.mark.parametrize("name", CORE)

@@ -27,7 +27,6 @@ async def test_a_lock_works_over_a_unix_socket(stage: Stage, server: RedisServer
     assert "server.sock" in repr(stage.client(server.unix_url()))
 
 
-@pytest.mark.quick
 async def test_a_lock_works_over_tls(stage: Stage, tls_server: RedisServer) -> None:
     """With the server's authority and a client certificate of its own, a lock works over TLS."""
     tls_server.execute("FLUSHALL")

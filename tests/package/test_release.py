@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from packaging.requirements import Requirement
-from tests.extras import FOLDERS, ROOT
+from tests.needs import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,39 +60,6 @@ def test_the_pages_know_whether_there_is_a_release() -> None:
     for name in ("install", "tutorial", "releases"):
         text = (ROOT / f"docs/{name}.md").read_text()
         assert ("Nothing was released yet" in text) == (released is None), name
-
-
-def test_each_script_names_every_extra() -> None:
-    """Each script of CI that leaves the tests of extras for later names all of them.
-
-    Without the interpreter lock even those of ``dev`` and ``testing`` are missing.
-    """
-    scripts = [path.read_text() for path in (ROOT / ".ci").iterdir() if path.is_file()]
-    named = re.findall(r'INTERLOCK_LATER="([^"]*)"', "\n".join(scripts))
-    assert len(named) >= 5
-    later = frozenset({*FOLDERS, "servers"})
-    found = {frozenset(names.split()) for names in named}
-    assert found == {later, later | {"dev", "testing"}}
-
-
-def test_what_is_left_out_exists() -> None:
-    """What `.ci/left-out` leaves out is there, so a renamed test is not run by mistake."""
-    paths = re.findall(r"(?<![\w*./])tests/[\w/]+(?:\.py)?", (ROOT / ".ci/left-out").read_text())
-    assert len(paths) > 10
-    assert [path for path in paths if not (ROOT / path).exists()] == []
-
-
-def test_a_python_without_lupa_leaves_out_its_tests(tmp_path: Path) -> None:
-    """Python 3.15 without lupa leaves out the tests that need it, and no other Python does."""
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\ncase $2 in *version_info*) exit "$OLD";; *) exit 1;; esac\n')
-    python.chmod(0o755)
-    script = ROOT / ".ci/left-out"
-    ignored = said("env", "OLD=0", script, python, "lupa")
-    assert "--ignore=tests/testing/test_fake.py\n" in ignored
-    assert "--ignore=tests/testing/test_scripts_differential.py\n" in ignored
-    assert "--ignore=tests/package/test_modules.py\n" not in ignored
-    assert said("env", "OLD=1", script, python, "lupa") == ""
 
 
 def test_the_extra_installs_the_server_that_was_looked_at() -> None:
