@@ -23,13 +23,12 @@ import os, sys, threading, time
 from interlock.cli.options import RunOptions
 from interlock.cli.signals import Signals
 from interlock.cli.supervision import Supervision, start
-from interlock.cli.values import OnLost
 
 class Hold:
     lost = threading.Event()
     def on_lost(self, callback): pass
 
-options = RunOptions(name="NAME", command=tuple(sys.argv[2:]), on_lost=OnLost(sys.argv[1]))
+options = RunOptions(name="NAME", command=tuple(sys.argv[2:]), on_lost=sys.argv[1])
 with Signals() as signals:
     signals.queue_signals()
     job = start(options.command, os.environ, options.on_lost)

@@ -59,14 +59,6 @@ def test_an_expected_conflict_says_nothing(runs: Runs) -> None:
         assert runs.run("-n", "-E", "0", "NAME", "--", "echo", "ran") == (0, "", "")
 
 
-def test_options_come_from_the_environment_too(runs: Runs) -> None:
-    """INTERLOCK_ variables are read by the real process; the command line wins."""
-    with interlock.connect(runs.url) as client, client.lock("NAME"):
-        environ = {"INTERLOCK_NO_WAIT": "1", "INTERLOCK_CONFLICT_EXIT_CODE": "75"}
-        assert runs.run("NAME", "--", "true", **environ)[0] == 75
-        assert runs.run("-E", "9", "NAME", "--", "true", **environ)[0] == 9
-
-
 def test_verbose_tells_how_long_and_for_whom(runs: Runs) -> None:
     """--verbose names the holder that is waited for, and the time it took."""
     with interlock.connect(runs.url) as client:

@@ -85,7 +85,8 @@ def test_the_exit_statuses_are_those_of_the_manual() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["list", "show orders", "why orders", "doctor", "deadlocks", "top", "acquire orders"]
+    "line",
+    ["list", "list --watch", "list --deadlocks", "why orders", "doctor", "ticket acquire orders"],
 )
 def test_with_a_closed_stdout_nothing_can_be_told(
     line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

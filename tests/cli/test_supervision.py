@@ -17,7 +17,6 @@ from tests.support.patience import wait_until
 from interlock.cli.options import RunOptions
 from interlock.cli.signals import Signals
 from interlock.cli.supervision import Supervision, start
-from interlock.cli.values import OnLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +145,7 @@ def test_a_signal_to_a_job_that_is_just_starting_is_not_lost(
     for moment in range(0, 40, 2):
         with Signals() as signals:
             signals.queue_signals()
-            job = start(["/bin/sleep", str(LONG)], os.environ, OnLost.TERM)
+            job = start(["/bin/sleep", str(LONG)], os.environ, "term")
             time.sleep(moment / 1000)  # the moment of a real signal
             job.send_signal(signal.SIGINT)
             options = RunOptions(name="NAME")
@@ -195,7 +194,7 @@ def test_a_suspended_job_is_stopped_too(stage: Stage) -> None:
 def test_on_lost_kill_does_not_ask(stage: Stage) -> None:
     """With --on-lost kill the job gets no TERM."""
     stage.when_it_writes("up", stage.hold.lose)
-    assert stage.shell(DEAF, on_lost=OnLost.KILL) == 70
+    assert stage.shell(DEAF, on_lost="kill") == 70
     assert "term" not in stage.seen.read_text()
 
 
@@ -209,7 +208,7 @@ def test_on_lost_warn_lets_the_job_end(stage: Stage, capsys: pytest.CaptureFixtu
         stage.seen.with_name("seen.go").touch()
 
     stage.when_it_writes("up", lose_and_go)
-    assert stage.shell(FINISHING, on_lost=OnLost.WARN) == 5
+    assert stage.shell(FINISHING, on_lost="warn") == 5
     assert capsys.readouterr().err.count("was lost") == 1
 
 
@@ -305,7 +304,7 @@ def test_a_job_that_may_not_be_signalled_is_waited_for(
             stage.when_it_writes("up", stage.hold.lose)
         case "kill":
             expected, status = [kill], 70
-            options["on_lost"] = OnLost.KILL
+            options["on_lost"] = "kill"
             stage.when_it_writes("up", stage.hold.lose)
         case _:
             expected, status = [term], 5

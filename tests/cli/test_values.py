@@ -8,39 +8,40 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.cli import values
-from interlock.cli.status import UsageError
-from interlock.cli.values import Limit, OnLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 GOOD = [
-    (values.boolean, "Yes", True),
-    (values.boolean, "0", False),
-    (values.seconds, "0", 0.0),
-    (values.seconds, "0.5", 0.5),
-    (values.positive_seconds, "5", 5.0),
+    (values.duration, "0", 0.0),
+    (values.duration, "0.5", 0.5),
+    (values.duration, "90", 90.0),
+    (values.duration, "90s", 90.0),
+    (values.duration, "5m", 300.0),
+    (values.duration, "1.5h", 5400.0),
+    (values.positive_duration, "5", 5.0),
     (values.lease, "30", 30.0),
     (values.exit_code, "255", 255),
-    (values.on_lost, "kill", OnLost.KILL),
-    (values.positive_number, "1", 1),
-    (values.limit, "2147483647", Limit(2**31 - 1)),
+    (values.limit, "1", 1),
+    (values.limit, "2147483647", 2**31 - 1),
 ]
 BAD = [
-    (values.boolean, "maybe", "wanted 1 or 0"),
-    (values.seconds, "-1", "wanted seconds"),
-    (values.seconds, "nan", "wanted seconds"),
-    (values.seconds, "inf", "wanted seconds"),
-    (values.seconds, "soon", "wanted seconds"),
-    (values.positive_seconds, "0", "above 0"),
+    *(
+        (values.duration, text, "wanted a duration")
+        for text in ("-1", "nan", "inf", "1e300", "soon", "", "m", "5 minutes", "1d", "5ms")
+    ),
+    (values.positive_duration, "0m", "above 0"),
     (values.lease, "0", "lease"),
+    (values.lease, "0.005", "lease"),
+    (values.lease, "1e11", "wanted a duration"),
     (values.exit_code, "256", "wanted 0 to 255"),
     (values.exit_code, "-1", "wanted 0 to 255"),
+    (values.exit_code, "1.5", "wanted 0 to 255"),
     (values.exit_code, "²", "wanted 0 to 255"),
-    (values.on_lost, "stop", "wanted term, kill or warn"),
-    (values.positive_number, "0", "wanted a number from 1 on"),
-    (values.positive_number, "-1", "wanted a number from 1 on"),
     (values.limit, "0", "wanted a number from 1 on"),
+    (values.limit, "-1", "wanted a number from 1 on"),
+    (values.limit, "1.5", "wanted a number from 1 on"),
+    (values.limit, "²", "wanted a number from 1 on"),
     (values.limit, "2147483648", "wanted a number from 1 on"),
     (values.limit, "9" * 5000, "wanted a number from 1 on"),
 ]
@@ -59,9 +60,9 @@ def test_a_wrong_value_is_refused(read: Callable[[str], object], text: str, erro
         read(text)
 
 
-def test_two_variables_for_the_urls_exclude_each_other() -> None:
-    """Every command refuses both, as `interlock run` does, also if there is no such file."""
-    both = {"INTERLOCK_URL": "redis://one", "INTERLOCK_URL_FILE": "/nonexistent"}
-    with pytest.raises(UsageError, match="INTERLOCK_URL_FILE and INTERLOCK_URL exclude"):
-        values.urls_of(both)
-    assert values.urls_of({**both, "INTERLOCK_URL_FILE": ""}) == ["redis://one"]
+def test_a_lease_that_looks_like_milliseconds(capsys: pytest.CaptureFixture[str]) -> None:
+    """A number of hours in seconds is doubted, and hours that are written as hours are not."""
+    assert values.lease("30000") == 30_000
+    assert "8.33 h if this machine dies" in capsys.readouterr().err
+    assert values.lease("9h") == 32_400
+    assert capsys.readouterr().err == ""

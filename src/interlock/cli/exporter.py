@@ -34,12 +34,12 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Teach *parser* this subcommand."""
+    """Teach *parser* this command."""
     listening.configure(parser, Address("", 9464))
 
 
 def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
-    """Serve until a signal ends it, and return the exit status; arguments as of `locks_list.main`.
+    """Serve until a signal ends it, and return the exit status.
 
     Raises:
         UsageError: an extra is missing.

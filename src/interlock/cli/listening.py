@@ -1,4 +1,4 @@
-"""What subcommands that serve have in common: where they listen, what they need, how they end."""
+"""What commands that serve have in common: where they listen, what they need, how they end."""
 
 from __future__ import annotations
 

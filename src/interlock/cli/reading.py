@@ -1,12 +1,12 @@
-"""Where a command for operators reads the locks."""
+"""Which server a command is about, and how it gets there."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
+import interlock
 from interlock._links.urls import open_url
 from interlock.cli.status import UsageError
-from interlock.cli.values import url_of_file, urls_of
 from interlock.credentials import FileCredentials
 from interlock.inspection import Reader
 from interlock.options import Options
@@ -22,40 +22,19 @@ if TYPE_CHECKING:
 def add_url(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* where the server is."""
     parser.add_argument(
-        "--url", metavar="URL", help="the server (default: $INTERLOCK_URL, $REDIS_URL)"
-    )
-    parser.add_argument(
-        "--url-file",
-        dest="url",
-        type=url_of_file,
-        metavar="FILE",
-        help="read the URL from FILE: `ps` shows that of --url to every user",
-    )
-    add_credentials(parser)
-
-
-def add_credentials(parser: argparse.ArgumentParser) -> None:
-    """Teach *parser* where the credentials are that change."""
-    parser.add_argument(
-        "--credentials-file",
-        dest="credentials",
-        type=FileCredentials,
-        metavar="FILE",
-        help="a password, or a user and a password in two lines, read again when FILE changes "
-        "(default: $INTERLOCK_CREDENTIALS_FILE)",
+        "--url",
+        metavar="URL",
+        help="the server (default: $INTERLOCK_URL, $REDIS_URL); `ps` shows a URL that is typed, "
+        "and not one of a variable, to every user of this machine",
     )
 
 
-def credentials_of(
-    given: Mapping[str, object], environ: Mapping[str, str]
-) -> FileCredentials | None:
-    """Return the credentials that were given, or that the environment names; None for neither."""
-    named = environ.get("INTERLOCK_CREDENTIALS_FILE")
-    chosen = given["credentials"] or (FileCredentials(named) if named else None)
-    return cast("FileCredentials | None", chosen)
+def urls_of(environ: Mapping[str, str]) -> list[str]:
+    """Return the URLs of INTERLOCK_URL, which blanks separate."""
+    return environ.get("INTERLOCK_URL", "").split()
 
 
-def url_of(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
+def url_of(given: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     """Return the URL that was given, or that the environment names.
 
     An operator who forgot it would look at an embedded server without any locks.
@@ -76,16 +55,31 @@ def url_of(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
     )
 
 
-def open_reader(given: Mapping[str, object], environ: Mapping[str, str]) -> Reader:
-    """Return what reads the locks of the server that was named.
+def credentials_of(environ: Mapping[str, str]) -> FileCredentials | None:
+    """Return the credentials in the file that the environment names; None if it names none."""
+    path = environ.get("INTERLOCK_CREDENTIALS_FILE")
+    return FileCredentials(path) if path else None
+
+
+def open_servers(given: Mapping[str, Any], environ: Mapping[str, str]) -> Endpoint | Cluster:
+    """Return the servers that were named.
 
     Raises:
         UsageError: as `url_of`.
         ConfigError: a URL that cannot be.
     """
+    return open_url(url_of(given, environ), credentials_of(environ))
+
+
+def open_reader(given: Mapping[str, Any], environ: Mapping[str, str]) -> Reader:
+    """Return what reads the locks of the server that was named; errors as `open_servers`."""
     return Reader(open_servers(given, environ), Options())
 
 
-def open_servers(given: Mapping[str, object], environ: Mapping[str, str]) -> Endpoint | Cluster:
-    """Return the servers that were named, with their credentials; errors as `open_reader`."""
-    return open_url(url_of(given, environ), credentials_of(given, environ))
+def open_client(
+    given: Mapping[str, Any], environ: Mapping[str, str], *, log: bool = True
+) -> interlock.Client:
+    """Return a client of the server that was named, which no card tells of."""
+    return interlock.connect(
+        url_of(given, environ), credentials=credentials_of(environ), card=False, log=log
+    )

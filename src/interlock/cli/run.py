@@ -6,15 +6,13 @@ import contextlib
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import interlock
-from interlock.cli.locks import entrance
 from interlock.cli.options import RunOptions, add_options, run_options
 from interlock.cli.signals import POSIX, Interrupted, Signals
 from interlock.cli.status import UsageError, say, signal_status
 from interlock.cli.supervision import Supervision, start
-from interlock.cli.values import Limit
 from interlock.errors import (
     AcquireTimeoutError,
     HoldLostError,
@@ -27,10 +25,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from interlock import Client, Hold
+    from interlock import Client, Hold, Permit
 
-_LONG_LEASE = 3600.0
-"""Seconds. A longer one is probably meant in milliseconds."""
+Entrance: TypeAlias = "contextlib.AbstractContextManager[Hold]"
+
 USAGE = "interlock run [options] NAME -- CMD [ARG...]\n       interlock run [options] NAME -c TEXT"
 
 DESCRIPTION = """\
@@ -42,7 +40,9 @@ Without -s, -x, --fair or --limit it is the same lock as client.lock(NAME) in Py
 """
 
 EPILOG = """\
-Each option can also be given as the environment variable behind it; the command line wins.
+TIME is 90, 90s, 5m or 2h. INTERLOCK_URL may name several servers, between blanks. The file that
+INTERLOCK_CREDENTIALS_FILE names has a password, or a user and a password in two lines; it is read
+again when it changes.
 
 environment of CMD:
   INTERLOCK_NAME     NAME
@@ -51,9 +51,8 @@ environment of CMD:
                      not with -s, -x, --fair, --limit or several --url
 
 exit status: the one of CMD (128 + n when signal n ended it), or
-    1   the lock was not got: -n, or -w has passed (see -E)
-   64   usage: the command line, a variable, the URL or the name is wrong, \
-or no server program is found
+    1   the lock was not acquired: -n, or -w has passed (see -E)
+   64   usage: the command line, the URL or the name is wrong, or no server program is found
    69   the server is not available, or refuses (password, database)
    70   the lock was lost, and CMD stopped for it (see --on-lost)
    71   interlock itself failed, and printed a traceback; CMD does not run
@@ -67,27 +66,19 @@ INT, TERM, HUP and QUIT are passed on to CMD.
 examples:
   interlock run nightly -- ./backup.sh --full
   interlock run -n -E 0 cron:mail -- /usr/local/bin/send-mail
-  interlock run -w 60 --max-hold 600 deploy:web -c 'git pull && make deploy'
+  interlock run -w 60 --max-hold 10m deploy:web -c 'git pull && make deploy'
   interlock run --limit 4 thumbnails -- convert in.png -resize 100x out.png
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Teach *parser* this subcommand."""
+    """Teach *parser* this command."""
     parser.usage = USAGE
-    parser.add_argument("name", metavar="NAME", help="the name of the lock")
     add_options(parser)
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """Run the command that was asked for, and return the exit status.
-
-    Args:
-        given: option -> value, from the command line.
-        command: what stood behind ``--``; None if there was none.
-        environ: for the options and for the job.
 
     Raises:
         UsageError: if it cannot be done.
@@ -95,7 +86,7 @@ def main(
     """
     if not POSIX:
         raise UsageError("run needs a POSIX system; on Windows use the library, or WSL")
-    options = run_options(given, command, environ)
+    options = run_options(given, environ)
     try:
         with Signals() as signals:
             return _run(options, environ, signals)
@@ -107,11 +98,6 @@ def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> i
     chosen = Options(credentials=options.credentials)
     if options.lease is not None:
         chosen = chosen.replace(lease=options.lease)
-        if options.lease > _LONG_LEASE:
-            hours = (
-                f"a lease of {options.lease:g} s keeps others out for {options.lease / 3600:.3g} h"
-            )
-            say(f"warning: {hours} if this machine dies: was it meant in milliseconds?")
     status = options.conflict_exit_code
     supervision: Supervision | None = None
     try:
@@ -123,7 +109,10 @@ def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> i
             hold = _acquire(clients, options, stack)
             signals.queue_signals()
             began = time.monotonic()
-            job = start(_command(options, environ), _environment(hold, environ), options.on_lost)
+            command = options.command
+            if options.shell_text is not None:
+                command = (environ.get("SHELL") or "/bin/sh", "-c", options.shell_text)
+            job = start(command, _environment(hold, environ), options.on_lost)
             supervision = Supervision(job, hold, options, signals, began)
             status = supervision.run()
             signals.give_up_by(partial(_give_up, options, status))
@@ -146,27 +135,73 @@ def _acquire(clients: Sequence[Client], options: RunOptions, stack: contextlib.E
     began = time.monotonic()
     try:
         # One try first: without a server it fails at once, where a wait would wait out the outage.
-        hold = stack.enter_context(entrance(clients, options, 0))
+        hold: Hold | None = stack.enter_context(_entrance(clients, options, 0))
     except AcquireTimeoutError as error:
         if options.wait == 0:
             raise
         if options.verbose:
             say(f"waiting for lock {options.name!r}, held by {_holders(error, options)}")
-        hold = stack.enter_context(entrance(clients, options, _left(options, began)))
+        hold = None
     except ServerUnavailableError as error:
         # A server that is there may be too far away or too busy to answer in the little time of a
         # single try.
         if not error.transient or options.wait == 0:
             raise
-        hold = stack.enter_context(entrance(clients, options, _left(options, began)))
+        hold = None
+    if hold is None:
+        left = None
+        if options.wait is not None:
+            left = max(0.0, began + options.wait - time.monotonic())
+        hold = stack.enter_context(_entrance(clients, options, left))
     if options.verbose:
         say(f"got lock {options.name!r} after {time.monotonic() - began:.1f} s")
     return hold
 
 
-def _left(options: RunOptions, began: float) -> float | None:
-    """Return the seconds that are left of --wait; None: as long as it takes."""
-    return None if options.wait is None else max(0.0, began + options.wait - time.monotonic())
+def _entrance(clients: Sequence[Client], options: RunOptions, timeout: float | None) -> Entrance:
+    """Return a context manager that waits for the lock and gives the hold.
+
+    The locks exclude each other whatever their kind, for each refuses a hash that it does not know.
+    But only those of one kind hear of each other's releases. A permit is acquired here already; it
+    comes back by itself if we are killed.
+
+    Args:
+        clients: one for each URL, in their order.
+        options: what is asked for.
+        timeout: seconds to wait; None for ever, 0 for one try.
+
+    Raises:
+        UsageError: the semaphore has another limit.
+        InterlockError: as acquiring does.
+    """
+    name, client = options.name, clients[0]
+    if len(clients) > 1:
+        return interlock.RedLock(*(each.lock(name) for each in clients), timeout=timeout)
+    if options.limit is not None:
+        return _permit(client, name, options.limit, timeout)
+    match options.mode:
+        case "plain":  # fenced, so that the job has a token
+            return client.fenced_lock(name, timeout=timeout)
+        case "shared":
+            return client.read_write_lock(name, timeout=timeout).read
+        case "exclusive":
+            return client.read_write_lock(name, timeout=timeout).write
+        case "fair":
+            return client.fair_lock(name, timeout=timeout)
+
+
+def _permit(client: Client, name: str, limit: int, timeout: float | None) -> Permit:
+    """Return a permit of the semaphore *name*, which has *limit* permits or is made with them."""
+    semaphore = client.leased_semaphore(name)
+    # One try first: without a server it fails at once, where the rest would wait out the outage.
+    permit = semaphore.try_acquire()
+    if not semaphore.try_set_permits(limit) and (found := semaphore.permits()) != limit:
+        # A permit that was acquired goes back when the client closes.
+        raise UsageError(
+            f"wanted --limit {limit}, found {found} for {name!r} on the server: "
+            "all who share the name must give the same limit"
+        )
+    return semaphore.acquire(timeout=timeout) if permit is None else permit
 
 
 def _explain_conflict(error: AcquireTimeoutError, options: RunOptions) -> None:
@@ -175,20 +210,12 @@ def _explain_conflict(error: AcquireTimeoutError, options: RunOptions) -> None:
     tried = f"after {options.wait:g} s" if options.wait else "at the first try"
     say(
         f"lock {options.name!r} not got {tried}: held by {_holders(error, options)};"
-        " the command was not run (-w SECS waits longer)"
+        " the command was not run (-w TIME waits longer)"
     )
 
 
 def _holders(error: AcquireTimeoutError, options: RunOptions) -> str:
-    if isinstance(options.mode, Limit):
-        return f"{options.mode.permits} others"
-    return error.holder or "somebody"
-
-
-def _command(options: RunOptions, environ: Mapping[str, str]) -> Sequence[str]:
-    if options.shell_text is None:
-        return options.command
-    return (environ.get("SHELL") or "/bin/sh", "-c", options.shell_text)
+    return error.holder or "somebody" if options.limit is None else f"{options.limit} others"
 
 
 def _environment(hold: Hold, environ: Mapping[str, str]) -> dict[str, str]:

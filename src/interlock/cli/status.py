@@ -16,7 +16,7 @@ class Status(enum.IntEnum):
     FOUND = 1
     """The check found what it was to look for."""
     USAGE = 64
-    """The command line, an INTERLOCK_ variable, the URL or the name cannot work (EX_USAGE)."""
+    """The command line, the URL or the name cannot work (EX_USAGE)."""
     UNAVAILABLE = 69
     """The server could not be reached, or refused (EX_UNAVAILABLE)."""
     LOST = 70

@@ -12,60 +12,26 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from interlock._core.insight.events import tell_loss
 from interlock.cli.signals import FORWARDED, Signals, pressed_key
 from interlock.cli.status import Status, say, signal_status
-from interlock.cli.values import OnLost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from interlock.cli.options import RunOptions
-    from interlock.errors import LossReason
+    from interlock import Hold
+    from interlock.cli.options import OnLost, RunOptions
 
 LAUNCH = Path(__file__).with_name("launch.py")
 
 _DEATH_SIGNAL = {
-    OnLost.TERM: signal.SIGTERM,
-    OnLost.KILL: getattr(
-        signal, "SIGKILL", 9
-    ),  # Windows has none, and can import this all the same
-    OnLost.WARN: 0,
+    "term": signal.SIGTERM,
+    "kill": getattr(signal, "SIGKILL", 9),  # Windows has none, and can import this all the same
+    "warn": 0,
 }
 """What the job gets when interlock itself dies, which sooner or later loses the lock."""
-
-
-class LossEvent(Protocol):
-    """The part of an event that is looked at here."""
-
-    def is_set(self) -> bool:
-        """Tell whether it happened."""
-        ...
-
-    @property
-    def detail(self) -> str:
-        """What more is known, as the reason of a forced release."""
-        ...
-
-    @property
-    def reason(self) -> LossReason | None:
-        """Why it was lost; None while it is held."""
-        ...
-
-
-class SupervisedHold(Protocol):
-    """The part of a hold that is looked at here."""
-
-    @property
-    def lost(self) -> LossEvent:
-        """Set when the lock is not ours any more."""
-        ...
-
-    def on_lost(self, callback: Callable[..., object], /) -> object:
-        """Call *callback*, from any thread, when it is lost."""
-        ...
 
 
 def start(
@@ -108,7 +74,7 @@ class Supervision:
     def __init__(
         self,
         job: subprocess.Popen[bytes],
-        hold: SupervisedHold,
+        hold: Hold,
         options: RunOptions,
         signals: Signals,
         began: float,
@@ -162,9 +128,9 @@ class Supervision:
         lost = f"lock {self._options.name!r} was lost while the command runs"
         if (reason := self._hold.lost.reason) is not None:
             lost = f"{lost} ({tell_loss(reason, self._hold.lost.detail)})"
-        if self._options.on_lost is OnLost.WARN:
+        if self._options.on_lost == "warn":
             say(f"{lost}: from now on it may not be alone (--on-lost warn)")
-        elif self._options.on_lost is OnLost.KILL:
+        elif self._options.on_lost == "kill":
             self._stopped_for, self._kill_at = Status.LOST, None
             self._send(signal.SIGKILL)
             say(f"{lost}: killing it")

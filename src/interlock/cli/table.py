@@ -1,4 +1,4 @@
-"""Locks as lines of text: for `interlock list`, `show` and `top`."""
+"""Locks as lines of text, for `interlock list`."""
 
 from __future__ import annotations
 
@@ -58,12 +58,14 @@ def holder_of(info: LockInfo, first: HolderInfo | None = None) -> str:
     """Return who holds a lock: *first*, and how many others."""
     if not info.holders:
         return without_holders(info)
-    first = first or info.holders[0]
-    text = given_to(first) if first.claim else client_of(first.client, first.holder)
-    if first.thread:
-        text = f"{text} {first.thread}"
-    more = info.holder_count - 1
+    text, more = person_of(first or info.holders[0]), info.holder_count - 1
     return f"{text} and {more} more" if more > 0 else text
+
+
+def person_of(holder: HolderInfo) -> str:
+    """Return who *holder* is, as far as that is known."""
+    text = given_to(holder) if holder.claim else client_of(holder.client, holder.holder)
+    return f"{text} {holder.thread}" if holder.thread else text
 
 
 def renewed_of(holder: HolderInfo) -> str:
@@ -114,25 +116,10 @@ def places(text: str) -> int:
 
     This is for text that `safe` has passed.
     """
-    return len(text) if text.isascii() else sum(map(_places, text))
-
-
-def _places(letter: str) -> int:
-    if unicodedata.combining(letter):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-
-
-def cut(text: str, columns: int) -> str:
-    """Return as much of *text* as has room in so many *columns* of a terminal."""
-    if places(text) <= columns:
-        return text
-    used = 0
-    for at, letter in enumerate(text):
-        used += _places(letter)
-        if used > columns:
-            return text[:at]
-    return text
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) != 0 for letter in text)
 
 
 def widths_of(rows: Sequence[Row]) -> list[int]:

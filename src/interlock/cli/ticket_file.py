@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from interlock.cli.status import UsageError
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
 
 LONGEST = 100_000
 """Characters of a ticket that are read."""
 
 
-def add_ticket(parser: argparse.ArgumentParser) -> None:
-    """Teach *parser* where the ticket is."""
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--ticket-file", metavar="FILE", help="the file that has the ticket")
-    group.add_argument(
-        "--ticket", metavar="TICKET", help="the ticket itself: `ps` shows it to every user"
-    )
-
-
-def ticket_of(given: Mapping[str, object]) -> str:
-    """Return the ticket that was given.
+def read_ticket(path: str) -> str:
+    """Return the ticket in the file *path*; ``-`` is stdin.
 
     Raises:
-        UsageError: none was given, or its file cannot be read.
+        UsageError: it cannot be read.
     """
-    if given["ticket"]:
-        return str(given["ticket"]).strip()
-    if not given["ticket_file"]:
-        raise UsageError("no ticket: give --ticket-file FILE or --ticket TICKET")
     try:
-        with Path(str(given["ticket_file"])).open(encoding="utf-8") as file:
+        if path == "-":
+            return sys.stdin.read(LONGEST).strip()
+        with Path(path).open(encoding="utf-8") as file:
             return file.read(LONGEST).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the ticket: {error}") from error

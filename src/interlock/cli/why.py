@@ -1,9 +1,9 @@
-"""`interlock why`: one paragraph about one lock."""
+"""`interlock why`: all that is known about one lock, in plain sentences."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.foreign_text import safe
 from interlock.cli.reading import add_url, open_reader
@@ -21,7 +21,7 @@ waits, how the last hold ended, and what to do now, with the commands to type. N
 """
 
 EPILOG = """\
-A suspected deadlock is looked at again for some seconds.
+A suspected deadlock is looked at again for some seconds. Write -- before a NAME that begins with -.
 
 exit status:
     0   somebody holds or awaits it
@@ -32,36 +32,20 @@ exit status:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Teach *parser* this subcommand."""
+    """Teach *parser* this command."""
     parser.add_argument("name", metavar="NAME", help="the name of the lock")
     add_url(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def _with_url(command: str, url: object) -> str:
-    """Return *command* for the server at *url*; None if the environment names it.
-
-    A URL that may have a password is not shown.
-    """
-    ours, word, *rest = command.split(" ", 2)
-    if url is None or ours != "interlock":
-        return command
-    shown = "URL" if "@" in str(url) or "?" in str(url) else word_of(str(url))
-    return " ".join((ours, word, "--url", shown, *rest))
-
-
-def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
+def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """Print the paragraph, and return the exit status.
-
-    Args:
-        given: option -> value, from the command line.
-        environ: for the URL.
 
     Raises:
         ConfigError: a URL that cannot be.
         ServerUnavailableError: a server could not be asked.
     """
-    name = str(given["name"])
+    name = given["name"]
     with open_reader(given, environ) as reader:
         info, account = account_of(reader, name)
     if info is None and reader.forbidden:
@@ -84,3 +68,15 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         for command in account.commands:
             print(f"  $ {safe(_with_url(command, given['url']))}")
     return Status.FOUND if info is None else 0
+
+
+def _with_url(command: str, url: str | None) -> str:
+    """Return *command* for the server at *url*; None if the environment names it.
+
+    A URL that may have a password is not shown.
+    """
+    ours, word, *rest = command.split(" ", 2)
+    if url is None or ours != "interlock":
+        return command
+    shown = "URL" if "@" in url or "?" in url else word_of(url)
+    return " ".join((ours, word, "--url", shown, *rest))

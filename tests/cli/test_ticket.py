@@ -1,7 +1,8 @@
-"""`interlock acquire`, `renew`, `status`, `release`: a pipeline holds a lock by a ticket."""
+"""`interlock ticket`: a pipeline holds a lock without a process."""
 
 from __future__ import annotations
 
+import io
 import stat
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def shell(redis_url: str, capsys: pytest.CaptureFixture[str], patient: None) -> 
 def test_a_pipeline(shell: Shell, tmp_path: Path, redis_client: redis.Redis) -> None:
     """A ticket in a file holds the lock from one step of a pipeline to the next."""
     path = tmp_path / "ticket"
-    acquire = ("acquire", "deploy", "--lease", 60, "--reason", "release 1.7")
+    acquire = ("ticket", "acquire", "deploy", "--lease", "1m", "--reason", "release 1.7")
     assert shell.run(*acquire, "--ticket-file", path) == 0
     assert (shell.out, shell.err) == ("", "")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -58,27 +59,34 @@ def test_a_pipeline(shell: Shell, tmp_path: Path, redis_client: redis.Redis) -> 
     assert "by ticket release 1.7)" in shell.err
     assert path.read_text() == kept
 
-    assert shell.run("renew", "--ticket-file", path, "--lease", 90) == 0
+    assert shell.run("ticket", "extend", "--ticket-file", path, "--lease", 90) == 0
     assert 80_000 < redis_client.pttl("deploy") <= 90_000
-    assert shell.run("status", "--ticket-file", path) == 0
+    assert shell.run("ticket", "status", "--ticket-file", path) == 0
     assert "release 1.7" in shell.out
     assert shell.run("list") == 0
     assert "by ticket release 1.7" in shell.out
     assert shell.run("why", "deploy") == 0
     assert "(release 1.7) for" in shell.out
     assert "No process is needed for that" in shell.out
-    assert shell.run("release", "--ticket-file", path) == 0
+    assert shell.run("ticket", "release", "--ticket-file", path) == 0
     assert not redis_client.exists("deploy")
 
 
-def test_a_ticket_that_is_over(shell: Shell, redis_url: str) -> None:
-    """A ticket that was used, or came late, is refused by each command; stderr names the holder."""
-    assert shell.run("acquire", "deploy") == 0
-    ticket = shell.out.strip()
-    assert shell.run("release", "--ticket", ticket) == 0
+def test_a_ticket_that_is_over(
+    shell: Shell, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ticket that was used, or came late, is refused by each word; stderr names the holder."""
+    assert shell.run("ticket", "acquire", "deploy") == 0
+    ticket = shell.out
+
+    def use(word: str) -> int:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(ticket))
+        return shell.run("ticket", word, "--ticket-file", "-")
+
+    assert use("release") == 0
     with interlock.connect(redis_url) as client, client.lock("deploy") as hold:
-        for command in ("release", "renew", "status"):
-            assert shell.run(command, "--ticket", ticket) == 1
+        for word in ("release", "extend", "status"):
+            assert use(word) == 1
             assert "not held by this ticket" in shell.err
             assert f"held by {hold.holder}" in shell.err
         assert hold.valid
@@ -96,7 +104,10 @@ def test_a_death_before_the_ticket_is_written(
         write(self, ticket)
 
     monkeypatch.setattr(NewFile, "write", look_and_write)
-    assert shell.run("acquire", "deploy", "--lease", 900, "--ticket-file", tmp_path / "t") == 0
+    assert (
+        shell.run("ticket", "acquire", "deploy", "--lease", 900, "--ticket-file", tmp_path / "t")
+        == 0
+    )
     assert 0 < left[0] <= 30_000
     assert 800_000 < redis_client.pttl("deploy") <= 900_000
 
@@ -106,7 +117,7 @@ def test_a_lock_that_is_lost_before_the_ticket_is_written(
 ) -> None:
     """If the short lease ends before the ticket is written, acquire exits with 1 and says why."""
     monkeypatch.setattr(NewFile, "write", lambda *_: redis_client.delete("deploy"))
-    assert shell.run("acquire", "deploy", "--ticket-file", tmp_path / "t") == 1
+    assert shell.run("ticket", "acquire", "deploy", "--ticket-file", tmp_path / "t") == 1
     assert "not held by this ticket" in shell.err
 
 
@@ -114,12 +125,14 @@ def test_a_ticket_that_cannot_be_written(
     shell: Shell, tmp_path: Path, redis_url: str, redis_client: redis.Redis
 ) -> None:
     """If nobody can get the ticket, the lock is free again, or was never taken."""
-    assert shell.run("acquire", "deploy", "--ticket-file", tmp_path / "missing" / "t") == 64
+    assert (
+        shell.run("ticket", "acquire", "deploy", "--ticket-file", tmp_path / "missing" / "t") == 64
+    )
     (tmp_path / "t").mkdir()
-    assert shell.run("acquire", "deploy", "--ticket-file", tmp_path / "t") == 74
+    assert shell.run("ticket", "acquire", "deploy", "--ticket-file", tmp_path / "t") == 74
     assert "the lock is free again" in shell.err
     assert not redis_client.exists("deploy")
-    command = [sys.executable, "-m", "interlock", "acquire", "deploy"]
+    command = [sys.executable, "-m", "interlock", "ticket", "acquire", "deploy"]
     with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
         done = subprocess.run(
             command, env={**ENVIRON, "INTERLOCK_URL": redis_url}, stdout=full, check=False
@@ -133,17 +146,17 @@ def test_a_file_with_a_good_ticket_of_another_lock(
 ) -> None:
     """A ticket that still holds another lock is not overwritten; one that is over is."""
     path = tmp_path / "ticket"
-    assert shell.run("acquire", "deploy", "--ticket-file", path) == 0
+    assert shell.run("ticket", "acquire", "deploy", "--ticket-file", path) == 0
     kept = path.read_text()
 
-    assert shell.run("acquire", "report", "--ticket-file", path) == 64
+    assert shell.run("ticket", "acquire", "report", "--ticket-file", path) == 64
     assert f"{path} has the ticket that holds 'deploy'" in shell.err
     assert path.read_text() == kept
     assert not redis_client.exists("report")
 
     redis_client.delete("deploy")  # as the end of its lease does
-    assert shell.run("acquire", "report", "--ticket-file", path) == 0
-    assert shell.run("release", "--ticket-file", path) == 0
+    assert shell.run("ticket", "acquire", "report", "--ticket-file", path) == 0
+    assert shell.run("ticket", "release", "--ticket-file", path) == 0
 
 
 @pytest.mark.parametrize("text", ["export PATH=/bin\n", "{}", "\udcff"])
@@ -154,32 +167,33 @@ def test_a_file_that_has_no_ticket(
     path = tmp_path / "profile"
     raw = text.encode(errors="surrogateescape")
     path.write_bytes(raw)
-    assert shell.run("acquire", "deploy", "--ticket-file", path) == 64
+    assert shell.run("ticket", "acquire", "deploy", "--ticket-file", path) == 64
     assert "no ticket" in shell.err
     assert path.read_bytes() == raw
     assert not redis_client.exists("deploy")
 
     path.write_text("")
-    assert shell.run("acquire", "deploy", "--ticket-file", path) == 0
+    assert shell.run("ticket", "acquire", "deploy", "--ticket-file", path) == 0
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
+        (),
         ("acquire",),
         ("acquire", "a", "--lease", "0"),
         ("acquire", "a", "--reason", "x" * 100_000),
-        ("renew",),
-        ("renew", "--ticket", "x"),
+        ("extend",),
+        ("extend", "--ticket-file", "/dev/null"),
         ("status", "--ticket-file", "/no/such/file"),
-        ("release", "--ticket", "x"),
-        ("release", "a", "--ticket", "x"),
+        ("release", "--ticket-file", "/"),
+        ("release", "a", "--ticket-file", "/dev/null"),
         ("release", "a"),
     ],
 )
 def test_usage(shell: Shell, arguments: tuple[str, ...], redis_client: redis.Redis) -> None:
     """What cannot work exits with 64 and says why; nothing was locked."""
-    assert shell.run(*arguments) == 64
+    assert shell.run("ticket", *arguments) == 64
     assert shell.err.startswith("interlock: ")
     assert not redis_client.exists("a")
 
@@ -189,7 +203,7 @@ def test_a_wrong_file_is_not_printed(shell: Shell, tmp_path: Path, content: str)
     """A file that was named by mistake may be secret: its beginning is enough to know it."""
     path = tmp_path / "wrong"
     path.write_text(content[:-6] + "." * 60 + content[-6:])
-    assert shell.run("status", "--ticket-file", path) == 64
+    assert shell.run("ticket", "status", "--ticket-file", path) == 64
     assert content[:10] in shell.err
     assert "SECRET" not in shell.err
     assert "is not a ticket" in shell.err
