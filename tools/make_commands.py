@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.cli import _SUBCOMMANDS
+from interlock.cli import COMMANDS, parser_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,19 +29,28 @@ locks](../how-to/console.md) explain it.
 
 def page() -> str:
     """Return the page."""
-    parts = [HEAD]
-    for name in sorted(_SUBCOMMANDS):
-        module = import_module(f"interlock.cli.{_SUBCOMMANDS[name].module}")
-        parser = argparse.ArgumentParser(prog=f"interlock {name}", add_help=False)
-        module.configure(parser)
-        lines = (module.EPILOG or "").strip().splitlines()
-        epilog = "\n".join(["```text", *(line.rstrip() for line in lines), "```"]) if lines else ""
-        parts.append(
-            f"## interlock {name}\n\n```text\n{module.DESCRIPTION.strip()}\n```\n\n"
-            + "\n".join(_table(parser))
-            + (f"\n\n{epilog}\n" if epilog else "\n")
-        )
-    return "\n".join(parts)
+    return "\n".join([HEAD, *(_section(name, parser) for name, parser in parsers().items())])
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command, and of each word of a command that has words."""
+    found: dict[str, argparse.ArgumentParser] = {}
+    for name in sorted(COMMANDS):
+        module = import_module(f"interlock.cli.{COMMANDS[name].module}")
+        found[name] = parser_of(name, module)
+        for action in found[name]._actions:  # noqa: SLF001 - argparse has no other way
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+                found |= {f"{name} {word}": parser for word, parser in action.choices.items()}
+    return found
+
+
+def _section(name: str, parser: argparse.ArgumentParser) -> str:
+    parts = [f"## interlock {name}", f"```text\n{(parser.description or '').strip()}\n```"]
+    parts.append("\n".join(_table(parser)))
+    if " " not in name:  # the words of a command have its epilog
+        lines = (parser.epilog or "").strip().splitlines()
+        parts.append("\n".join(["```text", *(line.rstrip() for line in lines), "```"]))
+    return "\n\n".join(parts) + "\n"
 
 
 def _table(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -52,7 +61,7 @@ def _table(parser: argparse.ArgumentParser) -> Iterator[str]:
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
             for word, summary in _words(action):
                 yield f"| `{word}` | {_cell(summary)} |"
-        elif action.help is not argparse.SUPPRESS:
+        elif not isinstance(action, argparse._HelpAction):  # noqa: SLF001 - as above
             yield f"| {_called(action)} | {_cell(action.help or '')} |"
 
 

@@ -46,9 +46,9 @@ class Shell:
         )
 
     def holders(self, name: str) -> list[dict[str, Any]]:
-        """Return what `interlock show --json` tells of the holders of *name*."""
-        shown = self.run("show", name, "--json").stdout
-        return json.loads(shown)["holders"] if shown else []
+        """Return what `interlock why --json` tells of the holders of *name*."""
+        shown = json.loads(self.run("why", name, "--json").stdout)
+        return shown["lock"]["holders"] if shown["lock"] else []
 
     def told(self, name: str) -> bool:
         """Return whether a card tells of the first holder of *name*."""
@@ -56,7 +56,7 @@ class Shell:
 
     def release(self, name: str, holder: str) -> subprocess.CompletedProcess[str]:
         """Break a hold."""
-        return self.run("release", name, "--holder", holder, "--reason", "stuck, OPS-311")
+        return self.run("break", name, "--holder", holder, "--reason", "stuck, OPS-311")
 
 
 class Fleet:
@@ -104,7 +104,7 @@ def fleet(
 
 
 def test_an_operator_breaks_the_stuck_hold_from_the_shell(fleet: Fleet) -> None:
-    """`list` and `show` name the host, process and thread of a hold; `release` ends just that."""
+    """`list` and `why` name the host, process and thread of a hold; `break` ends just that."""
     shell, (stuck, *others) = fleet.shell, fleet.python
     for number, agent in enumerate(others):
         assert agent.ask("t1", "acquire", kind="lock", name=f"jobs:{number}")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from tests.cli.cli_process import ENVIRON
 from tests.operations import room_lock
 
 from interlock import connect
+from interlock.cli import listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +49,18 @@ def command(redis_url: str) -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture
+def one_picture(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Press Ctrl-C after the first picture of `list --watch`, and give the status of that."""
+
+    def press(seconds: float) -> NoReturn:
+        del seconds
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(listing, "time", SimpleNamespace(sleep=press, strftime=time.strftime))
+    return 128 + signal.SIGINT
 
 
 @pytest.fixture

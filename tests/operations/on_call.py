@@ -41,10 +41,9 @@ def operate(url: str, capsys: pytest.CaptureFixture[str]) -> None:
             if line
         ]
         assert sorted(listed) == sorted(NAMES)
-        assert all(name in run("top", "--count", "1") for name in NAMES[:3])
-        shown = json.loads(run("show", NAMES[0], "--json"))
+        shown = json.loads(run("why", NAMES[0], "--json"))["lock"]
         assert shown["holders"][0]["holder"] == holds[0].holder
-        _ = run("release", NAMES[0], "--holder", str(holds[0].holder), "--reason", "it is stuck")
+        _ = run("break", NAMES[0], "--holder", str(holds[0].holder), "--reason", "it is stuck")
         # The reason is known then. `lost` is set before it is read.
         wait_until(told.is_set, GIVE_UP, "the holder is told")
         assert all(hold.valid for hold in holds[1:])

@@ -197,7 +197,8 @@ def test_values_of_a_card_that_do_not_fit_are_left_out(
     redis_client.hset(CARD.format(FORGER), f"h {FORGER}:1 other", "1" * 5000)
     redis_client.hset(CARD.format(FORGER), "client", "not JSON")
     assert "(doubtful)" in command("list").stdout
-    assert "doubt " in command("show", "forged").stdout
+    told = json.loads(command("why", "forged", "--json").stdout)["lock"]
+    assert told["holders"][0]["client"]["doubt"]
 
 
 def test_halves_of_characters_are_escaped(
@@ -318,7 +319,7 @@ def test_waiters_are_told_with_and_without_a_queue(
     client: Client,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`describe`, the list and `interlock show` tell which threads wait, and for how long.
+    """`describe`, the list and `interlock why` tell which threads wait, and for how long.
 
     That includes those who poll.
     """
@@ -347,10 +348,10 @@ def test_waiters_are_told_with_and_without_a_queue(
         assert {each.client.client_id for each in info.waiters} == {waiting.client_id}
         assert sorted(each.thread[-8:-1] for each in info.waiters) == ["eager 0", "eager 1"]
         assert [each.waiter_count for each in client.locks("orders")] == [2]
-        assert main(["show", "orders", "--url", redis_url]) == 0
+        assert main(["why", "orders", "--url", redis_url]) == 0
         shown = capsys.readouterr().out
-        assert "waiting:  2 in 1 client, first 00:00:0" in shown
-        assert "eager 1" in shown
+        assert "2 wait for it, in 1 client." in shown
+        assert "The longest wait is that of thread 'eager " in shown
         assert main(["list", "orders", "--url", redis_url]) == 0
         assert "2 in 1 client, first" in capsys.readouterr().out
         waiting.close()
@@ -420,13 +421,13 @@ def _check_rights(
             with client.fair_lock("shop:2"):
                 card = CARD.format(client.client_id)
                 wait_until(lambda: redis_client.hlen(card) >= 5, 20, "a card tells of both")
-                assert "held    00:" in command("show", "shop:2", url=operator).stdout
+                assert "is held by" in command("why", "shop:2", url=operator).stdout
                 assert "shop:1" in command("list", "shop:*", url=operator).stdout
-                assert command("deadlocks", url=operator).returncode == 0
-                shown = command("show", "shop:1", "--json", url=operator)
-                holder = json.loads(shown.stdout)["holders"][0]["holder"]
+                assert command("list", "--deadlocks", url=operator).returncode == 0
+                shown = command("why", "shop:1", "--json", url=operator)
+                holder = json.loads(shown.stdout)["lock"]["holders"][0]["holder"]
                 broken = command(
-                    *("release", "shop:1", "--holder", holder, "--reason", "test"), url=operator
+                    *("break", "shop:1", "--holder", holder, "--reason", "test"), url=operator
                 )
                 assert (broken.returncode, broken.stderr.count("\n")) == (0, 1)
                 hold = lock.hold

@@ -78,7 +78,7 @@ def holder(redis_url: str) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_killed_holder_is_dead_whatever_its_lease(
     holder: subprocess.Popen[bytes], redis_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """List --dead and show tell that nobody is there, since when, and when the lease ends."""
+    """List --dead and why tell that nobody is there, since when, and when the lease ends."""
     holder.kill()
     wait_until(lambda: described(redis_url).dead, GIVE_UP, "it is dead")
     assert main(["list", "--dead", "--url", redis_url]) == 0
@@ -88,9 +88,9 @@ def test_a_killed_holder_is_dead_whatever_its_lease(
     assert main(["list", "--dead", "--json", "--url", redis_url]) == 0
     [told] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (told["dead"], told["holders"][0]["client"]["state"]) == (True, "dead")
-    assert main(["show", "stuck", "--url", redis_url]) == 0
+    assert main(["why", "stuck", "--url", redis_url]) == 0
     shown = capsys.readouterr().out
-    assert "answers no: dead, silent since" in shown
+    assert "That process is dead: it has been silent since" in shown
     assert "ends in 8 min" in shown
 
 
@@ -165,7 +165,7 @@ def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis
             wait_until(partial(card_tells, redis_url, name), GIVE_UP, "a card tells")
         client.lock("kept").release()
         [broken] = described(redis_url, "broken").holders
-        command = ["release", "broken", "--holder", broken.holder, "--reason", "expired"]
+        command = ["break", "broken", "--holder", broken.holder, "--reason", "expired"]
         assert main([*command, "--url", redis_url]) == 0
         _ = redis_client.delete("taken")
         found: dict[str, EndInfo] = {}
@@ -189,23 +189,6 @@ def test_a_card_tells_how_a_term_ended(redis_url: str) -> None:
             wait_until(partial(card_tells, redis_url, "boss"), GIVE_UP, "a card tells")
         wait_until(partial(ended, redis_url, "boss"), GIVE_UP, "a card tells the end")
         assert [(end.lost, end.why) for end in ends(redis_url, "boss")] == [(False, "")]
-
-
-def test_show_tells_of_several_locks_and_of_a_missing_one(
-    holder: subprocess.Popen[bytes], redis_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The exit status says whether one of the names is free; JSON is a list."""
-    with connect(redis_url) as client, client.lock("other"):
-        assert main(["show", "--url", redis_url, "stuck", "other"], {}) == 0
-        shown = capsys.readouterr().out
-        assert [line for line in shown.splitlines() if line[:1] != " " and ": lock" in line] == [
-            "stuck: lock",
-            "other: lock",
-        ]
-        assert main(["show", "--json", "--url", redis_url, "stuck", "no", "other"], {}) == 1
-        shown = capsys.readouterr()
-        assert [each["name"] for each in json.loads(shown.out)] == ["stuck", "other"]
-        assert "nobody holds or awaits 'no'" in shown.err
 
 
 def test_who_has_no_connection_is_not_called_alive(redis_url: str) -> None:

@@ -78,7 +78,7 @@ def test_two_processes_in_a_ring_are_found(
             worker.stdin.write("\n")
             worker.stdin.flush()
         began = time.monotonic()
-        while (told := command("deadlocks")).returncode == 0:
+        while (told := command("list", "--deadlocks")).returncode == 0:
             time.sleep(0.2)
         assert time.monotonic() - began < SOON
         assert (told.returncode, told.stderr) == (1, "")
@@ -86,7 +86,7 @@ def test_two_processes_in_a_ring_are_found(
         for worker in workers:
             assert f"pid {worker.pid}" in told.stdout
         # The search may not read the locks: it does not say that there is none.
-        unseen = command("deadlocks", url=narrow("~interlock_client*"))
+        unseen = command("list", "--deadlocks", url=narrow("~interlock_client*"))
         assert (unseen.returncode, unseen.stdout) == (69, "")
         assert "no right to read 0 cards and 2 locks" in unseen.stderr
     finally:
@@ -106,7 +106,7 @@ def test_a_search_without_rights_is_no_answer(
         card = CARD.format(holding.client_id)
         wait_until(lambda: redis_client.exists(card), GIVE_UP, "the card is written")
         url = narrow("~a")
-        told = command("deadlocks", url=url)
+        told = command("list", "--deadlocks", url=url)
         assert (told.returncode, told.stdout) == (69, "")
         assert told.stderr.count("\n") == 1
         assert "no right to read 1 cards and 0 locks" in told.stderr
@@ -115,7 +115,9 @@ def test_a_search_without_rights_is_no_answer(
                 client.deadlocks()
             assert refused.value.code == "NOPERM"
         # Without the index, a scan finds the cards.
-        assert command("deadlocks", url=narrow("~a", "~interlock_client:*")).returncode == 0
+        assert (
+            command("list", "--deadlocks", url=narrow("~a", "~interlock_client:*")).returncode == 0
+        )
 
 
 def test_a_ring_of_five_is_found(
@@ -123,7 +125,7 @@ def test_a_ring_of_five_is_found(
 ) -> None:
     """The command finds a ring over threads, tasks and a process, with a reader."""
     with Ring(redis_url) as ring:
-        while (told := command("deadlocks")).returncode == 0:
+        while (told := command("list", "--deadlocks")).returncode == 0:
             time.sleep(0.2)
         assert (told.returncode, told.stderr) == (1, "")
         assert told.stdout.startswith("deadlock of 5:")
@@ -132,7 +134,7 @@ def test_a_ring_of_five_is_found(
             assert part in told.stdout
     # The one whose lock was broken hears of that; nobody hears of the deadlock.
     assert sorted(ring.ended) == ["HoldLostError", *["done"] * 4]
-    assert command("deadlocks").returncode == 0
+    assert command("list", "--deadlocks").returncode == 0
 
 
 def test_a_reader_in_a_ring_is_found(redis_url: str) -> None:

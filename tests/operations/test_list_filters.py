@@ -88,35 +88,3 @@ def test_counts_and_ends_are_told_in_their_forms() -> None:
     )
     assert end_of(hold).endswith(": its lease is fixed")
     assert end_of(replace(hold, renewed=True)) == "ends in 48 min 46 s unless it is renewed"
-
-
-def test_plain_tells_what_the_keys_tell(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--plain` prints a line of fields between tabs for each lock, and reads no card."""
-    assert main(["list", "--plain", "--url", url]) == 0
-    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert sorted((kind, holder, name) for kind, _, holder, name in rows) == [
-        ("lock", f"{OTHER}:1", "old"),
-        ("lock", f"{OTHER}:2", "new"),
-        ("read_write_lock", f"{OTHER}:4:write", "shared"),
-    ]
-    assert all(0 < float(left) <= 29 for _, left, _, _ in rows)
-
-
-def test_plain_asks_only_for_the_locks(
-    url: str, redis_client: redis.Redis, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`--plain` asks for no index of cards, and counts no subscribers."""
-    redis_client.config_resetstat()
-    assert main(["list", "--plain", "--url", url]) == 0
-    asked = set(redis_client.info("commandstats"))
-    assert len(capsys.readouterr().out.splitlines()) == 3
-    assert not [name for name in asked if "numsub" in name or "zrange" in name]
-
-
-@pytest.mark.parametrize("other", [("--json",), ("--waiting",), ("--older-than", "5m")])
-def test_plain_goes_with_no_details(
-    other: tuple[str, ...], url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What needs details excludes `--plain`: it is a mistake on the command line."""
-    assert main(["list", "--plain", *other, "--url", url]) == 64
-    assert "--plain reads no details" in capsys.readouterr().err

@@ -52,8 +52,8 @@ def test_the_commands_list_it(redis_url: str, capsys: pytest.CaptureFixture[str]
         where = {"INTERLOCK_URL": redis_url}
         assert main(["list", "--kind", "room_lock"], where) == 0
         assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["orders", "room"]
-        assert main(["show", "orders"], where) == 0
-        assert "orders: room\n" in capsys.readouterr().out
+        assert main(["why", "orders"], where) == 0
+        assert "The room lock 'orders' is held by" in capsys.readouterr().out
         assert main(["doctor", "--for", "room_lock", "--names", "orders*"], where) in (0, 1)
         assert "rights" in capsys.readouterr().out
 

@@ -21,8 +21,7 @@ from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock.asyncio import connect as asyncio_connect
-from interlock.cli import main, top
-from interlock.cli.show import text_of
+from interlock.cli import listing, main
 from interlock.cli.table import waiting_of
 from interlock.errors import ClosedError, ConfigError, HoldLostError, ServerUnavailableError
 from interlock.inspection.card_reader import LIMIT
@@ -271,7 +270,7 @@ def test_awaited_latches_and_elections_are_listed(
             assert numbers == {"latch": "count_down_latch", "number": "count_down_latch"}
             permits = {info.name: info.total for info in client.locks(kinds=["semaphore"])}
             assert permits == {"idle": 3, "number": None}
-            assert command("show", "boss").stdout.startswith("boss: election")
+            assert "The election 'boss'" in command("why", "boss").stdout
             holder = found["boss"].holders[0].holder
             assert client.force_release("boss", holder=holder)
             assert client.describe("boss") is None
@@ -327,9 +326,6 @@ def test_who_waits_for_permits_is_told_by_the_queue(
             assert "each with one thread or more. The first in its queue is " in text
             text = explain("leased", found["leased"]).text
             assert f"is client {ids[1]} (no card tells its process), for " in text
-            assert any(f"2 {ids[1]}  no card tells its process" in line for line in text_of(info))
-            assert main(["top", "slots", "--count", "1", "--url", redis_url]) == 0
-            assert f"{ids[1]} for 'slots', free: 0" in capsys.readouterr().out
             slots.release(3)
         for each in waits:
             each.join(30)
@@ -377,8 +373,6 @@ def test_cards_tell_who_waits_for_permits_or_a_latch(
                 text = explain(name, client.describe(name)).text
                 assert "2 wait for it, in 1 client. The longest wait is that of thread '" in text
                 assert f"pid {os.getpid()} on " in text
-            assert main(["top", "leased", "--count", "1", "--url", redis_url]) == 0
-            assert "thread 'leased-" in capsys.readouterr().out
         slots.release(2)
         latch.count_down()
         for thread in threads:
@@ -527,10 +521,13 @@ def test_the_list_is_printed(client: Client, command: Callable[..., CompletedPro
     assert (none.returncode, none.stdout) == (0, "")
 
 
-def test_top_shows_the_worst_first(
-    client: Client, redis_url: str, command: Callable[..., CompletedProcess[str]]
+def test_watching_shows_the_worst_first(
+    client: Client,
+    redis_url: str,
+    one_picture: int,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`interlock top` shows awaited locks above others, and tells of a server that is away."""
+    """`list --watch` shows awaited locks above others, and tells of a server that is away."""
     wanted = client.lock("wanted")
     with client.lock("idle"), connect(redis_url) as other:
         assert wanted.acquire()
@@ -542,47 +539,40 @@ def test_top_shows_the_worst_first(
         waiter = threading.Thread(target=turn)
         waiter.start()
         wait_until(lambda: by_name(client)["wanted"].waiting == 1, 20, "it waits")
-        shown = command("top", "--count", "1")
+        assert main(["list", "--watch", "--url", redis_url]) == one_picture
+        shown = capsys.readouterr().out
+        assert main(["list", "--watch", "--waiting", "--url", redis_url]) == one_picture
+        awaited = capsys.readouterr().out
         wanted.release()
         waiter.join(60)
-    head, _, _, first, second, *_ = shown.stdout.splitlines()
+    head, _, _, first, second, *_ = shown.splitlines()
     assert "2 locks, 0 dead, 0 late, 1 awaited" in head
     assert (first.split()[0], second.split()[0]) == ("wanted", "idle")
-    away = command("top", "--count", "1", url="redis://127.0.0.1:1")
-    assert away.returncode == 0
-    assert "cannot connect" in away.stdout
+    assert "1 lock, 0 dead" in awaited
+    assert main(["list", "--watch", "--url", "redis://127.0.0.1:1"]) == one_picture
+    assert "cannot connect" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("count", ["-1", "0", "often"])
-def test_top_refuses_a_count_that_never_comes(
-    command: Callable[..., CompletedProcess[str]], count: str
-) -> None:
-    """`interlock top` wants to look at least once."""
-    done = command("top", "--count", count)
-    assert (done.returncode, done.stdout) == (64, "")
-    assert f"wanted a number from 1 on, found '{count}'" in done.stderr
-
-
-def test_an_error_in_top_cannot_move_the_cursor(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_error_while_watching_cannot_move_the_cursor(
+    one_picture: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The error of an unavailable server is one line, and no terminal acts on it."""
 
     def away(*_: object) -> None:
         raise ServerUnavailableError("gone:\n\x1b[2Jevil")
 
-    monkeypatch.setattr(top, "open_reader", away)
-    assert main(["top", "--count", "1"], {}) == 0
+    monkeypatch.setattr(listing, "open_reader", away)
+    assert main(["list", "--watch"], {}) == one_picture
     assert capsys.readouterr().out.endswith(": gone: \\x1b[2Jevil\n\n")
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_top_gives_the_terminal_back(redis_url: str, ending: signal.Signals) -> None:
-    """A signal that ends `interlock top` leaves the terminal as it was before."""
+def test_watching_gives_the_terminal_back(redis_url: str, ending: signal.Signals) -> None:
+    """A signal that ends `list --watch` leaves the terminal as it was before."""
     ours, theirs = pty.openpty()
     try:
         with subprocess.Popen(
-            [sys.executable, "-m", "interlock", "top", "--url", redis_url],
+            [sys.executable, "-m", "interlock", "list", "--watch", "--url", redis_url],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -601,7 +591,7 @@ def test_top_gives_the_terminal_back(redis_url: str, ending: signal.Signals) -> 
                 process.kill()  # leaving the block waits for it
                 raise
         assert process.returncode == 128 + ending
-        assert shown.startswith(b"\x1b[?1049h")
-        assert shown.endswith(b"\x1b[?25h\x1b[?1049l")
+        assert shown.startswith(b"\x1b[?1049h\x1b[?7l\x1b[?25l")
+        assert shown.endswith(b"\x1b[?7h\x1b[?25h\x1b[?1049l")
     finally:
         os.close(ours)

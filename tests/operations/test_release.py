@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import json
+import os
 import signal
 import socket
 import subprocess
@@ -300,34 +302,55 @@ async def test_the_asyncio_face_breaks_holds(redis_url: str) -> None:
 def test_the_commands_show_and_break(
     client: Client, command: Callable[..., CompletedProcess[str]]
 ) -> None:
-    """`interlock show` tells the holder's id, and `interlock release` breaks just that hold."""
+    """`interlock why` tells the holder's id, and `interlock break` breaks just that hold."""
     lock = client.lock("orders")
     lock.acquire()
     wait_until(partial(_told, client, "orders"), 20, "a card tells of it")
-    shown = command("show", "orders")
-    [holder] = [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("holder:")]
+    shown = json.loads(command("why", "orders", "--json").stdout)
+    [holder] = [each["holder"] for each in shown["lock"]["holders"]]
     reason = ("--reason", REASON)
 
-    dry = command("release", "orders", "--holder", holder, "--dry-run", *reason)
-    assert (dry.returncode, "would break" in dry.stdout) == (0, True)
+    dry = command("break", "orders", "--dry-run", *reason)
+    assert dry.returncode == 0
+    assert dry.stdout.startswith(f"would break the hold of {holder} on 'orders': ")
+    assert f"pid {os.getpid()}" in dry.stdout
     assert lock.owned()
-    other = command("release", "orders", "--holder", "nobody:1", *reason)
+    other = command("break", "orders", "--holder", "nobody:1", *reason)
     assert (other.returncode, lock.owned()) == (1, True)
     assert f"held by {holder}" in other.stderr
-    assert command("release", "orders", "--holder", holder).returncode == 64
-    for bad in (" ", "x" * 2001):
-        for dry_run in ((), ("--dry-run",)):
-            refused = command("release", "orders", "--holder", holder, "--reason", bad, *dry_run)
-            assert (refused.returncode, refused.stdout, lock.owned()) == (64, "", True)
-            assert "reason" in refused.stderr
-    broken = command("release", "orders", "--holder", holder, *reason)
+    for dry_run in ((), ("--dry-run",)):
+        refused = command("break", "orders", "--reason", "x" * 2001, *dry_run)
+        assert (refused.returncode, refused.stdout, lock.owned()) == (64, "", True)
+        assert "reason" in refused.stderr
+    broken = command("break", "orders", "--holder", holder, *reason)
     logged = f"lock 'orders', held by {holder}, was released by force by {getpass.getuser()}: "
     assert broken.returncode == 0
     assert broken.stderr.count("\n") == 1
     assert broken.stderr.endswith(f"{logged}{REASON}\n")
-    assert command("show", "orders").returncode == 1
+    assert command("why", "orders").returncode == 1
     with pytest.raises(HoldLostError):
         lock.release()
+
+
+def test_the_only_hold_is_broken_without_its_id(
+    client: Client, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """Neither an id nor a reason is needed where one holder is there, and several are a choice."""
+    assert client.lock("orders").acquire()
+    broken = command("break", "orders")
+    assert broken.returncode == 0
+    assert "no reason was given" in broken.stderr
+    again = command("break", "orders")
+    told = "interlock: nobody holds 'orders' that can be broken\n"
+    assert (again.returncode, again.stdout, again.stderr) == (1, "", told)
+
+    permits = client.leased_semaphore("slots", permits=2)
+    ids = {permits.acquire().holder, permits.acquire().holder}
+    several = command("break", "slots")
+    assert (several.returncode, several.stdout, permits.available_permits()) == (64, "", 0)
+    assert all(str(each) in several.stderr for each in ids)
+    assert command("break", "slots", "--holder", str(ids.pop())).returncode == 0
+    assert permits.available_permits() == 1
 
 
 def test_a_lock_that_may_not_be_read_is_told(
@@ -337,9 +360,9 @@ def test_a_lock_that_may_not_be_read_is_told(
     url = narrow("~other")
     with client.lock("orders"), connect(url, card=False) as limited:
         told = "interlock: the user has no right to read 'orders'\n"
-        shown = command("show", "orders", url=url)
+        shown = command("why", "orders", url=url)
         assert (shown.returncode, shown.stderr) == (69, told)
-        arguments = ("release", "orders", "--holder", holder_of(client), "--reason", REASON)
+        arguments = ("break", "orders", "--holder", holder_of(client), "--reason", REASON)
         for dry in ((), ("--dry-run",)):
             broken = command(*arguments, *dry, url=url)
             assert (broken.returncode, broken.stderr) == (69, told)
@@ -352,12 +375,11 @@ def test_a_lock_that_may_not_be_read_is_told(
 
 def test_a_command_without_a_server_refuses(command: Callable[..., CompletedProcess[str]]) -> None:
     """Operators are never shown an embedded server because they forgot the URL."""
-    for arguments in (("list",), ("show", "orders"), ("deadlocks",)):
+    for arguments in (("list",), ("why", "orders"), ("list", "--deadlocks")):
         done = command(*arguments, url="")
         assert (done.returncode, done.stdout) == (64, "")
         assert "no server is named" in done.stderr
-        others = command(*arguments, "--", "orders", "true").returncode
-        assert others == (1 if "show" in arguments else 64)
+        assert command(*arguments, "--", "orders", "true").returncode == 64
 
 
 def test_ctrl_c_ends_a_command_without_a_traceback() -> None:

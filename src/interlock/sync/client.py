@@ -569,7 +569,7 @@ class Client:
         """Return the ticket with *text*, to renew or release the hold it stands for; no round trip.
 
         Args:
-            text: what `Hold.hand_over` returned, or ``interlock acquire`` printed.
+            text: what `Hold.hand_over` returned, or ``interlock ticket acquire`` printed.
 
         Raises:
             ConfigError: *text* is not a ticket.

@@ -97,7 +97,7 @@ def not_a_ticket(text: str) -> ConfigError:
     """Return the error for *text*, which may be all of a secret file that somebody named."""
     shown = text if len(text) <= LONGEST_SHOWN else f"{text[:BEGINNING]}..."
     return ConfigError(
-        f"{shown!r} is not a ticket, as hold.hand_over() returns and `interlock acquire` prints"
+        f"{shown!r} is not a ticket, as hold.hand_over() returns and `interlock ticket acquire` prints"
     )
 
 
