@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.kinds import sight_of
 from interlock._core.model.foreign_text import safe
 from interlock._drivers.background.log import log_break
 from interlock.cli.reading import add_url, open_client
-from interlock.cli.status import Status, UsageError, log_to_stderr, say
+from interlock.cli.status import Status, UsageError, log_to_stderr, say, user
 from interlock.cli.table import clock_time, person_of
 from interlock.options import check_reason
 
@@ -86,7 +84,7 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
             return 0
         if not client.force_release(name, holder=holder, reason=reason):
             return _refuse(name, holder, client.describe(name))
-        log_break(info.kind, name, holder, reason or "no reason was given", _user())
+        log_break(info.kind, name, holder, reason or "no reason was given", user())
         print(_told("broke", info, holder))
         ages = [each.held_for for each in info.holders if each.holder == holder]
         if sight_of(info.kind).by_thread and ages == [None]:
@@ -126,11 +124,3 @@ def _told(what: str, info: LockInfo, holder: str) -> str:
     found = next(each for each in info.holders if each.holder == holder)
     age = "" if found.held_for is None else f", held for {clock_time(found.held_for)}"
     return safe(f"{what} the hold of {holder} on {info.name!r}: {person_of(found)}{age}")
-
-
-def _user() -> str:
-    """Return who runs this command."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container's user without a name
-        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"

@@ -14,7 +14,7 @@ from interlock.cli.status import Status
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from interlock.check import Report
 
@@ -86,18 +86,17 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
         [open_url(url, credentials_of(environ)) for url in urls or (None,)], requirements
     )
     # The rights are of no use to those who have no server yet.
-    text = _text(report, requirements) if report.reached else str(report)
+    text = _text(report, chosen, given["names"]) if report.reached else str(report)
     print(json.dumps(report.as_dict(), indent=2) if given["json"] else text)
     if not report.reached:
         return Status.UNAVAILABLE
     return Status.FOUND if report.worst >= Severity.ERROR else 0
 
 
-def _text(report: Report, requirements: Requirements) -> str:
+def _text(report: Report, objects: Sequence[str], names: str) -> str:
     line = (
-        f"A user with all the rights of {', '.join(requirements.objects)} "
-        f"under {requirements.name_pattern!r}, and no others (--for cards adds those to write the "
-        "cards that operators read, and --for operator those to read them):\n"
-        f"{report.acl}"
+        f"A user with all the rights of {', '.join(objects)} under {names!r}, and no others "
+        "(--for cards adds those to write the cards that operators read, and --for operator those "
+        f"to read them):\n{report.acl}"
     )
     return f"{report}\n\ninterlock {__version__} on {report.program}\n\n{line}"

@@ -8,7 +8,6 @@ import interlock
 from interlock._links.urls import open_url
 from interlock.cli.status import UsageError
 from interlock.credentials import FileCredentials
-from interlock.inspection import Reader
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
+    from interlock.inspection import Reader
 
 
 def add_url(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +73,8 @@ def open_servers(given: Mapping[str, Any], environ: Mapping[str, str]) -> Endpoi
 
 def open_reader(given: Mapping[str, Any], environ: Mapping[str, str]) -> Reader:
     """Return what reads the locks of the server that was named; errors as `open_servers`."""
+    from interlock.inspection import Reader  # noqa: PLC0415 - `interlock run` starts without it
+
     return Reader(open_servers(given, environ), Options())
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import getpass
 import logging
+import os
 import sys
 
 
@@ -31,6 +33,14 @@ class Status(enum.IntEnum):
 
 class UsageError(Exception):
     """What was asked for cannot be done, whatever the server says."""
+
+
+def user() -> str:
+    """Return who runs this command."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container's user without a name
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"
 
 
 def signal_status(signum: int) -> int:

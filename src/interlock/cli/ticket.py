@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import socket
 import sys
 from argparse import RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.reading import add_url, open_client
-from interlock.cli.status import Status, UsageError, one_line, say
+from interlock.cli.status import Status, UsageError, one_line, say, user
 from interlock.cli.ticket_file import NewFile, read_ticket
 from interlock.cli.values import duration, lease
 from interlock.errors import AcquireTimeoutError, ConfigError, InterlockError, NotHeldError
@@ -179,7 +178,7 @@ def _deliver(
     If that fails, free the lock: nobody could release it.
     """
     try:
-        ticket.announce(wanted, reason, who=_who())
+        ticket.announce(wanted, reason, who=f"{user()}@{socket.gethostname()}")
         if file is not None:
             file.write(str(ticket))
         else:
@@ -248,11 +247,3 @@ def _holder_with(client: Client, name: str, holder: str) -> HolderInfo | None:
     info = client.describe(name)
     found = () if info is None else info.holders
     return next((each for each in found if each.holder == holder), None)
-
-
-def _who() -> str:
-    """Return the holder's name: the user and the machine."""
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (KeyError, OSError, ImportError):  # a container's user without a name
-        return socket.gethostname()
