@@ -133,7 +133,7 @@ def test_a_waiters_id_reaches_no_terminal_raw(
     # A waiter whose place is over is none.
     redis_client.zadd("redisson_lock_timeout:{fair}", {waiter: (time.time() + 600) * 1000})
     done = command("why", "fair", "--json")
-    assert "\\u001b[2Jevil:1" in done.stdout
+    assert "\\\\x1b[2Jevil:1" in done.stdout
     done = command("why", "fair")
     assert "\x1b" not in done.stdout
 
