@@ -93,7 +93,7 @@ class Supervision:
     def run(self) -> int:
         """Return the exit status when the job has ended and --min-hold has passed."""
         try:
-            self._hold.on_lost(lambda *_: self._signals.wake())
+            self._hold.on_lost(self._signals.wake)
             while self._job.poll() is None:
                 self._stop_if_due(time.monotonic())
                 for signum in self._signals.wait(self._until_due(time.monotonic())):
