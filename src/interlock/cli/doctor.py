@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.urls import open_url
 from interlock._version import __version__
-from interlock.check import Requirements, Severity, examine
+from interlock.check import Requirements, ServerReport, Severity, examine
 from interlock.check.rights import objects, operations
+from interlock.check.try_out import try_out
 from interlock.cli.reading import credentials_of, urls_of
 from interlock.cli.status import Status
+from interlock.sync.client import connect
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +27,7 @@ Look at the server for whatever endangers locks: version, role, replicas, evicti
 rights of the user, messages, clocks and more. Say what was found, how bad that is and what to do,
 and print the line of an ACL file for a user that may do what locks need and nothing more.
 
-Nothing on the server is changed.
+Nothing on the server is changed. With --try, two clients contend for a lock that nobody else uses.
 """
 
 EPILOG = """\
@@ -37,6 +41,7 @@ examples:
   interlock doctor --url rediss://app:secret@db.example:6379/0
   interlock doctor --for fenced_lock                                  # what interlock run needs
   interlock doctor --for fenced_lock --for semaphore --names 'shop:*'
+  interlock doctor --try                      # what this server does when two clients contend
   interlock doctor --json
 """
 
@@ -68,6 +73,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="how its objects are called: a name, or the beginning of names and * (default: *)",
     )
+    parser.add_argument(
+        "--try",
+        action="store_true",
+        help="let two clients play refuse, wake, grant, renew and expire on a throw-away name, and "
+        "say what this server did",
+    )
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
 
 
@@ -81,10 +92,19 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     requirements = Requirements(
         tuple(objects()) if "all" in chosen else tuple(chosen), given["names"]
     )
-    urls = given["urls"] or urls_of(environ)
-    report = examine(
-        [open_url(url, credentials_of(environ)) for url in urls or (None,)], requirements
-    )
+    urls, credentials = given["urls"] or urls_of(environ) or (None,), credentials_of(environ)
+    servers = {url: open_url(url, credentials) for url in urls}
+    report = examine(servers.values(), requirements)
+    if given["try"] and report.reached:
+        tried = [
+            ServerReport(
+                f"two clients of {each.where}",
+                reached=True,
+                findings=try_out(partial(connect, url, credentials=credentials), given["names"]),
+            )
+            for url, each in servers.items()
+        ]
+        report = replace(report, servers=(*report.servers, *tried))
     # The rights are of no use to those who have no server yet.
     text = _text(report, chosen, given["names"]) if report.reached else str(report)
     print(json.dumps(report.as_dict(), indent=2) if given["json"] else text)
