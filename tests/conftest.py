@@ -17,8 +17,8 @@ from interlock._core.locks import composite, known_lock, lock_base, red_lock
 from interlock._core.upkeep import session, watchdog
 from interlock._drivers import aio, threads
 from interlock._embedded import EmbeddedServer
-from tests.needs import VERSIONS
 from tests.lock.lock_like import Face
+from tests.needs import VERSIONS
 from tests.support.proxy import FaultProxy
 from tests.support.scripts import EVERY_TEXT
 from tests.support.servers import RedisServer, binaries, default_binary, wait_until

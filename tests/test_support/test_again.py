@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.needs import ROOT
 from tests.lock.children import Child
+from tests.needs import ROOT
 from tests.support.again import again, logs
 from tests.support.simulator import InvariantError, Schedule, Simulator, schedule
 
