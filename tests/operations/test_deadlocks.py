@@ -79,7 +79,7 @@ def test_two_processes_in_a_ring_are_found(
             worker.stdin.flush()
         began = time.monotonic()
         while (told := command("list", "--deadlocks")).returncode == 0:
-            time.sleep(0.2)
+            time.sleep(0.2)  # cards are written in real time
         assert time.monotonic() - began < SOON
         assert (told.returncode, told.stderr) == (1, "")
         assert told.stdout.startswith("deadlock of 2:")
@@ -126,7 +126,7 @@ def test_a_ring_of_five_is_found(
     """The command finds a ring over threads, tasks and a process, with a reader."""
     with Ring(redis_url) as ring:
         while (told := command("list", "--deadlocks")).returncode == 0:
-            time.sleep(0.2)
+            time.sleep(0.2)  # cards are written in real time
         assert (told.returncode, told.stderr) == (1, "")
         assert told.stdout.startswith("deadlock of 5:")
         assert told.stdout.count("has waited") == 5
@@ -143,7 +143,7 @@ def test_a_reader_in_a_ring_is_found(redis_url: str) -> None:
         reading, writing = one.read_write_lock("shared").read, two.read_write_lock("shared").write
         threads = held_by_each([(reading, one.lock("plain")), (two.lock("plain"), writing)])
         while not (found := one.deadlocks()):
-            time.sleep(0.2)
+            time.sleep(0.2)  # cards are written in real time
         assert {step.waits_for for step in found[0].steps} == {"shared", "plain"}
         assert two.lock("plain").force_release()
         for thread in threads:
