@@ -1,7 +1,6 @@
 """Prometheus metrics of all locks of a service, read from its servers; needs ``prometheus``.
 
-It sees every client, in any language. A scrape reads the servers as ``interlock list`` does, and
-looks once for deadlocks. A deadlock is counted from the scrape that proves what an earlier one saw.
+It sees every client, in any language. A scrape reads the servers as ``interlock list`` does.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from interlock._core.insight.observing import ENDLESS
 from interlock._drivers.background.log import LOGGER
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
-from interlock.inspection.deadlocks import DeadlockSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +33,7 @@ FAMILIES = {
     "interlock_locks_late": "Locks with a renewal that is late: the holder is dying or cut off.",
     "interlock_dead_holders": "Holders whose client is dead: silent, and without a connection.",
     "interlock_silent_holders": "Holders whose client is silent: slow, frozen or cut off.",
-    "interlock_deadlocked_locks": "Locks that somebody awaits in a proven deadlock.",
+    "interlock_deadlocked_locks": "Locks that somebody awaits in a deadlock.",
     "interlock_locks_longest_wait_seconds": "The longest wait that is known, without elections.",
     "interlock_wait_age_seconds": "For how long threads and tasks have waited, without elections.",
     "interlock_locks_oldest_hold_seconds": "The longest hold that a card tells, without elections.",
@@ -43,7 +41,6 @@ FAMILIES = {
     "interlock_clients": "Clients that hold or await something.",
     "interlock_exporter_up": "1 if the servers could be read.",
     "interlock_exporter_read_seconds": "How many seconds the last reading took.",
-    "interlock_exporter_forbidden": "What the user has no right to read: keys, cards or listeners.",
 }
 """Metric -> what it says."""
 BUCKETS = (1, 5, 10, 30, 60, 300, 900, 3600)
@@ -68,7 +65,6 @@ class Fleet(Collector):
         self._mutex = threading.Lock()
         self._read_at = -max_age
         self._families: list[Metric] = []
-        self._deadlocks = DeadlockSearch()
         self.error = ""
 
     def describe(self) -> Iterable[Metric]:
@@ -106,7 +102,7 @@ class Fleet(Collector):
                         oldest = max(oldest, held_for)
                         clients.update(each.client.client_id for each in info.holders)
                         clients.update(each.client.client_id for each in info.waiters)
-                self._deadlocks.look(reader, reader.waiting_cards())
+                steps = [step for each in reader.deadlocks() for step in each.steps]
         except InterlockError as error:
             # Half a count would look like locks that have gone.
             self.error = str(error)
@@ -126,28 +122,14 @@ class Fleet(Collector):
             _gauge("interlock_locks_late", late),
             _gauge("interlock_dead_holders", dead),
             _gauge("interlock_silent_holders", silent),
-            _gauge("interlock_deadlocked_locks", _deadlocked(self._deadlocks)),
+            _gauge("interlock_deadlocked_locks", len({step.waits_for for step in steps})),
             _gauge("interlock_locks_longest_wait_seconds", max(waits, default=0.0)),
             _ages("interlock_wait_age_seconds", waits),
             _gauge("interlock_locks_oldest_hold_seconds", oldest),
             _gauge("interlock_clients", len(clients - {""})),
             _gauge("interlock_exporter_up", 1.0),
             _gauge("interlock_exporter_read_seconds", time.monotonic() - started),
-            _by(
-                "interlock_exporter_forbidden",
-                "what",
-                {
-                    "keys": reader.forbidden,
-                    "cards": reader.forbidden_cards,
-                    "listeners": reader.forbidden_counts,
-                },
-            ),
         ]
-
-
-def _deadlocked(search: DeadlockSearch) -> int:
-    """Return how many locks are awaited in the deadlocks that *search* has proven."""
-    return len({link.key for cycle in search.cycles for link in cycle})
 
 
 def _times(info: LockInfo) -> tuple[list[float], float]:

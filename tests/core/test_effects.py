@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.kinds import KINDS
 from interlock._core.model.effects import (
     Carried,
     Enqueue,
@@ -21,6 +20,7 @@ from interlock._core.model.effects import (
     failing,
     undoing,
 )
+from interlock.inspection.kinds import KINDS
 
 if TYPE_CHECKING:
     from tests.core.bench import Play

@@ -57,7 +57,7 @@ MAY_IMPORT = {
         "errors",
         "options",
     },
-    "check": {"_version", "check", "_links", "_core", "errors", "options"},
+    "check": {"_version", "check", "inspection", "_links", "_core", "errors", "options"},
     "_drivers": {
         "inspection",
         "_drivers",
@@ -73,7 +73,7 @@ MAY_IMPORT = {
     "_hints": {"_traceback"},
     "_misuse": {"errors"},
     "_traceback": {"errors"},
-    "inspection": {"inspection", "_links", "_core", "errors", "options"},
+    "inspection": {"inspection", "check", "_links", "_core", "errors", "options"},
     "testing": {"testing", "_embedded", "_links", "_core", "errors", "options", "backoff"},
 }
 """The parts of the package that each part may import.

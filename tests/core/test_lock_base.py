@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.insight.events import ForceReleased
-from interlock._core.kinds import force_release
 from interlock._core.locks.lock import Lock
 from interlock._core.model.effects import NEVER, Cleanup, Enqueue, Eval, Wait
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Owner, valid_until
@@ -26,6 +25,7 @@ from interlock.errors import (
     ServerUnavailableError,
     WrongTypeError,
 )
+from interlock.inspection.kinds import force_release
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench, Play

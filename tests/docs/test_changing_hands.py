@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock._core.kinds import KINDS
 from interlock._core.queue import policy
 from interlock._core.scripts.source import COUNTS, TIMES
+from interlock.inspection.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"

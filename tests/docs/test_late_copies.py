@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.support.scripts import STEMS, TEXTS
 
-from interlock._core.kinds import Uses
 from interlock.check.rights import commands_of, objects, operations
+from interlock.inspection.kinds import Uses
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "late-copies.md"
 RULES = dict(re.findall(r"^\| `(\w+)` \| (\w+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE))

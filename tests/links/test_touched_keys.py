@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _END = "the end of the test"
 _KEYLESS = {"publish", "spublish", "pubsub", "time", "cluster"}
-READING = ("card_busy", "card_read", "lock_info")
+READING = ("card_read", "lock_info")
 RARE = {
     # Of operators, of tickets, and of calls that were interrupted.
     *("barrier_leave", "barrier_pass", "condition_leave", "group_lock_break", "semaphore_undo"),

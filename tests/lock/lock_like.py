@@ -23,16 +23,17 @@ from tests.support.renewal import grown, renews_soon
 
 import interlock
 import interlock.asyncio
-from interlock._core.kinds import KINDS as CATALOGUE
 from interlock._core.locks.composite import CompositeLock
 from interlock._core.locks.lock_base import LockBase
+from interlock._core.locks.ticket import WITH_TICKETS as TICKET_KINDS
+from interlock.inspection.kinds import KINDS as CATALOGUE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from tests.support.proxy import FaultProxy
 
-    from interlock._core.kinds import Kind as CatalogueKind
+    from interlock.inspection.kinds import Kind as CatalogueKind
 
 
 def _nothing(_: str) -> set[str]:
@@ -135,7 +136,7 @@ SHARED = [READ, *kinds(shared=True)]
 ON_ONE_SERVER = [kind for kind in KINDS if kind.servers == 1]
 OF_ONE_KEY = [kind for kind in (*ON_ONE_SERVER, *SHARED) if kind.reentrant]
 """What one server keeps, and its owner may take again."""
-WITH_TICKETS = [kind for kind in OF_ONE_KEY if kind.row and kind.row.by_ticket is not None]
+WITH_TICKETS = [kind for kind in OF_ONE_KEY if kind.row and kind.row.cores[0].kind in TICKET_KINDS]
 """What a process can hand over to another one."""
 
 

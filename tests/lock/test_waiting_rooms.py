@@ -18,7 +18,7 @@ from tests.lock.queued import entering, first_process
 from tests.support.servers import wait_until
 
 import interlock
-from interlock._core.kinds import KINDS
+from interlock.inspection.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 import interlock
 import interlock.asyncio
-from interlock._core import kinds as catalogue
-from interlock._core.kinds import KeyPattern, Kind, Sight, Uses
 from interlock._core.locks import forced
 from interlock._core.locks.lock_base import LockBase
 from interlock._core.model import names
@@ -42,7 +40,7 @@ from interlock._core.scripts.script import (
     milliseconds,
     released,
 )
-from interlock.inspection import lock_reply
+from interlock.inspection.kinds import KINDS, KeyPattern, Kind, Sight, Uses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -144,7 +142,6 @@ def _own_request(name: str) -> str:
 
 ROW = Kind(
     cores=(RoomLock,),
-    page="reference/lock.md",
     uses=Uses(
         (
             *("room_lock_acquire", "room_lock_release", "room_lock_renew"),
@@ -192,18 +189,8 @@ def _reader_beside(read: Callable[[str], str]) -> Callable[[str], str]:
 
 def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Add the row, the scripts and the factory, for one test."""
-    monkeypatch.setitem(catalogue.KINDS, "room_lock", ROW)
+    monkeypatch.setitem(KINDS, "room_lock", ROW)
     monkeypatch.setattr(script, "_read", _reader_beside(script._read))
     for client in (interlock.Client, interlock.asyncio.Client):
         monkeypatch.setattr(client, "room_lock", room_lock, raising=False)
-    _forget_the_rows()
     yield
-    _forget_the_rows()
-
-
-def _forget_the_rows() -> None:
-    """Forget what the reader has learnt from the catalogue."""
-    catalogue.seen.cache_clear()
-    catalogue._by_answer.cache_clear()
-    lock_reply.numbers.cache_clear()
-    lock_reply._apart_with_tokens.cache_clear()

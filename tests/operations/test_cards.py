@@ -16,9 +16,7 @@ from tests.core.bench import Bench
 from tests.support.servers import wait_until
 
 from interlock import connect
-from interlock._core.insight.card import CARD, INDEX, LOOK, MOST, CardWriter
-from interlock._core.insight.deadlock import PATIENCE
-from interlock._core.model.holds import PENDING
+from interlock._core.insight.card import CARD, INDEX, MOST, CardWriter
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
 from interlock.cli import main
@@ -457,20 +455,3 @@ def test_a_card_waits_for_the_reason_of_a_loss() -> None:
     args = [str(each) for each in writer.write(bench.now).args]
     [place] = [number for number, each in enumerate(args) if each.startswith("x ")]
     assert json.loads(args[place + 1])["why"] == "force-released: stuck since noon"
-
-
-@pytest.mark.parametrize("holds", [True, False])
-def test_a_holder_that_waits_long_has_a_new_card(holds: bool) -> None:
-    """Two cards prove a deadlock, so a holder that waits writes one at each look."""
-    bench = Bench()
-    if holds:
-        bench.hold("orders").since = bench.now
-    waiting = bench.hold("stock", state=PENDING)
-    bench.session.events.begin_wait(bench.lock, waiting, bench.now)
-    writer, written = CardWriter(bench.session, {}), 0
-    while bench.now < 1000.0 + PATIENCE + 4 * LOOK:
-        bench.now += LOOK
-        if (card := writer.look(bench.now)) is not None:
-            writer.answered(card)
-            written += 1
-    assert written == (6 if holds else 2)

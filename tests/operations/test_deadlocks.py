@@ -1,158 +1,87 @@
-"""Deadlocks of real threads and processes: found on demand, by the command and in Python."""
+"""Deadlocks of threads, tasks and processes are found on demand, by what cards and servers tell."""
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import sys
+import json
 import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.operations.ring import Ring
+from tests.operations.ring import FIVE, Ring
 from tests.support.patience import GIVE_UP, wait_until
 
-from interlock import connect
-from interlock._core.insight.card import CARD
-from interlock.errors import HoldLostError, ServerUnavailableError
+from interlock import Options, connect
+from interlock._core.insight.card import CARD, FORMAT, INDEX
+from interlock._links.urls import open_url
+from interlock.errors import ServerUnavailableError
+from interlock.inspection import Reader
+from interlock.inspection.face import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
 
-    from interlock import Client, Lock
+    from interlock import Client
+    from interlock.inspection import Deadlock
 
-SOON = 20.0
-"""Seconds after which a deadlock is found at the latest."""
-
-WORKER = """
-import interlock, sys
-with interlock.connect(sys.argv[1]) as client:
-    with client.lock(sys.argv[2]):
-        print("holds", flush=True)
-        sys.stdin.readline()
-        with client.lock(sys.argv[3], timeout=60):
-            pass
-"""
+ONE, OTHER = (f"00000000-0000-0000-0000-00000000f00{number}" for number in (1, 2))
 
 
-def held_by_each(pairs: list[tuple[Lock, Lock]]) -> list[threading.Thread]:
-    """Start a thread for each pair that holds the first and then waits for the second."""
-    barrier = threading.Barrier(len(pairs))
+def found_by(client: Client) -> list[Deadlock]:
+    """Return the deadlocks as soon as there are some."""
+    found: list[Deadlock] = []
 
-    def run(first: Lock, second: Lock) -> None:
-        with contextlib.suppress(HoldLostError), first:
-            barrier.wait()
-            with second:
-                pass
+    def some() -> bool:
+        found[:] = client.deadlocks()
+        return bool(found)
 
-    threads = [threading.Thread(target=run, args=pair) for pair in pairs]
-    for thread in threads:
-        thread.start()
-    return threads
+    wait_until(some, GIVE_UP, "a deadlock is found")
+    return found
 
 
-def test_two_processes_in_a_ring_are_found(
-    redis_url: str,
-    command: Callable[..., subprocess.CompletedProcess[str]],
-    narrow: Callable[..., str],
-) -> None:
-    """The command finds A,B and B,A in two processes within 20 s, long before a card's next round."""
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER, redis_url, *names],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for names in (("a", "b"), ("b", "a"))
-    ]
-    try:
-        for worker in workers:
-            assert worker.stdout is not None
-            assert worker.stdout.readline() == "holds\n"
-        for worker in workers:
-            assert worker.stdin is not None
-            worker.stdin.write("\n")
-            worker.stdin.flush()
-        began = time.monotonic()
-        while (told := command("list", "--deadlocks")).returncode == 0:
-            time.sleep(0.2)  # cards are written in real time
-        assert time.monotonic() - began < SOON
-        assert (told.returncode, told.stderr) == (1, "")
-        assert told.stdout.startswith("deadlock of 2:")
-        for worker in workers:
-            assert f"pid {worker.pid}" in told.stdout
-        # The search may not read the locks: it does not say that there is none.
-        unseen = command("list", "--deadlocks", url=narrow("~interlock_client*"))
-        assert (unseen.returncode, unseen.stdout) == (69, "")
-        assert "no right to read 0 cards and 2 locks" in unseen.stderr
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.communicate()
+def test_a_ring_of_five_is_found(client: Client, redis_url: str) -> None:
+    """A ring over threads, tasks and a process, with a reader, is named, and marked in the list."""
+    with Ring(redis_url) as ring:
+        [deadlock] = found_by(client)
+        assert len(deadlock.steps) == FIVE
+        assert {step.waits_for for step in deadlock.steps} == {f"ring:{n}" for n in range(FIVE)}
+        assert ring.pid in {step.client.pid for step in deadlock.steps}
+        threads = " ".join(step.thread for step in deadlock.steps)
+        for part in ("thread 'first'", "thread 'second'", "task 'Task-"):
+            assert part in threads
+        assert min(step.waited for step in deadlock.steps) >= 5
+        marked = {info.name: info.deadlock for info in client.locks()}
+        assert marked == {f"ring:{n}": True for n in range(FIVE)}
+        for info in client.locks():
+            held_by = {step.held_by for step in deadlock.steps if step.waits_for == info.name}
+            assert held_by == {each.holder for each in info.holders}
+        with Reader(open_url(redis_url), Options()) as reader:
+            _, account = account_of(reader, "ring:1")
+        assert account.state == "deadlock"
+        assert "It is a deadlock of 5: " in account.text
+    # The one whose lock was broken hears of that; nobody hears of the deadlock.
+    assert sorted(ring.ended) == ["HoldLostError", *["done"] * 4]
+    assert client.deadlocks() == []
 
 
 def test_a_search_without_rights_is_no_answer(
-    redis_url: str,
-    redis_client: redis.Redis,
-    command: Callable[..., subprocess.CompletedProcess[str]],
-    narrow: Callable[..., str],
+    redis_url: str, redis_client: redis.Redis, narrow: Callable[..., str]
 ) -> None:
-    """A user without the right to read cards is told so, by the command and in Python."""
+    """A user without the right to read cards gets an error with the line that permits it."""
     with connect(redis_url, lease=3) as holding, holding.lock("a"):
         card = CARD.format(holding.client_id)
         wait_until(lambda: redis_client.exists(card), GIVE_UP, "the card is written")
-        url = narrow("~a")
-        told = command("list", "--deadlocks", url=url)
-        assert (told.returncode, told.stdout) == (69, "")
-        assert told.stderr.count("\n") == 1
-        assert "no right to read 1 cards and 0 locks" in told.stderr
-        with connect(url, card=False) as client:
-            with pytest.raises(ServerUnavailableError, match="no right to read 1 cards") as refused:
+        with connect(narrow("~a"), card=False) as client:
+            with pytest.raises(ServerUnavailableError, match=r" \+zscan ") as refused:
                 client.deadlocks()
             assert refused.value.code == "NOPERM"
-        # Without the index, a scan finds the cards.
-        assert (
-            command("list", "--deadlocks", url=narrow("~a", "~interlock_client:*")).returncode == 0
-        )
-
-
-def test_a_ring_of_five_is_found(
-    redis_url: str, command: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    """The command finds a ring over threads, tasks and a process, with a reader."""
-    with Ring(redis_url) as ring:
-        while (told := command("list", "--deadlocks")).returncode == 0:
-            time.sleep(0.2)  # cards are written in real time
-        assert (told.returncode, told.stderr) == (1, "")
-        assert told.stdout.startswith("deadlock of 5:")
-        assert told.stdout.count("has waited") == 5
-        for part in (f"pid {ring.pid} ", "thread 'first'", "thread 'second'", "task 'Task-"):
-            assert part in told.stdout
-    # The one whose lock was broken hears of that; nobody hears of the deadlock.
-    assert sorted(ring.ended) == ["HoldLostError", *["done"] * 4]
-    assert command("list", "--deadlocks").returncode == 0
-
-
-def test_a_reader_in_a_ring_is_found(redis_url: str) -> None:
-    """A writer waits for a reader, and the reader for what the writer holds: that is a deadlock."""
-    with connect(redis_url) as one, connect(redis_url) as two:
-        reading, writing = one.read_write_lock("shared").read, two.read_write_lock("shared").write
-        threads = held_by_each([(reading, one.lock("plain")), (two.lock("plain"), writing)])
-        while not (found := one.deadlocks()):
-            time.sleep(0.2)  # cards are written in real time
-        assert {step.waits_for for step in found[0].steps} == {"shared", "plain"}
-        assert two.lock("plain").force_release()
-        for thread in threads:
-            thread.join(GIVE_UP)
 
 
 def test_a_long_wait_is_no_deadlock(client: Client, redis_url: str) -> None:
-    """A waiter behind a busy holder is in no deadlock, though it holds a lock itself."""
-    with connect(redis_url) as other, client.lock("busy"):
+    """A waiter behind a busy holder, which holds a lock itself, is in no deadlock."""
+    with connect(redis_url, lease=3) as other, client.lock("busy"):
 
         def wait() -> None:
             with other.lock("own"):
@@ -160,6 +89,84 @@ def test_a_long_wait_is_no_deadlock(client: Client, redis_url: str) -> None:
 
         waiter = threading.Thread(target=wait)
         waiter.start()
-        while waiter.is_alive():
-            assert client.deadlocks() == []
-            waiter.join(0.5)
+
+        def long() -> bool:
+            info = client.describe("busy")
+            return info is not None and (info.longest_wait or 0) > 6
+
+        wait_until(long, GIVE_UP, "it waits for long")
+        assert client.deadlocks() == []
+        waiter.join()
+
+
+def write_cards(
+    redis_client: redis.Redis,
+    first: str = "a",
+    second: str = "b",
+    *,
+    silent: float = 1.0,
+    waited: float = 60.0,
+    held: float = 60.0,
+) -> None:
+    """Write the cards of two clients that hold a lock each, and wait for the other's.
+
+    Args:
+        redis_client: of the server.
+        first: the lock that the first one holds.
+        second: the lock that the second one holds.
+        silent: seconds since the first one was written.
+        waited: seconds for which the second one waits, until its card was written just now.
+        held: seconds for which the second one holds its lock.
+    """
+    about = {"format": FORMAT, "number": 1, "period": 10.0, "holds": 1, "waits": 1}
+    for me, mine, theirs, ages, late in (
+        (ONE, first, second, (60.0, 60.0), silent),
+        (OTHER, second, first, (held, waited), 0.0),
+    ):
+        entries = [json.dumps({"age": age, "owner": 5, "kind": "lock"}) for age in ages]
+        card = {
+            "client": json.dumps(about),
+            "written": str((time.time() - late) * 1000),
+            f"h {me}:1 {mine}": entries[0],
+            f"w {me}:2 {theirs}": entries[1],
+        }
+        redis_client.delete(CARD.format(me))
+        redis_client.hset(CARD.format(me), mapping=card)
+        redis_client.zadd(INDEX, {me: time.time() * 1000 + 60_000})
+        redis_client.hset(mine, f"{me}:1", 1)
+        redis_client.pexpire(mine, 60_000)
+
+
+def test_two_that_wait_for_each_other_are_found(client: Client, redis_client: redis.Redis) -> None:
+    """One look at two cards is enough."""
+    write_cards(redis_client)
+    [deadlock] = client.deadlocks()
+    assert {(step.waits_for, step.held_by) for step in deadlock.steps} == {
+        ("a", f"{ONE}:1"),
+        ("b", f"{OTHER}:1"),
+    }
+
+
+@pytest.mark.parametrize(
+    "ages",
+    [{"silent": 9.0, "waited": 8.0}, {"silent": 9.0, "held": 8.0}, {"silent": 30.0}],
+    ids=["waits later", "holds later", "is silent"],
+)
+def test_cards_that_do_not_prove_it_are_no_deadlock(
+    client: Client, redis_client: redis.Redis, ages: dict[str, float]
+) -> None:
+    """The first may have given up before the second began, or may be dead."""
+    write_cards(redis_client, **ages)
+    assert client.deadlocks() == []
+
+
+@pytest.mark.parametrize("kind", ["nobody", "another"])
+def test_a_hold_that_is_over_is_no_part_of_a_deadlock(
+    client: Client, redis_client: redis.Redis, kind: str
+) -> None:
+    """The server has the last word on who holds a lock, whatever cards tell."""
+    write_cards(redis_client)
+    redis_client.delete("a")
+    if kind == "another":
+        redis_client.hset("a", f"{OTHER}:9", 1)
+    assert client.deadlocks() == []

@@ -108,10 +108,9 @@ ODD = {
 QUESTIONS: tuple[Callable[[Reader], object], ...] = (
     lambda reader: list(reader.pages()),
     lambda reader: reader.describe("name"),
-    lambda reader: reader.card("client"),
-    lambda reader: reader.holders("name"),
-    lambda reader: reader.shown("name"),
-    lambda reader: list(reader.waiting_cards()),
+    lambda reader: reader.ends("name"),
+    lambda reader: reader.beside("name"),
+    lambda reader: reader.deadlocks(),
 )
 """What operators ask: the list, one lock, and the search for deadlocks."""
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import interlock
-from interlock._core.kinds import KINDS
+from interlock._core.locks.ticket import WITH_TICKETS
+from interlock.inspection.kinds import KINDS
 from tests.support.renewal import renews_soon
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
     **{
         kind: functools.partial(_lock, kind=kind)
         for kind, row in KINDS.items()
-        if row.by_ticket is not None
+        if row.cores[0].kind in WITH_TICKETS
     },
     "group_lock": _group_lock,
     "read_write_lock": _read_write_lock,

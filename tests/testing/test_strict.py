@@ -50,7 +50,7 @@ LONG = 250.0
 """Seconds: nobody looks by himself during the test."""
 
 
-@pytest.mark.parametrize("stem", ["lock_info", "card_read", "card_busy"])
+@pytest.mark.parametrize("stem", ["lock_info", "card_read"])
 def test_scripts_for_operators_are_literal(stem: str) -> None:
     """The scripts of operators are literal too."""
     assert broken_rules(service.load(stem).text) == []

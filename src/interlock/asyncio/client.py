@@ -296,7 +296,7 @@ class Client:
         info = await self.describe(name)
         if info is None or holder not in {each.holder for each in info.holders}:
             return False
-        from interlock._core.kinds import force_release  # noqa: PLC0415 - seldom asked for
+        from interlock.inspection.kinds import force_release  # noqa: PLC0415 - seldom asked for
 
         text, session = check_reason(reason), self._driver.session
         return await self._driver.run(force_release(session, info.kind, name, holder, text))
@@ -307,12 +307,11 @@ class Client:
         They are found by the cards of clients, so Java's locks are not part of any.
 
         Raises:
-            ServerUnavailableError: a server cannot be reached, or does not answer. Also if none was
-                found, and the user may not read a card or a lock that the search needs.
+            ServerUnavailableError: a server cannot be reached, does not answer, or refuses because
+                the user lacks a right.
 
         Cost:
-            A scan of the cards, and about two round trips for each thread or task that has waited
-            for 5 s. A suspected deadlock is looked at again for some seconds.
+            About two round trips for each 500 cards, on connections of its own.
         """
         from interlock.inspection.face import read_deadlocks  # noqa: PLC0415 - seldom asked for
 
@@ -323,8 +322,8 @@ class Client:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
 
         Raises:
-            ServerUnavailableError: a server cannot be reached, or does not answer; or the user has
-                no right to read the lock.
+            ServerUnavailableError: a server cannot be reached, does not answer, or refuses because
+                the user lacks a right.
 
         Cost:
             About six round trips, on connections of its own.

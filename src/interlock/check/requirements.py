@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from interlock._core.kinds import seen
 from interlock.check.rights import (
     COUNTING,
     LIBRARY,
@@ -19,6 +18,7 @@ from interlock.check.rights import (
     rules,
 )
 from interlock.errors import ConfigError
+from interlock.inspection.kinds import seen
 from interlock.options import Options, check_name
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import CARD, INDEX
-from interlock._core.kinds import KINDS, PERMITS_QUEUE, KeyPattern, Uses, seen
 from interlock._core.model import names
 from interlock._core.scripts.script import text_of
+from interlock.inspection.kinds import KINDS, PERMITS_QUEUE, KeyPattern, Uses, seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,7 +85,7 @@ _CARDS = (
     KeyPattern(_index, fixed=INDEX),
     KeyPattern(_note, fixed="interlock_forced:*"),
 )
-_READING = ("card_busy", "card_read", "lock_info")
+_READING = ("card_read", "lock_info")
 _LISTS = (
     KeyPattern(names.fair_queue),
     KeyPattern(names.fair_timeouts),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock._core.kinds import sight_of
 from interlock._core.model.foreign_text import safe
+from interlock.inspection.kinds import sight_of
 from interlock.inspection.words import client_of, counted, duration, given_to, without_holders
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def clock_time(seconds: float | None) -> str:
 
 def kind_of(info: LockInfo) -> str:
     """Return the kind of a lock in one or two words."""
-    if info.kind == "semaphore" and info.total is None and info.awaited is False:
+    if info.kind == "semaphore" and info.total is None and not info.awaited:
         return "semaphore or latch"
     short = sight_of(info.kind).short
     word = info.mode or (info.kind if short is None else short)
@@ -81,7 +81,7 @@ def renewed_of(holder: HolderInfo) -> str:
 def waiting_of(info: LockInfo) -> str:
     """Return how many wait, and how long the first of them has."""
     if not info.awaited:
-        return "?" if info.awaited is None else "-"
+        return "-"
     count = 0 if info.waited_by_clients else max(info.waiter_count, len(info.waiters))
     longest = info.longest_wait
     clients = info.waiting_clients

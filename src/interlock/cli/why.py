@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.foreign_text import safe
 from interlock.cli.reading import add_url, open_reader
-from interlock.cli.status import Status, say
+from interlock.cli.status import Status
 from interlock.inspection.face import account_of
 from interlock.inspection.why import word_of
 
@@ -21,8 +21,6 @@ waits, how the last hold ended, and what to do now, with the commands to type. N
 """
 
 EPILOG = """\
-A suspected deadlock is looked at again for some seconds. Write -- before a NAME that begins with -.
-
 exit status:
     0   somebody holds or awaits it
     1   nobody does
@@ -48,11 +46,6 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     name = given["name"]
     with open_reader(given, environ) as reader:
         info, account = account_of(reader, name)
-    if info is None and reader.forbidden:
-        say(f"the user has no right to read {name!r}")
-        return Status.UNAVAILABLE
-    for line in reader.missing():
-        say(line)
     if given["json"]:
         told = {
             "name": name,

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from interlock._core.insight.card import CARD, INDEX
 from interlock._core.insight.connection_name import client_in_names, client_part
-from interlock._core.kinds import KINDS
 from interlock._core.model.foreign_text import safe
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.errors import ServerUnavailableError
 from interlock.inspection import cards
+from interlock.inspection.deadlocks import WaitGraph
 from interlock.inspection.info import ClientInfo, HolderInfo, WaiterInfo
 from interlock.inspection.search import scan
-from interlock.inspection.server_facts import read_facts
-from interlock.inspection.service import code_of, load, text_of
+from interlock.inspection.service import load, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from interlock._links.endpoint import Endpoint
-    from interlock.inspection.info import LockInfo
-    from interlock.inspection.server_facts import ServerFacts
     from interlock.inspection.service import Call, Service
 
 STEP = 500
@@ -46,8 +43,8 @@ PERMIT = 32
 """Characters of the id of a permit."""
 _CARD_BEGIN, _CARD_END = CARD.format("\n").split("\n")
 CARD_READ = load("card_read")
-CARD_BUSY = load("card_busy")
-WAITS, PERMITS, _ENDS = 1, 2, 4
+Connections: TypeAlias = "tuple[frozenset[str] | None, int | None]"
+"""The clients that have a connection, if the server says so, and the server's uptime."""
 _set = object.__setattr__
 
 
@@ -79,6 +76,10 @@ class Crowd:
         count = self.count + len(others) if self.count else 0
         return Crowd(count, [*self.waiters, *others])
 
+    def by_wait(self) -> list[WaiterInfo]:
+        """Return the waiters, the one who has waited for longest first."""
+        return sorted(self.waiters, key=lambda each: each.waited or 0.0, reverse=True)
+
 
 NOBODY = Crowd()
 
@@ -90,12 +91,14 @@ class Told:
     Attributes:
         crowds: who waits, by key.
         permits: who holds a permit, by its id and the semaphore's key.
+        graph: who holds something and waits.
     """
 
     crowds: dict[str, Crowd] = field(default_factory=dict[str, Crowd])
     permits: dict[tuple[str, str], tuple[ClientInfo, cards.Entry]] = field(
         default_factory=dict[tuple[str, str], "tuple[ClientInfo, cards.Entry]"]
     )
+    graph: WaitGraph = field(default_factory=WaitGraph)
 
 
 class CardReader:
@@ -103,80 +106,52 @@ class CardReader:
 
     Args:
         service: where to ask.
-
-    Attributes:
-        unread: the keys of cards that the user has no right to read; empty: to find them.
     """
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._told: Told | None = None
-        self._kept: dict[str, cards.Card | None] = {}
-        self._kept_entries = 0
-        self._connected: frozenset[str] | None = None
-        self._closely = False
-        self._facts: ServerFacts | None = None
-        self.unread: set[str] = set()
+        self.forget()
 
     def forget(self, *, closely: bool = False) -> None:
         """Read everything again from now on.
 
         *closely*: look for the connection of each client whose card is not fresh.
         """
-        self._told, self._kept, self._kept_entries = None, {}, 0
-        self._connected, self._facts, self._closely = None, None, closely
+        self._told: Told | None = None
+        self._kept: dict[str, cards.Card | None] = {}
+        self._kept_entries = 0
+        self._connections: Connections | None = None
+        self._closely = closely
 
-    def busy(self, wanted: int) -> Iterator[cards.Card]:
-        """Yield the cards of clients that wait, hold permits, or tell ends, as *wanted* says."""
-        self._service.find_nodes()
-        for node, keys in self._card_keys():
-            # There may be very many. Most are not needed, and the server tells which ones are.
-            calls: list[Call] = [((key,), ()) for key in keys]
-            replies = self._service.run(node, CARD_BUSY, cards.LONGEST_VALUE, calls)
-            whole: list[Call] = []
-            for key, reply in zip(keys, replies, strict=True):
-                self._note_card(key, reply)
-                if isinstance(reply, int) and reply & wanted:
-                    whole.append(((key,), (0,)))
-            yield from self.read(node, whole)
+    def of(self, clients: set[str]) -> dict[str, cards.Card]:
+        """Return the cards of *clients*; most are asked for again with the next page."""
+        if self._kept_entries + len(self._kept) > KEPT:
+            self._kept, self._kept_entries = {}, 0
+        by_node: dict[Endpoint, list[str]] = {}
+        for client_id in clients - self._kept.keys():
+            self._kept[client_id] = None
+            key = cards.card_key(client_id)
+            by_node.setdefault(self._service.owner(key), []).append(key)
+        for node, keys in by_node.items():
+            for card in self._read(node, keys, whole=1):
+                self._kept[card.client.client_id] = card
+                self._kept_entries += len(card.holds) + len(card.waits)
+        return {each: found for each in clients if (found := self._kept.get(each)) is not None}
 
-    def _card_keys(self) -> Iterator[tuple[Endpoint, list[str]]]:
-        """Yield the keys of all cards, some at a time, with the server that has them."""
-        if not isinstance(self._service.servers, Cluster):
-            node, cursor = self._service.nodes[0], "0"
-            while True:
-                [reply] = self._service.ask(node, [("ZSCAN", INDEX, cursor, "COUNT", STEP)])
-                if isinstance(reply, ReplyError):
-                    break  # without the right, or with something else there: the scan finds them
-                told, flat = cast("tuple[bytes, list[bytes]]", reply)
-                cursor = told.decode()
-                ids = [text_of(each) for each in flat[::2] if len(each) <= LONGEST_ID]
-                yield node, [cards.card_key(each) for each in ids]
-                if cursor == "0":
-                    return
-        for node in self._service.nodes:
-            try:
-                for keys in scan(self._service, node, "hash", f"{_CARD_BEGIN}*{_CARD_END}", STEP):
-                    yield node, keys
-            except ServerUnavailableError as error:
-                if error.code != "NOPERM":
-                    raise
-                self.unread.add("")
-
-    def read_all(self, only: str | None) -> None:
-        """Note what all cards tell together, of the key *only* if that is given; only once."""
+    def read_all(self, only: str | None) -> Told:
+        """Return what all cards tell together, of the key *only* if that is given; read it once."""
         if self._told is not None:
-            return
+            return self._told
         told, left = Told(), REMEMBERED
-        for card in self.busy(WAITS | PERMITS):
+        for card in self._all():
+            told.graph.add(card)
             for (holder, key), entry in card.holds.items():
                 if ":" in holder or only not in (None, key):
                     continue
-                for start in range(0, len(holder), PERMIT):
-                    if left:
-                        left -= 1
-                        permit = holder[start : start + PERMIT]
-                        told.permits[permit, key] = card.client, entry
+                permits = [holder[at : at + PERMIT] for at in range(0, len(holder), PERMIT)]
+                for permit in permits[:left]:
+                    told.permits[permit, key] = card.client, entry
+                left -= len(permits[:left])
             for entry in _waits(card):
                 if only not in (None, entry.key) or (not left and entry.key not in told.crowds):
                     continue
@@ -186,85 +161,60 @@ class CardReader:
                     left -= 1
                     crowd.waiters.append(_waiter(entry, card.client))
         self._told = told
+        return told
 
-    @property
-    def crowds(self) -> dict[str, Crowd]:
-        """Return who waits for each key without a queue, as far as `read_all` has seen."""
-        return {} if self._told is None else self._told.crowds
+    def ends(self, keys: set[str]) -> Iterator[tuple[str, ClientInfo, cards.End]]:
+        """Yield how holds of *keys* ended, with the holder, as cards tell it for a minute."""
+        for card in self._all(ended=True):
+            for (holder, key), end in card.ends.items():
+                if key in keys:
+                    yield holder, card.client, end
 
-    def complete(
-        self, holder: HolderInfo, key: str, told: dict[str, cards.Card], *, permit: bool
-    ) -> None:
-        """Set what cards tell of *holder*, which may be a *permit*."""
-        if permit:
-            found = None if self._told is None else self._told.permits.get((holder.holder, key))
-            if found is not None:
-                _set_entry(holder, *found)
+    def _all(self, *, ended: bool = False) -> Iterator[cards.Card]:
+        """Yield the cards of clients that wait or hold permits, or else that tell of ends."""
+        self._service.find_nodes()
+        for node, keys in self._keys():
+            # There may be very many. Most are not needed, and what they say of the client tells it.
+            heads = self._read(node, keys, whole=0)
+            wanted = [
+                cards.card_key(head.client.client_id)
+                for head in heads
+                if (head.ended if ended else head.client.waits or head.permits)
+            ]
+            yield from self._read(node, wanted, whole=1)
+
+    def _keys(self) -> Iterator[tuple[Endpoint, list[str]]]:
+        """Yield the keys of all cards, some at a time, with the server that has them."""
+        if isinstance(self._service.servers, Cluster):
+            for node in self._service.nodes:
+                for keys in scan(self._service, node, "hash", f"{_CARD_BEGIN}*{_CARD_END}", STEP):
+                    yield node, keys
             return
-        card = told.get(holder.client.client_id)
-        if card is not None:
-            entry = card.holds.get((holder.holder.removesuffix(":write"), key))
-            _set_entry(holder, card.client, entry)
+        [node], cursor = self._service.nodes, ""
+        while cursor != "0":
+            [reply] = self._service.ask(node, [("ZSCAN", INDEX, cursor or "0", "COUNT", STEP)])
+            if isinstance(reply, ReplyError):
+                raise ServerUnavailableError(f"{node.where} refused {INDEX}: {reply}")
+            told, flat = cast("tuple[bytes, list[bytes]]", reply)
+            cursor = told.decode()
+            ids = [text_of(each) for each in flat[::2] if len(each) <= LONGEST_ID]
+            yield node, [cards.card_key(each) for each in ids]
 
-    def of(self, wanted: Iterable[tuple[str, str, str, str]]) -> dict[str, cards.Card]:
-        """Return the cards of clients, with the *wanted* entries (client id, holder, mark, key)."""
-        entries: dict[str, list[tuple[str, str, str]]] = {}
-        for client_id, holder, mark, key in wanted:
-            if client_id:
-                entries.setdefault(client_id, []).append((mark, holder, key))
-        by_node: dict[Endpoint, list[str]] = {}
-        for client_id in entries:
-            node = self._service.owner(cards.card_key(client_id))
-            by_node.setdefault(node, []).append(client_id)
-        found: dict[str, cards.Card] = {}
-        for node, clients in by_node.items():
-            calls: list[Call] = []
-            for each in clients:
-                fields = cards.fields_for(entries[each])
-                calls.append(((cards.card_key(each),), (len(fields), *fields)))
-            for card in self.read(node, calls):
-                found[card.client.client_id] = card
-        return found
-
-    def kept(self, infos: Iterable[LockInfo]) -> dict[str, cards.Card]:
-        """Return the whole cards of the clients of *infos*; most come again with the next page."""
-        wanted = {each.client.client_id for info in infos for each in info.holders}
-        wanted |= {each.client.client_id for info in infos for each in info.waiters}
-        wanted.discard("")
-        by_node: dict[Endpoint, list[Call]] = {}
-        for client_id in wanted - self._kept.keys():
-            key = cards.card_key(client_id)
-            by_node.setdefault(self._service.owner(key), []).append(((key,), (0,)))
-            self._kept[client_id] = None
-        for node, calls in by_node.items():
-            for card in self.read(node, calls):
-                self._kept[card.client.client_id] = card
-                self._kept_entries += len(card.holds) + len(card.waits)
-        kept = {each: told for each in wanted if (told := self._kept[each]) is not None}
-        if self._kept_entries + len(self._kept) > KEPT:
-            self._kept, self._kept_entries = {}, 0
-        return kept
-
-    def _note_card(self, key: str, reply: object) -> None:
-        """Count a card that may not be read."""
-        if code_of(reply) == "NOPERM" and len(self.unread) < REMEMBERED:
-            self.unread.add(key)
-
-    def read(self, node: Endpoint, calls: Sequence[Call]) -> Iterator[cards.Card]:
+    def _read(self, node: Endpoint, keys: list[str], *, whole: int) -> Iterator[cards.Card]:
         """Yield the cards that there are."""
-        while calls:
-            again: list[Call] = []
+        while keys:
+            again: list[str] = []
+            calls: list[Call] = [((key,), (whole,)) for key in keys]
             replies = self._service.run(node, CARD_READ, cards.LONGEST_VALUE, calls)
-            for call, reply in zip(calls, replies, strict=True):
-                self._note_card(call[0][0], reply)
+            for key, reply in zip(keys, replies, strict=True):
                 if reply == 1:
-                    again.append(call)
+                    again.append(key)
                 elif not isinstance(reply, ReplyError):
-                    client_id = call[0][0].removeprefix(_CARD_BEGIN).removesuffix(_CARD_END)
-                    card = cards.read_card(safe(client_id), reply)
+                    client_id = safe(key.removeprefix(_CARD_BEGIN).removesuffix(_CARD_END))
+                    card = cards.read_card(client_id, reply)
                     if card is not None:
                         yield self._with_connection(card)
-            calls = again
+            keys = again
 
     def _with_connection(self, card: cards.Card) -> cards.Card:
         """Return *card*; if its client is late, with whether the server has a connection of it."""
@@ -272,80 +222,62 @@ class CardReader:
         doubtful = self._closely and client.answering and (client.silent or 0) > FRESH
         if not client.named or not (doubtful or client.answering is False):
             return card
-        if self._connected is None:
-            self._connected = self._connected_clients()
-        if self._connected is None:
+        if self._connections is None:
+            self._connections = self._read_connections()
+        clients, uptime = self._connections
+        if clients is None:
             return card
-        connected = client_part(client.client_id) in self._connected
-        if not connected and self._may_come_back(client.silent or 0):
+        connected = client_part(client.client_id) in clients
+        # A client that was silent before the server started may not have connected again.
+        if not connected and uptime is not None and uptime < min(BACK_WITHIN, client.silent or 0):
             return card
         return replace(card, client=replace(client, connected=connected))
 
-    def _may_come_back(self, silent: float) -> bool:
-        """Return whether a client lost its connection by a start of a server just now.
-
-        It has been silent since before that start, and may not have connected again.
-        """
-        if self._facts is None:
-            self._facts = read_facts(self._service)
-        uptime = self._facts.uptime
-        return uptime is not None and uptime < min(BACK_WITHIN, silent)
-
-    def _connected_clients(self) -> frozenset[str] | None:
-        """Return the clients that have a connection with a name; None if the server refuses.
+    def _read_connections(self) -> Connections:
+        """Return which clients have a connection with a name, and the uptime.
 
         Cost:
-            A round trip for each primary; the reply has about 350 bytes for each connection.
+            Two round trips for each primary; one reply has about 350 bytes for each connection.
         """
         found: set[str] = set()
         for node in self._service.nodes:
-            [reply] = self._service.ask(node, [("CLIENT", "LIST", "TYPE", "NORMAL")])
+            # Some services permit this to nobody.
+            command = ("CLIENT", "LIST", "TYPE", "NORMAL")
+            [reply] = self._service.ask(node, [command], may_lack=True)
             if isinstance(reply, ReplyError):
-                return None
+                return None, None
             found |= client_in_names(cast("bytes", reply))
-        return frozenset(found)
-
-    def ends(self, name: str) -> Iterator[tuple[str, cards.Card, cards.End]]:
-        """Yield how holds of *name* ended, with the holder, as cards tell it for a minute."""
-        keys = {kind.key(name) for kind in KINDS.values()}
-        for card in self.busy(_ENDS):
-            for (holder, of), end in card.ends.items():
-                if of in keys:
-                    yield holder, card, end
+        return frozenset(found), self._service.uptime()
 
 
-def _set_entry(holder: HolderInfo, client: ClientInfo, entry: cards.Entry | None) -> None:
-    """Set what a card tells of *holder*, which nobody else has seen yet.
+def complete(
+    holder: HolderInfo,
+    key: str,
+    cards_of: dict[str, cards.Card],
+    told: Told | None,
+    *,
+    permit: bool,
+) -> None:
+    """Set what cards tell of *holder*, which may be a *permit* and which nobody else has seen yet.
 
     There may be very many holders, and a second frozen object costs many times as much.
     """
+    entry: cards.Entry | None = None
+    if permit:
+        found = None if told is None else told.permits.get((holder.holder, key))
+        if found is None:
+            return
+        client, entry = found
+    elif (card := cards_of.get(holder.client.client_id)) is not None:
+        client = card.client
+        entry = card.holds.get((holder.holder.removesuffix(":write"), key))
+    else:
+        return
     _set(holder, "client", client)
     if entry is not None:
         _set(holder, "held_for", entry.age)
-        _set(holder, "lease", entry.lease)
-        _set(holder, "renewed", entry.renewed)
-        _set(holder, "thread", entry.thread)
-        _set(holder, "owner", entry.owner)
-        if entry.trace_id:
-            _set(holder, "trace_id", entry.trace_id)
-
-
-def _waits(card: cards.Card) -> Iterator[cards.Entry]:
-    """Yield what threads and tasks wait for; nothing of a client that is dead or gone."""
-    if not card.client.dead and card.client.connected is not False:
-        yield from card.waits.values()
-        yield from card.wishes.values()
-
-
-def _waiter(entry: cards.Entry, client: ClientInfo) -> WaiterInfo:
-    return WaiterInfo(
-        entry.holder,
-        client,
-        entry.age,
-        thread=entry.thread,
-        owner=entry.owner,
-        deadlock=entry.deadlock,
-    )
+        for name in ("lease", "renewed", "thread", "owner", "trace_id"):
+            _set(holder, name, getattr(entry, name))
 
 
 def waiter_with_card(waiter: WaiterInfo, key: str, told: dict[str, cards.Card]) -> WaiterInfo:
@@ -356,22 +288,15 @@ def waiter_with_card(waiter: WaiterInfo, key: str, told: dict[str, cards.Card]) 
     entry = card.waits.get((waiter.holder, key))
     if entry is None:
         return replace(waiter, client=card.client)
-    return WaiterInfo(
-        waiter.holder,
-        card.client,
-        entry.age,
-        waiter.remaining,
-        entry.thread,
-        entry.owner,
-        entry.deadlock,
-    )
+    return replace(_waiter(entry, card.client), remaining=waiter.remaining)
 
 
-def place_of(each: HolderInfo | WaiterInfo) -> tuple[str, str]:
-    """Return the client and the holder, as a card names them."""
-    return each.client.client_id, each.holder.removesuffix(":write")
+def _waiter(entry: cards.Entry, client: ClientInfo) -> WaiterInfo:
+    return WaiterInfo(entry.holder, client, entry.age, thread=entry.thread, owner=entry.owner)
 
 
-def waited(waiter: WaiterInfo) -> float:
-    """Return the seconds of a wait; 0 where no card tells."""
-    return waiter.waited or 0.0
+def _waits(card: cards.Card) -> Iterator[cards.Entry]:
+    """Yield what threads and tasks wait for; nothing of a client that is dead or gone."""
+    if not card.client.dead and card.client.connected is not False:
+        yield from card.waits.values()
+        yield from card.wishes.values()

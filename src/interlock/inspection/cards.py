@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from interlock._core.insight.card import CARD, FORMAT
 from interlock._core.model.foreign_text import safe
 from interlock.inspection.info import ClientInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 LONGEST_VALUE = 4096
 """Bytes of one value of a card that are read."""
@@ -41,11 +40,9 @@ class Entry:
         age: seconds since it began, by the server's clock.
         owner: tells the threads and tasks of one client apart.
         thread: what the thread or task is called.
-        kind: of the lock.
         lease: seconds; 0 for a wait.
         renewed: whether the hold is renewed.
         trace_id: of the trace in which it was acquired; empty if there is none.
-        deadlock: whether it is a wait in a deadlock that its client has proven.
     """
 
     holder: str
@@ -53,22 +50,13 @@ class Entry:
     age: float
     owner: int
     thread: str = ""
-    kind: str = ""
     lease: float = 0.0
     renewed: bool = False
     trace_id: str = ""
-    deadlock: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a hold ended, as a card tells it.
-
-    Attributes:
-        age: seconds since then.
-        lost: whether it was lost; else it was released.
-        why: the reason of a loss; empty for a release.
-    """
+class End(NamedTuple):
+    """How a hold ended: seconds ago, whether it was lost, and if so why."""
 
     age: float
     lost: bool
@@ -81,21 +69,21 @@ class Card:
 
     Attributes:
         client: of whom it tells.
-        number: how often it was written, as far as its client knows.
         holds: by holder and key.
         waits: by holder and key.
         wishes: waits for permits and latches, by holder and key.
-        permits: how many of its holds are permits of semaphores.
         ends: how holds ended, by holder and key.
+        permits: how many of its holds are permits of semaphores.
+        ended: how many ends it tells.
     """
 
     client: ClientInfo
-    number: int = 0
     holds: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
     waits: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
     wishes: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
-    permits: int = 0
     ends: dict[tuple[str, str], End] = field(default_factory=dict[tuple[str, str], End])
+    permits: int = 0
+    ended: int = 0
 
 
 class DoubtError(ValueError):
@@ -107,14 +95,6 @@ def card_key(client_id: str) -> str:
     return CARD.format(client_id)
 
 
-def entry_field(mark: str, holder: str, key: str) -> str:
-    """Return the field of a card that tells of a hold or wait.
-
-    *mark* is ``h`` for a hold, ``w`` for a wait, and ``p`` for one for permits or a latch.
-    """
-    return f"{mark} {holder} {key}"
-
-
 def read_card(client_id: str, reply: object) -> Card | None:
     """Return the card of *client_id* from the *reply* to `card_read`; None if there is none."""
     if reply is None:
@@ -122,36 +102,31 @@ def read_card(client_id: str, reply: object) -> Card | None:
     try:
         now, *flat = cast("list[Any]", reply)
         fields = {_text(flat[i]): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
-        written = _number(fields.pop("written", b""), 0, 1e15)
-        _ = fields.pop("number", b"")
-        silent = _silent(int(now), written)
-        told = _client_line(fields.pop("client", b""))
-        version = told.get("format")
-        if version != FORMAT:
+        _ = fields.pop("number", None)
+        written = _bounded(float(fields.pop("written", None) or "nan"), 0, now + 1000 * AHEAD)
+        silent = max((now - written) / 1000, 0.0)
+        told = _object(fields.pop("client", b""))
+        if (version := told.get("format")) != FORMAT:
             return _doubtful(client_id, f"its format is {str(version)[:20]!r}, not {FORMAT}")
         period = _bounded(told.get("period"), 0.01, LONGEST_TIME)
     except (DoubtError, TypeError, ValueError) as error:
         return _doubtful(client_id, safe(str(error)[:100]) or "it cannot be read")
     entries: dict[str, dict[tuple[str, str], Entry]] = {"h": {}, "w": {}, "p": {}}
     ends: dict[tuple[str, str], End] = {}
-    doubt, begin = "", f"{client_id}:"
+    doubt = ""
     for (name, value), parsed in zip(fields.items(), _together(fields.values()), strict=True):
-        if value is None:
-            continue  # the card is older than this hold, or the hold was short
         try:
-            mark, holder, key = _place(name)
-            if ":" in holder and not holder.startswith(begin):
-                doubt = "it tells of another client's hold"
-                continue
+            mark, holder, key = name.split(" ", 2)
+            place = safe(holder), key
+            if ":" in holder and not place[0].startswith(f"{client_id}:"):
+                raise DoubtError("it tells of another client's hold")
             content = _object(value) if parsed is None else parsed
             if mark == "x":
-                ends[holder, key] = _end(content, silent)
-                continue
-            entry = _entry(holder, key, content, silent)
-        except (DoubtError, TypeError, ValueError) as error:
+                ends[place] = _end(content, silent)
+            else:
+                entries[mark][place] = _entry(*place, content, silent)
+        except (KeyError, TypeError, ValueError) as error:
             doubt = safe(str(error)[:100])
-            continue
-        entries[mark][holder, key] = entry
     client = ClientInfo(
         client_id,
         library="interlock",
@@ -167,22 +142,8 @@ def read_card(client_id: str, reply: object) -> Card | None:
         waits=_whole(told.get("waits")),
         doubt=doubt,
     )
-    permits = _whole(told.get("permits")) or 0
-    number = _whole(told.get("number")) or 0
-    return Card(client, number, entries["h"], entries["w"], entries["p"], permits, ends)
-
-
-def _place(name: str) -> tuple[str, str, str]:
-    """Return the mark, the holder and the key of a field; the key stays as it is."""
-    mark, holder, key = name.split(" ", 2)
-    return mark, safe(holder), key
-
-
-def _silent(now: int, written: float) -> float:
-    """Return the seconds since a card was *written*; both in milliseconds."""
-    if written - now > 1000 * AHEAD:
-        raise DoubtError("it was written in the future")
-    return max((now - written) / 1000, 0.0)
+    counts = [_whole(told.get(name)) or 0 for name in ("permits", "ended")]
+    return Card(client, entries["h"], entries["w"], entries["p"], ends, *counts)
 
 
 def _doubtful(client_id: str, why: str) -> Card:
@@ -196,11 +157,9 @@ def _entry(holder: str, key: str, told: dict[str, Any], silent: float) -> Entry:
         _bounded(told.get("age"), 0, LONGEST_TIME) + silent,
         int(_bounded(told.get("owner"), 0, 2**53)),
         _short(told.get("thread")),
-        _short(told.get("kind")),
         _bounded(told.get("lease", 0), 0, LONGEST_TIME),
         told.get("renewed") is True,
         _short(told.get("trace")),
-        told.get("deadlock") is True,
     )
 
 
@@ -219,19 +178,11 @@ def _together(values: Iterable[object]) -> list[dict[str, Any] | None]:
     try:
         found = json.loads((b"[%s]" % b",".join(texts)).decode())
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list):
         return [None] * len(texts)
     parsed = cast("list[object]", found)
     if len(parsed) != len(texts):
         return [None] * len(texts)
     return [cast("dict[str, Any]", each) if isinstance(each, dict) else None for each in parsed]
-
-
-@lru_cache(maxsize=16_384)
-def _client_line(value: object) -> dict[str, Any]:
-    """Return what a card tells of its client; a page of locks asks for the same ones again."""
-    return _object(value)
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -253,10 +204,6 @@ def _bounded(value: object, least: float, most: float) -> float:
     return float(cast("float", value))
 
 
-def _number(value: object, least: float, most: float) -> float:
-    return _bounded(float(cast("bytes", value)) if value else None, least, most)
-
-
 def _whole(value: object) -> int | None:
     known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
     return cast("int", value) if known else None
@@ -268,8 +215,3 @@ def _short(value: object) -> str:
 
 def _text(value: object) -> str:
     return cast("bytes", value).decode("utf-8", "replace")
-
-
-def fields_for(wanted: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return the fields of a card that tell of its client and of *wanted* (mark, holder, key)."""
-    return ["written", "client", *(entry_field(*each) for each in wanted)]

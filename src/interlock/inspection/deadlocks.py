@@ -1,37 +1,44 @@
-"""Find deadlocks in what servers and cards tell."""
+"""Find deadlocks in what cards and servers tell, in one look.
+
+Theory. An owner is a thread or task of one client. In a ring of owners each waits for a lock that
+the next one holds, so none of them goes on before one gives up.
+
+A card is old when it is read, but it has ages, and the server tells when it was written. Take the
+moment at which the oldest card of a ring was composed. If all waits and holds of the ring are older
+than that, then all of them lasted at that moment, because the other cards were composed later: the
+ring was closed. The server must show its holds now, too; the id of a hold that a card lists is
+never used again. A ring that somebody has left since, and kept what he holds, is told until the
+next card.
+
+Rules:
+
+* Permits have no owner, so a semaphore is never part of a ring. Nor is a lock that several owners
+  may hold (`Kind.shared`): its waiter needs only one of them to release.
+* What is not known (Java, no rights, no card, a doubtful or late card) is no deadlock.
+* A card may be forged: then the list of deadlocks is wrong, and nothing else.
+
+Source: Chandy, Misra, Haas: Distributed Deadlock Detection (1983), AND model.
+"""
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
-
-from interlock._core.insight.deadlock import (
-    PATIENCE,
-    Party,
-    Sight,
-    Told,
-    Wait,
-    confirmed,
-    find_cycle,
-    same_cycle,
-)
-from interlock.errors import ServerUnavailableError
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterator
 
-    from interlock._core.insight.deadlock import Link
-    from interlock.inspection.cards import Card
+    from interlock.inspection.cards import Card, Entry
     from interlock.inspection.info import ClientInfo
-    from interlock.inspection.reader import Reader
 
-LONGEST_LOOK = 12.0
-"""Seconds for which `find_deadlocks` looks again at a suspected cycle."""
-PAUSE = 1.0
-"""Seconds between two looks."""
-CARD, LOCK = "card", "lock"
-"""What a user may have no right to read."""
+PATIENCE = 5.0
+"""Seconds that a thread or task waits before it is taken for a part of a deadlock."""
+ON_ITS_WAY = 1.0
+"""Seconds that a card takes at most from its client to the server."""
+MOST_OWNERS = 200
+"""Owners that the search for one ring follows at most."""
+Party: TypeAlias = tuple[str, int]
+"""A client, and the number that tells one of its owners apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,194 +75,64 @@ class Deadlock:
         return asdict(self)
 
 
-class Look:
-    """One look at the graph; what was read once is not read again.
+class Link(NamedTuple):
+    """One step of a ring: a client's *wait*, and the *hold* that it waits for."""
 
-    Args:
-        reader: reads cards and holders.
-        here: what a client knows of itself without a card, by client id.
-        refused: locks and client ids that the user has no right to read about, by name. They are
-            not asked for; new ones are added.
-    """
-
-    def __init__(
-        self,
-        reader: Reader,
-        here: Mapping[str, Told] | None = None,
-        refused: set[tuple[str, str]] | None = None,
-    ) -> None:
-        self._reader = reader
-        self._refused = set[tuple[str, str]]() if refused is None else refused
-        self._told: dict[str, Told | None] = dict(here or {})
-        self._holders: dict[str, tuple[str, ...]] = {}
-        self.cards: dict[str, Card] = {}
-
-    def told(self, client_id: str) -> Told | None:
-        """Return what the client tells of itself."""
-        if client_id not in self._told:
-            card = self._card(client_id)
-            if card is not None:
-                self.cards[client_id] = card
-            self._told[client_id] = None if card is None else told_by(card)
-        return self._told[client_id]
-
-    def _card(self, client_id: str) -> Card | None:
-        """Return the card of a client; None if there is none, or if it may not be read."""
-        if (CARD, client_id) in self._refused:
-            return None
-        before = self._reader.forbidden_cards
-        card = self._reader.card(client_id)
-        if self._reader.forbidden_cards > before:
-            self._refused.add((CARD, client_id))
-        return card
-
-    def holders(self, key: str) -> tuple[str, ...]:
-        """Return who holds *key*; nobody, if that may not be read."""
-        if (LOCK, key) in self._refused:
-            return ()
-        if key not in self._holders:
-            before = self._reader.forbidden
-            self._holders[key] = self._reader.holders(key)
-            if self._reader.forbidden > before:
-                self._refused.add((LOCK, key))
-        return self._holders[key]
-
-    def cycle(self, start: Party, clock: Callable[[], float]) -> Sight | None:
-        """Return the cycle that *start* is in, as far as one look can tell."""
-        links = find_cycle(start, self.told, self.holders)
-        if links is None:
-            return None
-        clients = {link.party.client_id for link in links}
-        seen = {each: told.number for each in clients if (told := self.told(each)) is not None}
-        after: dict[str, int | None] = {}
-        for each in clients:
-            if seen.get(each) is not None:
-                card = self._card(each)
-                after[each] = None if card is None else card.number
-        return Sight(links, seen, after, clock())
+    client: ClientInfo
+    wait: Entry
+    hold: Entry
 
 
-def told_by(card: Card) -> Told:
-    """Return what *card* tells of owners and waits."""
-    owners = {place: entry.owner for place, entry in card.holds.items()}
-    waits: dict[int, list[Wait]] = {}
-    for entry in card.waits.values():
-        label = entry.thread or entry.holder
-        waits.setdefault(entry.owner, []).append(
-            Wait(
-                entry.holder,
-                entry.key,
-                f"{card.client.host} pid {card.client.pid} {label}",
-                entry.age,
-            )
-        )
-    return Told(card.number, owners, waits)
+class WaitGraph:
+    """Who holds something and waits for something else, as cards tell it."""
+
+    def __init__(self) -> None:
+        self._waits: dict[Party, list[tuple[ClientInfo, Entry]]] = {}
+        self._holds: dict[str, list[tuple[Party, Entry]]] = {}
+
+    def add(self, card: Card) -> None:
+        """Add the owners of *card* that wait for long, and hold something."""
+        client = card.client
+        if not client.answering:
+            return
+        holds = [each for each in card.holds.values() if ":" in each.holder]
+        waits = [each for each in card.waits.values() if each.age >= PATIENCE]
+        both = {each.owner for each in holds} & {each.owner for each in waits}
+        for wait in waits:
+            if wait.owner in both:
+                self._waits.setdefault((client.client_id, wait.owner), []).append((client, wait))
+        for hold in holds:
+            if hold.owner in both:
+                party = client.client_id, hold.owner
+                self._holds.setdefault(hold.key, []).append((party, hold))
+
+    def rings(self) -> Iterator[tuple[Link, ...]]:
+        """Yield each ring that was closed when the oldest of its cards was composed."""
+        told = set[frozenset[tuple[str, str]]]()
+        for start in self._waits:
+            ring = self._ring(start)
+            places = frozenset((each.wait.holder, each.wait.key) for each in ring)
+            if ring and places not in told and _closed(ring):
+                told.add(places)
+                yield ring
+
+    def _ring(self, start: Party) -> tuple[Link, ...]:
+        """Return the shortest ring that leads from *start* back to it; empty if there is none."""
+        paths: list[tuple[Party, tuple[Link, ...]]] = [(start, ())]
+        seen = {start}
+        for party, path in paths:
+            for client, wait in self._waits[party]:
+                for following, hold in self._holds.get(wait.key, ()):
+                    links = (*path, Link(client, wait, hold))
+                    if following == start:
+                        return links
+                    if following not in seen and len(seen) < MOST_OWNERS:
+                        seen.add(following)
+                        paths.append((following, links))
+        return ()
 
 
-class DeadlockSearch:
-    """Looks at the graph of all clients again and again; two looks prove a deadlock.
-
-    Args:
-        clock: tells seconds.
-
-    Attributes:
-        cycles: the deadlocks that the last look has seen, and that are proven.
-        undecided: whether the last look has seen a cycle that is not proven.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._suspected: dict[object, Sight] = {}
-        self._proven: dict[object, tuple[Link, ...]] = {}
-        self._cards: dict[str, Card] = {}
-        self.cycles: tuple[tuple[Link, ...], ...] = ()
-        self.undecided = False
-
-    def look(self, reader: Reader, waiting: Iterable[Card]) -> None:
-        """Look once.
-
-        Args:
-            reader: reads cards and holders.
-            waiting: the cards of clients with a thread or task that waits.
-
-        Raises:
-            ServerUnavailableError: a server cannot be reached, or did not answer.
-        """
-        look, present = Look(reader), dict[object, Sight]()
-        for start in _long_waiters(waiting):
-            sight = look.cycle(start, self._clock)
-            if sight is not None:
-                present.setdefault(same_cycle(sight.links), sight)
-        for name, sight in present.items():
-            first = self._suspected.setdefault(name, sight)
-            if confirmed(first, _begin_like(sight, first)):
-                self._proven[name] = sight.links
-        self._cards = look.cards
-        self._suspected = {name: self._suspected[name] for name in present}
-        self._proven = {name: each for name, each in self._proven.items() if name in present}
-        self.cycles = tuple(self._proven.values())
-        self.undecided = len(self._proven) < len(present)
-
-    def found(self) -> list[Deadlock]:
-        """Return the proven deadlocks."""
-        return [_deadlock(links, self._cards) for links in self.cycles]
-
-
-def find_deadlocks(
-    reader: Reader,
-    *,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> list[Deadlock]:
-    """Return the deadlocks among all clients that write cards.
-
-    Without a suspicion that is one look. A suspected cycle is looked at again until it is
-    confirmed or gone, for `LONGEST_LOOK` seconds at most.
-    """
-    search, began = DeadlockSearch(clock), clock()
-    while True:
-        search.look(reader, reader.waiting_cards())
-        if not search.undecided or clock() - began > LONGEST_LOOK:
-            return search.found()
-        sleep(PAUSE)
-
-
-def check_seen(reader: Reader) -> None:
-    """Raise unless *reader* could read all that it wanted: else nothing found is no answer.
-
-    Raises:
-        ServerUnavailableError: the user has no right to read a card or a lock.
-    """
-    cards, locks = reader.forbidden_cards, reader.forbidden
-    if cards or locks:
-        raise ServerUnavailableError(
-            "there may be deadlocks that were not seen: the user has no right to read "
-            f"{cards} cards and {locks} locks that the search needs",
-            code="NOPERM",
-        )
-
-
-def _begin_like(sight: Sight, first: Sight) -> Sight:
-    """Return *sight* with its links in the order of those of *first*."""
-    order = {link.same: place for place, link in enumerate(first.links)}
-    links = sorted(sight.links, key=lambda link: order[link.same])
-    return sight._replace(links=tuple(links))
-
-
-def _long_waiters(waiting: Iterable[Card]) -> list[Party]:
-    return [
-        Party(card.client.client_id, entry.owner)
-        for card in waiting
-        for entry in card.waits.values()
-        if entry.age >= PATIENCE
-    ]
-
-
-def _deadlock(links: tuple[Link, ...], cards: Mapping[str, Card]) -> Deadlock:
-    steps: list[DeadlockStep] = []
-    for link in links:
-        card = cards[link.party.client_id]
-        entry = card.waits.get((link.waits_as, link.key))
-        thread = "" if entry is None else entry.thread
-        steps.append(DeadlockStep(card.client, thread, link.key, link.holder, link.waited))
-    return Deadlock(tuple(steps))
+def _closed(ring: tuple[Link, ...]) -> bool:
+    """Return whether all waits and holds of *ring* lasted when its oldest card was composed."""
+    oldest = max(each.client.silent or 0.0 for each in ring)
+    return all(min(each.wait.age, each.hold.age) >= oldest + ON_ITS_WAY for each in ring)

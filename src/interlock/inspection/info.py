@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from interlock._core.kinds import queues_permits, sight_of
+from interlock.inspection.kinds import queues_permits, sight_of
 
 LATE_SHARE = 2 / 3
 """A renewed hold with less than this share of its lease left was not renewed in time."""
@@ -143,7 +143,7 @@ class WaiterInfo:
         remaining: seconds for which its place in a fair queue is kept; None without a queue.
         thread: the thread or task; empty where no card tells.
         owner: as of `HolderInfo`.
-        deadlock: whether its client has proven that it waits in a deadlock.
+        deadlock: whether it waits in a deadlock.
     """
 
     holder: str
@@ -214,7 +214,6 @@ class LockInfo:
         waiter_count: how many threads and tasks wait, as far as the queue and cards tell. It is 0
             if permits are awaited, and no card tells by whom: a client may have several threads
             that wait.
-        waiting_known: whether the server told how many listen. The user may lack the right.
     """
 
     name: str
@@ -229,7 +228,6 @@ class LockInfo:
     total: int | None = None
     token: int | None = None
     waiter_count: int = 0
-    waiting_known: bool = True
 
     @property
     def waiting_at_least(self) -> int:
@@ -237,11 +235,9 @@ class LockInfo:
         return max(self.waiter_count, self.waiting)
 
     @property
-    def awaited(self) -> bool | None:
-        """Return whether somebody waits for it; None where that is not known."""
-        if self.waiters or self.waiting_at_least:
-            return True
-        return False if self.waiting_known else None
+    def awaited(self) -> bool:
+        """Return whether somebody waits for it."""
+        return bool(self.waiters or self.waiting_at_least)
 
     @property
     def late(self) -> bool:
@@ -260,7 +256,7 @@ class LockInfo:
 
     @property
     def deadlock(self) -> bool:
-        """Return whether a thread or task waits for it in a deadlock that its client has proven."""
+        """Return whether a thread or task waits for it in a deadlock."""
         return any(waiter.deadlock for waiter in self.waiters)
 
     @property

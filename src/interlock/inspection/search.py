@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from interlock._core.kinds import around, channel_of, name_in, seen
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.errors import ServerUnavailableError
-from interlock.inspection.lock_reply import OURS, READ_ENTRY, is_text, numbers
+from interlock.inspection.kinds import around, channel_of, name_in, seen
+from interlock.inspection.locks import numbers
 from interlock.inspection.pattern import glob
 from interlock.inspection.service import code_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
-    from interlock._core.kinds import Sight
     from interlock._links.endpoint import Endpoint
+    from interlock.inspection.kinds import Sight
     from interlock.inspection.service import Service
+
+OURS = ("redisson_", "interlock_")
+"""How keys begin that are no names of locks."""
+READ_ENTRY = ":rwlock_timeout:"
+"""What is within the keys of readers' entries."""
 
 
 def scans(
@@ -25,35 +30,23 @@ def scans(
 ) -> Iterator[tuple[list[str], Sight | None]]:
     """Yield keys that may be of *kinds*; with the kind that has them beside the keys of names."""
     matches = glob(pattern)
-    wanted = {kind: sight for kind, sight in seen().items() if not kinds or kind in kinds}
-    for keys in _locks(service, node, pattern, wanted.values(), step):
-        yield keys, None
-    for sight in wanted.values():
-        if sight.apart:
-            for keys in scan(service, node, sight.type, "*".join(around(sight.key)), step):
-                yield [key for key in keys if matches(sight.name_of(key))], sight
-    if kinds and not kinds.isdisjoint(numbers()):
+    wanted = [sight for kind, sight in seen().items() if not kinds or kind in kinds]
+    if any(sight.type == "hash" and not sight.apart for sight in wanted):
+        for keys in scan(service, node, "hash", pattern, step):
+            yield [key for key in keys if not key.startswith(OURS)], None
+    # Nobody holds a fair lock while its first waiter takes its time: then there is no hash.
+    for queue in [sight.queue for sight in wanted if sight.queue is not None]:
+        for keys in scan(service, node, "list", "*".join(around(queue)), step):
+            yield [name for key in keys if matches(name := name_in(key, queue))], None
+    for sight in [sight for sight in wanted if sight.apart]:
+        for keys in scan(service, node, sight.type, "*".join(around(sight.key)), step):
+            yield [key for key in keys if matches(sight.name_of(key))], sight
+    if not kinds:
+        yield _waited_numbers(service, node, pattern), None
+    elif not kinds.isdisjoint(numbers()):
         for keys in scan(service, node, "string", pattern, step):
             own = [key for key in keys if READ_ENTRY not in key and not key.startswith(OURS)]
             yield own, None
-    elif not kinds:
-        yield _waited_numbers(service, node, pattern), None
-
-
-def _locks(
-    service: Service, node: Endpoint, pattern: str, wanted: Collection[Sight], step: int
-) -> Iterator[list[str]]:
-    """Yield keys that may be *wanted* locks, held or awaited."""
-    matches = glob(pattern)
-    if any(sight.type == "hash" and not sight.apart for sight in wanted):
-        for keys in scan(service, node, "hash", pattern, step):
-            yield [key for key in keys if not key.startswith(OURS)]
-    for sight in wanted:
-        if sight.queue is not None:
-            # Nobody holds the lock while its first waiter takes its time: then there is no hash.
-            for keys in scan(service, node, "list", "*".join(around(sight.queue)), step):
-                waited = [name_in(key, sight.queue) for key in keys]
-                yield [name for name in waited if matches(name)]
 
 
 def scan(
@@ -68,10 +61,18 @@ def scan(
             raise ServerUnavailableError(f"{node.where} refused SCAN: {reply}", code=code_of(reply))
         told, keys = cast("tuple[bytes, list[bytes]]", reply)
         if keys:
-            yield [key.decode() for key in dict.fromkeys(keys) if is_text(key)]
+            yield [key.decode() for key in dict.fromkeys(keys) if _is_text(key)]
         cursor = told.decode()
         if cursor == "0":
             return
+
+
+def _is_text(key: bytes) -> bool:
+    """Return whether *key* can be the name of a lock, which is UTF-8."""
+    try:
+        return bool(key.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _waited_numbers(service: Service, node: Endpoint, pattern: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from typing import TYPE_CHECKING, cast
 
@@ -28,6 +29,7 @@ GONE = -2
 Call = tuple[tuple[str, ...], tuple[str | int, ...]]
 """The keys of one object, and the arguments of a script for that object."""
 _LUA = resources.files("interlock.inspection").joinpath("lua")
+_UPTIME = re.compile(rb"uptime_in_seconds:(\d+)")
 
 
 def load(stem: str) -> Script[object]:
@@ -44,6 +46,15 @@ def text_of(value: object) -> str:
 def code_of(reply: object) -> str:
     """Return the code of an error; an empty text if *reply* is none."""
     return error_code(str(reply)) if isinstance(reply, ReplyError) else ""
+
+
+def _no_right(node: Endpoint, refusal: object) -> ServerUnavailableError:
+    """Return the error for a *refusal* of *node*, with the line of an ACL file that permits it."""
+    from interlock.check import Requirements  # noqa: PLC0415 - only this error needs it
+
+    line = Requirements(("operator",)).acl_line()
+    text = f"the user lacks a right at {node.where}: {refusal}; this line of an ACL file gives it: "
+    return ServerUnavailableError(text + line, code="NOPERM")
 
 
 class Service:
@@ -78,6 +89,12 @@ class Service:
         if not self.nodes:
             self.nodes = self.servers.primaries(self._timeout)
 
+    @property
+    def sharded(self) -> bool:
+        """Return whether messages go to the node of their channel."""
+        wanted = self.options.pubsub in ("auto", "sharded")
+        return isinstance(self.servers, Cluster) and wanted and bool(self.servers.sharded)
+
     def owner(self, key: str) -> Endpoint:
         """Return the primary that has *key*.
 
@@ -91,83 +108,84 @@ class Service:
             raise self.servers.nobody(key)
         return node
 
-    def ask(self, node: Endpoint, commands: Sequence[Sequence[str | int]]) -> list[object]:
-        """Return the replies of *node* to *commands*, sent in one write; errors are replies too."""
+    def uptime(self) -> int | None:
+        """Return the seconds since the last start of a primary; None if none of them says.
+
+        Cost:
+            A round trip for each primary.
+        """
+        found: list[int] = []
+        for node in self.nodes:
+            [reply] = self.ask(node, [("INFO", "server")])
+            if isinstance(reply, bytes):
+                found += map(int, _UPTIME.findall(reply))
+        return min(found, default=None)
+
+    def ask(
+        self, node: Endpoint, commands: Sequence[Sequence[str | int]], *, may_lack: bool = False
+    ) -> list[object]:
+        """Return the replies of *node* to *commands*, sent in one write; errors are replies too.
+
+        Raises:
+            ServerUnavailableError: no usable answer; or the user lacks a right, unless it *may_lack*
+                that.
+        """
+        if not commands:
+            return []
         connection = self._connections.get(node)
         if connection is None:
             connection = self._connections[node] = Connection(node, self._timeout)
         try:
-            return connection.exchange([pack(command) for command in commands], self._timeout)
+            replies = connection.exchange([pack(command) for command in commands], self._timeout)
         except ServerUnavailableError:
             self._connections.pop(node).close()
             raise
+        for reply in replies:
+            if code_of(reply) == "NOPERM" and not may_lack:
+                raise _no_right(node, reply)
+        return replies
 
     def run(
         self, node: Endpoint, script: Script[object], limit: int, calls: Sequence[Call]
     ) -> list[object]:
-        """Return what *script* answers for each of *calls*, several of which go together.
-
-        A key that the user may not read refuses all that go with it: these are asked one by one.
-        Then the first key of a call stands for its others that the user may not read.
-        """
+        """Return what *script* answers for each of *calls*, several of which go together."""
         size = 1 if isinstance(self.servers, Cluster) else TOGETHER
         groups = [calls[start : start + size] for start in range(0, len(calls), size)]
-        found: list[object] = []
-        for group, reply in zip(groups, self._answers(node, script, limit, groups), strict=True):
-            if not isinstance(reply, ReplyError):
-                found += cast("list[object]", reply)
-            elif len(group) == 1:
-                found.append(self._answer(node, script, limit, group[0], reply))
-            else:
-                singly = [[call] for call in group]
-                replies = self._answers(node, script, limit, singly)
-                for call, answer in zip(group, replies, strict=True):
-                    found.append(self._answer(node, script, limit, call, answer))
-        return found
-
-    def _answer(
-        self, node: Endpoint, script: Script[object], limit: int, call: Call, reply: object
-    ) -> object:
-        """Return the answer of *script* to *call*, which was sent alone, or the error."""
-        (first, *others), arguments = call
-        if others and code_of(reply) in ("NOPERM", "TRYAGAIN"):
-            # While their slot moves, missing keys refuse the call too.
-            left = self.ask(node, [("PTTL", key) for key in others])
-            found = [
-                key if isinstance(each, int) and each != GONE else first
-                for key, each in zip(others, left, strict=True)
-            ]
-            alone = ((first, *found), arguments)
-            [reply] = self._answers(node, script, limit, [[alone]])
-        return reply if isinstance(reply, ReplyError) else cast("list[object]", reply)[0]
-
-    def _answers(
-        self,
-        node: Endpoint,
-        script: Script[object],
-        limit: int,
-        groups: Sequence[Sequence[Call]],
-    ) -> list[object]:
-        """Return the replies of *node* to *script*, one for each of *groups*."""
-        tails: list[tuple[str | int, ...]] = []
-        for group in groups:
-            keys = [key for keys, _ in group for key in keys]
-            arguments = [argument for _, arguments in group for argument in arguments]
-            tails.append((len(keys), *keys, limit, *arguments))
+        tails = [_arguments(limit, group) for group in groups]
         replies = self.ask(node, [("EVALSHA", script.sha, *tail) for tail in tails])
         missing = [i for i, reply in enumerate(replies) if code_of(reply) == "NOSCRIPT"]
-        if missing:
-            # The text goes with the first one; the server knows it by its digest from then on.
-            commands = [
-                ("EVAL", script.text, *tails[i]) if n == 0 else ("EVALSHA", script.sha, *tails[i])
-                for n, i in enumerate(missing)
-            ]
-            for i, reply in zip(missing, self.ask(node, commands), strict=True):
-                replies[i] = reply
-        return replies
+        # The text goes with the first one; the server knows it by its digest from then on.
+        again = [
+            ("EVALSHA", script.sha, *tails[i]) if n else ("EVAL", script.text, *tails[i])
+            for n, i in enumerate(missing)
+        ]
+        for i, reply in zip(missing, self.ask(node, again), strict=True):
+            replies[i] = reply
+        for i, reply in enumerate(replies):
+            if code_of(reply) == "TRYAGAIN":
+                tail = _arguments(limit, [self._present(node, groups[i][0])])
+                [replies[i]] = self.ask(node, [("EVALSHA", script.sha, *tail)])
+        found: list[object] = []
+        for group, reply in zip(groups, replies, strict=True):
+            refused = isinstance(reply, ReplyError)
+            found += [reply] * len(group) if refused else cast("list[object]", reply)
+        return found
 
-    @property
-    def sharded(self) -> bool:
-        """Return whether messages go to the node of their channel."""
-        wanted = self.options.pubsub in ("auto", "sharded")
-        return isinstance(self.servers, Cluster) and wanted and bool(self.servers.sharded)
+    def _present(self, node: Endpoint, call: Call) -> Call:
+        """Return *call* with its first key in place of those that are missing.
+
+        While a slot moves, a missing key refuses the call.
+        """
+        (first, *others), arguments = call
+        left = self.ask(node, [("PTTL", key) for key in others])
+        found = [
+            key if isinstance(each, int) and each != GONE else first
+            for key, each in zip(others, left, strict=True)
+        ]
+        return (first, *found), arguments
+
+
+def _arguments(limit: int, calls: Sequence[Call]) -> tuple[str | int, ...]:
+    """Return the keys and arguments of a script for all of *calls*."""
+    keys = [key for keys, _ in calls for key in keys]
+    return len(keys), *keys, limit, *(word for _, words in calls for word in words)

@@ -9,10 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-import difflib
-import re
 import shlex
-import unicodedata
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
@@ -23,27 +20,19 @@ from interlock._core.insight.observing import ENDLESS
 from interlock.inspection.words import by_ticket, clock_at, counted, duration, given_to, left_locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from interlock.inspection.deadlocks import Deadlock
-    from interlock.inspection.info import (
-        ClientInfo,
-        EndInfo,
-        HolderInfo,
-        LockInfo,
-        WaiterInfo,
-    )
+    from interlock.inspection.info import ClientInfo, EndInfo, HolderInfo, LockInfo, WaiterInfo
 
 TOLD = 3
-"""Holders that are told one by one."""
+"""Groups of holders that are told one by one."""
+LISTED = 10
+"""Holder ids and waiters that are named."""
 LONG_TURN = 30.0
 """Seconds of a wait during which a lock that is held for less has changed hands."""
 NEW = 600
 """Seconds after the start of a server in which it may explain what is missing."""
-UNLESS = ", unless it is renewed"
-"""What is added where a hold may be renewed, as far as is known."""
-ALIKE = 0.85
-"""Share of equal characters from which two names look alike."""
 LOSSES = {
     "expired": "its lease ran out",
     "force-released": "it was released by force",
@@ -51,7 +40,6 @@ LOSSES = {
     "unreachable past validity": "no renewal succeeded until the lease had run out",
 }
 """The reason of a loss -> in words."""
-_LETTERS = str.maketrans("аеорсухіјѕԁԛοανρτικ", "aeopcyxijsdqoavptik")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +71,6 @@ def explain(
     *,
     ends: Sequence[EndInfo] = (),
     deadlocks: Sequence[Deadlock] = (),
-    names: Iterable[str] = (),
     beside: Mapping[str, str] | None = None,
     uptime: int | None = None,
 ) -> Account:
@@ -93,43 +80,47 @@ def explain(
         name: of the lock.
         info: what is known of it; None if nobody holds or awaits it.
         ends: how its holds ended, the newest first.
-        deadlocks: that were proven, of any locks.
-        names: of other locks that are held or awaited.
-        beside: of `Reader.beside`; None if that is not known.
+        deadlocks: of any locks.
+        beside: of `Reader.beside`.
         uptime: seconds since the last start of a server; None if that is not known.
     """
-    told: list[str] = []
     rings = [each for each in deadlocks if any(step.waits_for == name for step in each.steps)]
     if info is None:
-        if "event_waiters" not in (beside or {}):
-            told.append(f"Nobody holds or awaits {name!r}.")
-        told += objects_of(name, beside)
-        if uptime is not None and uptime < NEW and not ends:
-            told.append(
-                f"A server was started {duration(uptime)} ago, at {clock_at(uptime)}: what it did "
-                "not keep on disk is lost, and holders may not know it yet."
-            )
+        told = [*_nobody(name, beside or {}, None if ends else uptime)]
     else:
-        told += _holders(info)
-        told += _waiters(info)
-        told += [_ring(each) for each in rings]
-        if info.deadlock and not rings:
-            told.append("A client has proven that it is in a deadlock.")
+        told = [*_holders(info), *_waiters(info), *map(_ring, rings)]
     told += [_end(each) for each in ends[:1]]
-    alike = _alike(name, names, free=info is None)
-    if alike:
-        shown = ", ".join(map(repr, alike))
-        told.append(f"Another lock looks alike and is in use: {shown}. Is one name a mistake?")
-    elif info is None and not ends and beside is None:
-        told.append("Events, conditions and barriers were not looked at.")
-    state = _state(info, rings)
-    advice, commands = _advice(name, info, state)
-    return Account(name, state, (*told, *advice), commands)
+    state = "free" if info is None else _state(info, rings)
+    advice, commands = ("", ()) if info is None else _advice(info, state)
+    return Account(name, state, (*told, *filter(None, [advice])), commands)
 
 
-def objects_of(name: str, beside: Mapping[str, str] | None) -> Iterator[str]:
-    """Yield what there is of other objects with this name; *beside* as in `explain`."""
-    found = dict(beside or {})
+def _state(info: LockInfo, rings: Sequence[Deadlock]) -> str:
+    if info.dead:
+        return "dead"
+    if rings or info.deadlock:
+        return "deadlock"
+    if info.silent or info.late:
+        return "silent" if info.silent else "late"
+    if info.holders or info.awaited:
+        return "held" if info.holders else "awaited"
+    return "free" if info.free else "held"
+
+
+def _nobody(name: str, beside: Mapping[str, str], uptime: int | None) -> Iterator[str]:
+    """Yield what is known of a lock that nobody holds or awaits."""
+    if "event_waiters" not in beside:
+        yield f"Nobody holds or awaits {name!r}."
+    yield from objects_of(name, beside)
+    if uptime is not None and uptime < NEW:
+        yield (
+            f"A server was started {duration(uptime)} ago, at {clock_at(uptime)}: what it did not "
+            "keep on disk is lost, and holders may not know it yet."
+        )
+
+
+def objects_of(name: str, found: Mapping[str, str]) -> Iterator[str]:
+    """Yield what was *found* of other objects with this name, by `Reader.beside`."""
     if foreign := found.get("key"):
         # Somebody may have acquired the lock since it was looked at, and a lock is a hash.
         lasts = "if that lasts, " if foreign == "hash" else ""
@@ -138,7 +129,7 @@ def objects_of(name: str, beside: Mapping[str, str] | None) -> Iterator[str]:
             "perhaps as a lock of another library, and nobody can acquire a lock of that name."
         )
     if event := found.get("event"):
-        yield f"The event {name!r} is {event.partition(' ')[0]}."
+        yield f"The event {name!r} is {event}."
     if waiting := found.get("event_waiters"):
         waits = "client waits" if waiting == "1" else "clients wait"
         yield f"{waiting} {waits} for the event {name!r}, which is not set."
@@ -153,20 +144,6 @@ def objects_of(name: str, beside: Mapping[str, str] | None) -> Iterator[str]:
             f"The semaphore {name!r} had {permits} permits, and is gone: another program has "
             "deleted it, or the server has evicted it."
         )
-
-
-def _state(info: LockInfo | None, rings: Sequence[Deadlock]) -> str:
-    if info is None:
-        return "free"
-    if info.dead:
-        return "dead"
-    if rings or info.deadlock:
-        return "deadlock"
-    if info.silent or info.late:
-        return "silent" if info.silent else "late"
-    if info.holders or info.awaited is not False:
-        return "held" if info.holders else "awaited"
-    return "free" if info.free else "held"
 
 
 def _person(client: ClientInfo, thread: str, holder: str) -> str:
@@ -187,99 +164,48 @@ def _person(client: ClientInfo, thread: str, holder: str) -> str:
 
 def _holders(info: LockInfo) -> Iterator[str]:
     kind = "lock" if info.mode else info.kind.replace("_", " ")
-    if info.kind == "count_down_latch":
-        begun = f" of {info.total}" if info.total else ""
-        yield f"The latch {info.name!r} is at {info.free}{begun}, and opens at 0."
-    elif info.kind == "semaphore" and info.awaited is False and info.total is None:
-        yield (
-            f"The number {info.name!r} is {info.free}: the free permits of a semaphore, or the "
-            "count of a latch. The server does not show which, or who holds permits."
-        )
-    elif info.free is not None:
-        held = f"{counted(info.holder_count, 'permit')} held and " if info.holders else ""
-        yield f"The {kind} {info.name!r} has {held}{info.free} free."
-        yield from _of_all(info)
-        if info.kind == "semaphore":
-            yield from _unseen_permits(info)
+    what = f"The {info.mode} {kind} {info.name!r}".replace("  ", " ")
+    if info.free is not None:
+        what = ""
+        yield from _number(info, kind)
     elif not info.holders:
         yield f"Nobody holds the {kind} {info.name!r} now."
-    what = f"The {info.mode} {kind} {info.name!r}".replace("  ", " ")
     left = info.holder_count
-    for group in list(_alike_holders(info.holders))[:TOLD]:
+    for group in _groups(info)[:TOLD]:
         left -= len(group)
-        yield from _group(what if info.free is None else "", group)
+        yield from _group(what, group)
     if left > 0:
-        yield f"{counted(left, 'more holder')} can be seen by interlock show."
+        yield f"There {'is' if left == 1 else 'are'} {counted(left, 'more holder')}."
+    if info.token is not None:
+        yield f"Its last fencing token is {info.token}."
 
 
-def _unseen_permits(info: LockInfo) -> Iterator[str]:
-    yield "The server does not show who holds its permits."
-    if info.awaited and info.free is not None and info.free < 1:
-        yield (
-            "Those of a program that has died do not come back by themselves: "
-            f"client.semaphore({info.name!r}).release(n) gives n of them back."
-        )
-
-
-def _alike_holders(holders: Iterable[HolderInfo]) -> Iterator[list[HolderInfo]]:
-    """Yield those of *holders* of whom one sentence tells: of one client, or all without a card."""
-    groups: dict[tuple[object, ...], list[HolderInfo]] = {}
-    for each in sorted(holders, key=_health):
-        client = each.client
-        unknown = client.answering is None and not (by_ticket(client) or left_locked(client))
-        key = (unknown or client.client_id, each.claim, each.late, bool(each.renewed))
-        groups.setdefault(key, []).append(each)
-    yield from groups.values()
-
-
-def _group(what: str, group: Sequence[HolderInfo]) -> Iterator[str]:
-    """Yield the sentences about some holders that are alike.
-
-    Args:
-        what: they hold; empty for permits.
-        group: the holders.
-    """
-    first, number = group[0], len(group)
-    if first.claim:
-        given = what or counted(number, "permit")
-        yield f"{given} {'is' if what or number == 1 else 'are'} {given_to(first)} just now."
+def _number(info: LockInfo, kind: str) -> Iterator[str]:
+    """Yield what is known of permits, or of the count of a latch."""
+    free, total = info.free or 0, info.total
+    if info.kind == "count_down_latch":
+        yield f"The latch {info.name!r} is at {free}{f' of {total}' if total else ''}, and opens at 0."
         return
-    threads = {each.thread: None for each in group if each.thread}
-    known = first.client.answering is not None
-    if not known and number > 1:
-        who = f"{number} holders of whom no card tells"
-    elif len(threads) > 1 and len(threads) == number:
-        who = f"{number} threads or tasks of {_person(first.client, '', first.holder)}"
-    else:
-        who = _person(first.client, first.thread if len(threads) == 1 else "", first.holder)
-    times = [each.held_for for each in group if each.held_for is not None]
-    held = (
-        f"{' for' if number == 1 else ', the longest for'} {duration(max(times))}" if times else ""
-    )
-    if what:
-        yield f"{what} is held by {who}{held}."
-    else:
-        permits = "A permit is" if number == 1 else f"{number} permits are"
-        yield f"{permits} held by {who}{held}."
-    yield _life(
-        min(group, key=lambda each: inf if each.remaining is None else each.remaining), number
-    )
-
-
-def _of_all(info: LockInfo) -> Iterator[str]:
-    """Return how many permits a semaphore has in all, as far as Python has set it."""
-    if info.total is None or info.free is None:
+    if info.kind == "semaphore" and not info.awaited and total is None:
+        yield (
+            f"The number {info.name!r} is {free}: the free permits of a semaphore, or the count of "
+            "a latch. The server does not show which, or who holds permits."
+        )
         return
-    if info.free > info.total:
-        yield (
-            f"Python has set {info.total} in all, so Java has added some, or somebody has released "
-            "more than was acquired."
-        )
-    else:
-        taken = info.total - info.free
-        yield (
-            f"Python has set {info.total} in all, so {taken} are taken, unless Java has changed it."
-        )
+    held = f"{counted(info.holder_count, 'permit')} held and " if info.holders else ""
+    yield f"The {kind} {info.name!r} has {held}{free} free."
+    if total is not None:
+        story = f"so {total - free} are taken, unless Java has changed it"
+        if free > total:
+            story = "so Java has added some, or somebody has released more than was acquired"
+        yield f"Python has set {total} in all, {story}."
+    if info.kind == "semaphore":
+        yield "The server does not show who holds its permits."
+        if info.awaited and free < 1:
+            yield (
+                "Those of a program that has died do not come back by themselves: "
+                f"client.semaphore({info.name!r}).release(n) gives n of them back."
+            )
 
 
 def _health(each: HolderInfo) -> tuple[bool, bool, bool]:
@@ -287,43 +213,79 @@ def _health(each: HolderInfo) -> tuple[bool, bool, bool]:
     return (not each.client.dead, each.client.answering is not False, not each.late)
 
 
-def _ends(each: HolderInfo, number: int) -> str:
-    """Return when a hold ends, the first of *number* that are alike."""
-    client, left, one = each.client, each.remaining, number == 1
-    if left is None:
-        return "It never ends by itself." if one else "They never end by themselves."
-    if each.renewed and client.answering and client.connected is not False:
-        if not each.late:
-            return "It is renewed." if one else "They are renewed."
-        late = "Its renewal is late, and it ends" if one else "Renewal is late, and the first ends"
-        return f"{late} in {duration(left)} without one."
-    lease = "Its lease ends" if one else "The first lease ends"
-    certain = each.renewed is False or client.dead
-    return f"{lease} in {duration(left)}, at {clock_at(-left)}{'' if certain else UNLESS}."
+def _groups(info: LockInfo) -> list[list[HolderInfo]]:
+    """Return holders of whom one sentence tells: those of one client, or all without a card."""
+    groups: dict[tuple[object, ...], list[HolderInfo]] = {}
+    for each in sorted(info.holders, key=_health):
+        client = each.client
+        unknown = client.answering is None and not (by_ticket(client) or left_locked(client))
+        key = (unknown or client.client_id, each.claim, each.late, bool(each.renewed))
+        groups.setdefault(key, []).append(each)
+    return list(groups.values())
+
+
+def _group(what: str, group: Sequence[HolderInfo]) -> Iterator[str]:
+    """Yield the sentences about holders that are alike; *what* they hold, empty for permits."""
+    first, number = group[0], len(group)
+    if first.claim:
+        given = what or counted(number, "permit")
+        yield f"{given} {'is' if what or number == 1 else 'are'} {given_to(first)} just now."
+        return
+    threads = {each.thread for each in group if each.thread}
+    if first.client.answering is None and number > 1:
+        who = f"{number} holders of whom no card tells"
+    elif len(threads) > 1 and len(threads) == number:
+        who = f"{number} threads or tasks of {_person(first.client, '', first.holder)}"
+    else:
+        who = _person(first.client, first.thread if len(threads) == 1 else "", first.holder)
+    times = [each.held_for for each in group if each.held_for is not None]
+    word = "for" if number == 1 else "the longest for"
+    held = f"{'' if number == 1 else ','} {word} {duration(max(times))}" if times else ""
+    permits = "A permit is" if number == 1 else f"{number} permits are"
+    yield f"{f'{what} is' if what else permits} held by {who}{held}."
+    yield from _details(group)
+    yield _life(
+        min(group, key=lambda each: inf if each.remaining is None else each.remaining), number
+    )
+
+
+def _details(group: Sequence[HolderInfo]) -> Iterator[str]:
+    """Yield what commands and logs take: ids, depths and traces."""
+    first, number = group[0], len(group)
+    word = "holder" if ":" in first.holder else "permit"
+    ids = ", ".join([each.holder for each in group[:LISTED]])
+    more = f" and {number - LISTED} more" if number > LISTED else ""
+    yield f"The {word} id is {ids}." if number == 1 else f"The {word} ids are {ids}{more}."
+    depth = max(each.depth for each in group)
+    if depth > 1:
+        yield f"It was entered {depth} times."
+    for trace in list(dict.fromkeys(each.trace_id for each in group if each.trace_id))[:TOLD]:
+        yield f"It was acquired in the trace {trace}."
+    if first.client.doubt:
+        yield f"What its card tells is doubtful: {first.client.doubt}."
 
 
 def _life(each: HolderInfo, number: int) -> str:
     """Return whether a holder is alive, and when its hold ends, the first of *number* alike."""
-    client, ends = each.client, _ends(each, number)
+    client, ends, one = each.client, _ends(each, number), number == 1
     if by_ticket(client) or left_locked(client):
         until = ": it is held until the ticket is used" if by_ticket(client) else ""
         return f"No process is needed for that{until}. {ends}"
     silent = 0.0 if client.silent is None else client.silent
+    since = f"{clock_at(silent)} ({duration(silent)})"
     if client.dead:
-        since = f"{clock_at(silent)} ({duration(silent)})"
         known = "and it has no connection" if client.connected is False else "for too long"
         return f"That process is dead: it has been silent since {since}, {known}. {ends}"
     if client.answering is False:
-        since = f"{clock_at(silent)} ({duration(silent)})"
         return f"That process is slow, frozen or cut off: it is silent since {since}. {ends}"
     if client.answering is None:
-        whether = "it is alive" if number == 1 else "they are alive"
-        causes = (
-            "it is new, is Java, writes no card, or"
-            if number == 1
-            else "they are new, are Java, write no card, or"
+        whether, new = ("it is", "it is new, is Java, writes")
+        if not one:
+            whether, new = "they are", "they are new, are Java, write"
+        return (
+            f"Whether {whether} alive is not known: {new} no card, or ended within the first "
+            f"seconds. {ends}"
         )
-        return f"Whether {whether} is not known: {causes} ended within the first seconds. {ends}"
     if client.connected is False:
         return (
             f"That process has no connection, and answered {duration(silent)} ago: it has ended, "
@@ -332,18 +294,36 @@ def _life(each: HolderInfo, number: int) -> str:
     return f"That process is alive: it answered {duration(silent)} ago. {ends}"
 
 
+def _ends(each: HolderInfo, number: int) -> str:
+    """Return when a hold ends, the first of *number* that are alike."""
+    client, left, one = each.client, each.remaining, number == 1
+    if left is None:
+        return "It never ends by itself." if one else "They never end by themselves."
+    in_time = f"ends in {duration(left)}"
+    if each.renewed and client.answering and client.connected is not False:
+        if each.late:
+            late = "Its renewal is late, and it" if one else "Renewal is late, and the first"
+            return f"{late} {in_time} without one."
+        if one:
+            return f"It is renewed. Without that it {in_time}."
+        return f"They are renewed. The first {in_time} without that."
+    lease = "Its lease" if one else "The first lease"
+    unless = "" if each.renewed is False or client.dead else ", unless it is renewed"
+    return f"{lease} {in_time}, at {clock_at(-left)}{unless}."
+
+
 def _waiters(info: LockInfo) -> Iterator[str]:
     if not info.awaited:
-        unknown = "It is not known whether somebody waits."
-        yield "Nobody waits." if info.awaited is False else unknown
+        yield "Nobody waits."
         return
     number = max(info.waiter_count, len(info.waiters))
     if not number or info.waited_by_clients:
-        if info.waiting_clients == 1:
-            yield "1 client waits for it, with one thread or more."
-        else:
-            yield f"{info.waiting_clients} clients wait for it, each with one thread or more."
-        yield from _first_client(info)
+        one = info.waiting_clients == 1
+        waits = "1 client waits" if one else f"{info.waiting_clients} clients wait"
+        yield f"{waits} for it, {'' if one else 'each '}with one thread or more."
+        if info.waiters:
+            yield f"The first in its queue is {_waiter(info, info.waiters[0])}."
+            yield from _others(info, info.waiters[0])
         return
     clients = counted(info.waiting_clients, "client")
     yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {clients}."
@@ -353,24 +333,39 @@ def _waiters(info: LockInfo) -> Iterator[str]:
         queue = f", at place {place} of the queue" if info.queued else ""
         who = _person(first.client, first.thread, first.holder)
         yield f"The longest wait is that of {who}: {duration(first.waited)}{queue}."
-        held = max(map(_held_at_most, info.holders), default=inf)
-        # A new leader does not mean that candidates take turns: the one before it may have died.
-        turns = info.kind != ENDLESS
-        if turns and first.waited > LONG_TURN and held < first.waited / 2:
+        yield from _others(info, first)
+        if _changes_hands(info, first.waited):
             what = "its permits have" if info.waited_for_permits else "the lock has"
             yield f"Meanwhile {what} changed hands: it is busy, and not stuck."
-    head = _stuck_head(info)
-    if head is not None:
+    head = next(iter(info.waiters), None)
+    if head and info.queued and not info.holders and head.client.answering is False:
         left = "" if head.remaining is None else f" for {duration(head.remaining)} more"
         yield f"The first in its queue does not answer; its place is kept{left}."
 
 
-def _first_client(info: LockInfo) -> Iterator[str]:
-    """Yield who is the first in the queue for permits, as far as that is known."""
-    for first in info.waiters[:1]:
-        who = _person(first.client, "", f"client {first.client.client_id}")
-        since = "" if first.waited is None else f", for {duration(first.waited)}"
-        yield f"The first in its queue is {who}{since}."
+def _others(info: LockInfo, first: WaiterInfo) -> Iterator[str]:
+    """Yield who waits besides *first*, those in a queue in its order."""
+    others = [_waiter(info, each) for each in info.waiters if each is not first]
+    if others:
+        order = "In the order of the queue, the others are" if info.queued else "The others are"
+        more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
+        yield f"{order}: {'; '.join(others[:LISTED])}{more}."
+
+
+def _waiter(info: LockInfo, each: WaiterInfo) -> str:
+    """Return who waits for *info*, and for how long."""
+    fallback = f"client {each.client.client_id}" if info.waited_by_clients else each.holder
+    since = "" if each.waited is None else f", for {duration(each.waited)}"
+    return f"{_person(each.client, each.thread, fallback)}{since}"
+
+
+def _changes_hands(info: LockInfo, waited: float) -> bool:
+    """Return whether all holders have come while one has *waited*.
+
+    A new leader does not mean that candidates take turns: the one before it may have died.
+    """
+    held = max(map(_held_at_most, info.holders), default=inf)
+    return info.kind != ENDLESS and waited > LONG_TURN and held < waited / 2
 
 
 def _held_at_most(each: HolderInfo) -> float:
@@ -383,14 +378,6 @@ def _held_at_most(each: HolderInfo) -> float:
     client = each.client
     listed = (client.holds or 0) + (client.waits or 0) <= MOST
     return inf if client.silent is None or not listed else client.silent + LASTING
-
-
-def _stuck_head(info: LockInfo) -> WaiterInfo | None:
-    """Return the head of the queue of a free lock, if its client does not answer."""
-    head = next(iter(info.waiters), None)
-    if head is None or info.holders or not info.queued:
-        return None
-    return head if head.client.answering is False else None
 
 
 def _ring(deadlock: Deadlock) -> str:
@@ -416,56 +403,48 @@ def _end(each: EndInfo) -> str:
     return f"The hold of {who} ended {duration(each.ago)} ago: it was {how}."
 
 
-def _advice(
-    name: str, info: LockInfo | None, state: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _advice(info: LockInfo, state: str) -> tuple[str, tuple[str, ...]]:
     """Return what to do, and the commands."""
-    if info is None or not info.holders:
-        return (), ()
+    if not info.holders:
+        return "", ()
     worst = min(info.holders, key=_health)
-    release = _release(worst, name)
-    pid, host = worst.client.pid, worst.client.host
-    dump = f"py-spy dump --pid {pid}" if pid else ""
+    client, where = worst.client, worst.client.host or "its host"
+    release = _break(worst, info.name)
+    dump = [f"py-spy dump --pid {client.pid}"] if client.pid else []
+    commands = (*dump, release)
     if state == "dead":
         dead = [each for each in info.holders if each.client.dead]
-        told = f"Make sure on {host or 'its host'} that the process has gone; then break the hold."
+        commands = tuple([_break(each, info.name) for each in dead[:TOLD]])
+        told = f"Make sure on {where} that the process has gone; then break the hold."
         if len(dead) > 1:
             told = "Make sure that the dead processes have gone; then break each of their holds."
-        return (told,), tuple([_release(each, name) for each in dead[:TOLD]])
-    if state == "deadlock":
+    elif state == "deadlock":
+        commands = ("interlock list --deadlocks", release)
         told = (
             "One of them must give way: break one hold, and then acquire in one order everywhere."
         )
-        return (told,), ("interlock deadlocks", release)
-    if state in ("silent", "late"):
-        told = f"Look at the process on {host or 'its host'}; it may still be at work."
-        return (told,), tuple(each for each in (dump, release) if each)
-    if info.awaited:
-        commands = [_command("show", "", name), release]
+    elif state in ("silent", "late"):
+        told = f"Look at the process on {where}; it may still be at work."
+    elif not info.awaited:
+        told, commands = "", ()
+    elif info.holder_count > 1:
+        told = "Look at what each holder does; break a hold only if it is stuck."
+    elif by_ticket(client):
+        who = client.host or "those who took it"
+        told = f"Ask {who} whether the ticket is in use; break the hold only if it is not."
+    elif left_locked(client):
+        told = "It ends by itself. Break the hold only if the next call must not wait."
+    else:
         told = "Look at what the holder does; break the hold only if it is stuck."
-        if info.holder_count > 1:
-            told = "Look at what each holder does; break a hold only if it is stuck."
-        elif by_ticket(worst.client):
-            who = worst.client.host or "those who took it"
-            told = f"Ask {who} whether the ticket is in use; break the hold only if it is not."
-            del commands[0]
-        elif left_locked(worst.client):
-            told = "It ends by itself. Break the hold only if the next call must not wait."
-            del commands[0]
-        return (told,), tuple(commands)
-    return (), ()
+    return told, commands
 
 
-def _release(each: HolderInfo, name: str) -> str:
-    """Return the command that breaks one hold."""
-    return _command("release", f"--holder {word_of(each.holder)} --reason TEXT", name)
-
-
-def _command(command: str, options: str, name: str) -> str:
-    """Return what to type; a name that looks like an option stands behind ``--``."""
+def _break(each: HolderInfo, name: str) -> str:
+    """Return the command that breaks a hold; a name like an option stands behind ``--``."""
+    options = f"--holder {word_of(each.holder)} --reason TEXT"
     if name.startswith("-"):
-        return " ".join(filter(None, ("interlock", command, options, "--", word_of(name))))
-    return f"interlock {command} {word_of(name)} {options}".rstrip()
+        return f"interlock break {options} -- {word_of(name)}"
+    return f"interlock break {word_of(name)} {options}"
 
 
 def word_of(text: str) -> str:
@@ -484,27 +463,3 @@ def word_of(text: str) -> str:
         for each in text
     ]
     return f"$'{''.join(parts)}'"
-
-
-def _alike(name: str, names: Iterable[str], *, free: bool) -> list[str]:
-    """Return those of *names* that look like *name*; a free lock's may differ in a letter."""
-    found: list[str] = []
-    mine, digits = skeleton(name), re.findall(r"\d+", name)
-    for each in names:
-        if each == name:
-            continue
-        near = skeleton(each) == mine
-        if not near and free and re.findall(r"\d+", each) == digits:
-            near = difflib.SequenceMatcher(None, name, each).ratio() >= ALIKE
-        if near:
-            found.append(each)
-    return found[:TOLD]
-
-
-def skeleton(name: str) -> str:
-    """Return what is left of *name* if one looks only at letters and digits, whatever their case.
-
-    Letters of other scripts that look like Latin ones become these.
-    """
-    plain = unicodedata.normalize("NFKD", name).casefold().translate(_LETTERS)
-    return "".join(each for each in plain if each.isalnum())

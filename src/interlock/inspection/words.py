@@ -7,8 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import BY_TICKET
-from interlock._core.kinds import sight_of
 from interlock.inspection.info import LEFT_LOCKED
+from interlock.inspection.kinds import sight_of
 
 if TYPE_CHECKING:
     from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo

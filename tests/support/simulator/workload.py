@@ -14,10 +14,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.kinds import KINDS as CATALOGUE
 from interlock._core.locks.group_lock import GroupLock
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
+from interlock._core.locks.ticket import WITH_TICKETS
 from interlock._core.model.effects import NEVER
 from interlock._core.objects.election import Election
 from interlock.errors import (
@@ -56,11 +56,7 @@ def _by_name(make: Callable[[Session, str], LockBase]) -> Callable[[Process, str
 
 
 KINDS: dict[str, Callable[[Process, str], LockBase]] = {
-    **{
-        row.cores[0].kind: _by_name(row.by_ticket)
-        for row in CATALOGUE.values()
-        if row.by_ticket is not None
-    },
+    **{word: _by_name(make) for word, make in WITH_TICKETS.items()},
     "group lock": _group,
     "read lock": _read_or_write,
     "write lock": lambda me, name: WriteLock(me.client.session, name),

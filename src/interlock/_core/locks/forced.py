@@ -4,7 +4,7 @@ The holder's own release script does it. The script compares and releases in one
 nothing if another owner holds the lock by now. Before that, a note is left that tells the holder
 why.
 
-The catalogue (`kinds`) names the way of each kind.
+The catalogue of kinds names the way of each kind.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from interlock._core.upkeep.session import Session
 
     Break: TypeAlias = Callable[[Session, str, str, str], Op[bool]]
-    """Break the hold of a holder on a name, for a reason, as `kinds.force_release` says."""
+    """Break the hold of a holder on a name, for a reason; return whether the holder had one."""
 
 
 def by_its_class(core: Callable[[Session, str], LockBase]) -> Break:

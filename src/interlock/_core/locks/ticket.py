@@ -16,23 +16,40 @@ from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import BY_TICKET, CARD, FORMAT, INDEX
 from interlock._core.insight.events import tell_loss
+from interlock._core.locks.fair_lock import FairLock
+from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.known_lock import name_holder
+from interlock._core.locks.lock import Lock
+from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.locks.transfer import not_a_ticket
 from interlock._core.model import names
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.card import card_write
 from interlock._core.scripts.forced import forced_note_read
 from interlock._core.upkeep.idempotency import once
+from interlock.backoff import ExponentialBackoff
 from interlock.errors import InterlockError, NotHeldError
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from interlock._core.locks.lock import Lock
     from interlock._core.locks.transfer import Ticket
     from interlock._core.model.effects import Op
     from interlock._core.upkeep.session import Session
+
+
+def _spin_lock(session: Session, name: str) -> Lock:
+    return SpinLock(session, name, backoff=ExponentialBackoff())
+
+
+WITH_TICKETS: Mapping[str, Callable[[Session, str], Lock]] = {
+    "lock": Lock,
+    "fair lock": FairLock,
+    "fenced lock": FencedLock,
+    "spin lock": _spin_lock,
+}
+"""What the class of a lock calls it -> makes the lock that a ticket stands for."""
 
 
 def lock_of(session: Session, ticket: Ticket) -> Lock:
@@ -41,12 +58,10 @@ def lock_of(session: Session, ticket: Ticket) -> Lock:
     Raises:
         ConfigError: it is of a kind that cannot be adopted.
     """
-    from interlock._core.kinds import lock_by_ticket  # noqa: PLC0415 - few clients need it
-
-    lock = lock_by_ticket(session, ticket.kind, ticket.name)
-    if lock is None:
+    make = WITH_TICKETS.get(ticket.kind)
+    if make is None:
         raise not_a_ticket(str(ticket))
-    return lock
+    return make(session, ticket.name)
 
 
 def renew(session: Session, ticket: Ticket, lease: float) -> Op[None]:
