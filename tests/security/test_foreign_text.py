@@ -121,7 +121,6 @@ async def test_a_forged_reason_is_told_in_one_line(
 
 
 READ_EXACTLY = {
-    "_core/insight/card.py": "a question is compared, and not shown",
     "_core/insight/connection_name.py": "a pattern lets only ids through",
     "_core/model/form.py": "a command that was packed here",
     "_core/model/highway_hash.py": "base64",

@@ -114,11 +114,9 @@ def operations() -> dict[str, Uses]:
     Clients do without cards, applications without operators.
     """
     return {
-        # To write cards, to look for deadlocks, and to ask why a lock was released by force.
+        # To write cards, and to ask why a lock was released by force.
         "cards": Uses(
-            ("card_write", "forced_note_read", *_READING),
-            (*_CARDS, *_LISTS),
-            others=("client|setname", LIBRARY, "pubsub|numsub"),
+            ("card_write", "forced_note_read"), _CARDS, others=("client|setname", LIBRARY)
         ),
         # To list, show and break holds; to break one takes the rights of the lock, too.
         "operator": Uses(

@@ -9,11 +9,9 @@ Rules:
 
 * No lock algorithm reads a card.
 * A client writes at most one card in each renewal round, and none if nothing lasts. It writes more
-  only if a hold was lost, or if a thread or task may be in a deadlock.
-* A card gets a higher number only after the server has answered for the card before. So a card
-  whose number is two higher was composed after the reader saw the first one (`deadlock`).
+  only if a hold was lost.
 * Older holds and waits come first. All others are only counted.
-* A wait for permits or a latch has a mark of its own (``p``). It proves no deadlock.
+* A wait for permits or a latch has a mark of its own (``p``). It is no part of a deadlock.
 * If a hold ends that a card told of, the next card tells how: released, or lost and why. A card
   without lasting holds and waits is the last one, and expires by itself.
 * If a card lists a hold, the holder id of that hold is never used again. So an operator who breaks
@@ -26,7 +24,6 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING
 
-from interlock._core.insight.deadlock import PATIENCE
 from interlock._core.insight.events import tell_loss
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import ENDED, HELD, LOST, UNASKED, Permit
@@ -119,19 +116,7 @@ class CardWriter:
             return None
         # A round may begin a little sooner than a period after the last one.
         early = now < self._written_at + 0.9 * self._session.watchdog.period
-        return None if early and not self._stuck(now) else self.write(now)
-
-    def _stuck(self, now: float) -> bool:
-        """Return whether a thread or task that holds something has waited for long.
-
-        Two cards prove a deadlock. An operator who looks for one should not have to wait for them.
-        """
-        waits = list(self._session.events.waits.items())
-        long = {hold.table_key[1] for hold, wait in waits if now - wait.since >= PATIENCE}
-        return bool(long) and any(
-            hold.state is HELD and hold.table_key[1] in long
-            for hold in self._session.holds.snapshot()
-        )
+        return None if early else self.write(now)
 
     def _lasts(self, now: float) -> bool:
         """Return whether a hold or a wait has lasted long enough for a card."""
