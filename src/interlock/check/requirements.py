@@ -24,7 +24,7 @@ from interlock.options import Options, check_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from interlock._core.kinds import KeyPattern
+    from interlock.inspection.kinds import KeyPattern
 
 _PATTERN = re.compile(r"[^*?\[\]\\\s]*\*?")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.kinds import sight_of
 from interlock._core.model.foreign_text import safe
 from interlock._drivers.background.log import log_break
 from interlock.cli.reading import add_url, open_client
 from interlock.cli.status import Status, UsageError, log_to_stderr, say, user
 from interlock.cli.table import clock_time, person_of
+from interlock.inspection.kinds import sight_of
 from interlock.options import check_reason
 
 if TYPE_CHECKING:

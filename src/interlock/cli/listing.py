@@ -11,14 +11,13 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from interlock._core.kinds import seen
 from interlock._core.model.foreign_text import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, UsageError, one_line, say, signal_status
 from interlock.cli.table import clock_time, lines, row_of, widths_of
 from interlock.cli.values import duration
 from interlock.errors import ServerUnavailableError
-from interlock.inspection.deadlocks import check_seen, find_deadlocks
+from interlock.inspection.kinds import seen
 from interlock.inspection.words import client_of, counted, trouble
 
 if TYPE_CHECKING:
@@ -143,10 +142,8 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
                 # The columns of the first page are those of all.
                 heading, widths = not widths, widths or widths_of(rows)
                 print("\n".join(lines(rows, heading=heading, widths=widths)))
-        if not found and not given["json"] and not reader.missing():
-            say(f"no lock {_wanted(given)}")
-        for line in reader.missing():
-            say(line)
+    if not found and not given["json"]:
+        say(f"no lock {_wanted(given)}")
     return 0
 
 
@@ -181,7 +178,7 @@ def _chosen(page: Sequence[LockInfo], given: Mapping[str, Any]) -> Iterator[Lock
 def _print_deadlocks(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """Print the deadlocks, and return the exit status."""
     with open_reader(given, environ) as reader:
-        found = find_deadlocks(reader)
+        found = reader.deadlocks()
     for deadlock in found:
         if given["json"]:
             print(json.dumps(deadlock.as_dict()))
@@ -191,11 +188,6 @@ def _print_deadlocks(given: Mapping[str, Any], environ: Mapping[str, str]) -> in
             who = safe(f"{client_of(step.client, step.client.client_id)} {step.thread}")
             print(f"  {who} has waited {clock_time(step.waited)} for {safe(step.waits_for)!r}")
             print(f"      held by {safe(step.held_by)}")
-    try:
-        check_seen(reader)
-    except ServerUnavailableError as error:
-        say(str(error))
-        return Status.FOUND if found else Status.UNAVAILABLE
     return Status.FOUND if found else 0
 
 
@@ -242,10 +234,8 @@ def _picture(
         f"interlock list, {time.strftime('%X')}: {counted(count, 'lock')}, "
         f"{dead} dead, {late} late, {awaited} awaited"
     )
-    missing = reader.missing()
-    worst = worst[: max(rows - len(missing), 1)]
     table = lines([row_of(info) for info in worst], heading=True, narrow=narrow)
-    return [head, *missing, "", *table]
+    return [head, "", *table]
 
 
 @contextmanager

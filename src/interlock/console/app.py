@@ -69,24 +69,10 @@ HEADERS = {
 """Headers of every answer."""
 
 
-class Locks(NamedTuple):
-    """All locks, the worst first, and what the user may not read, one line for each kind."""
-
-    infos: Sequence[LockInfo] = ()
-    missing: Sequence[str] = ()
-
-
 class Found(NamedTuple):
     """One lock; None if nobody holds or awaits it."""
 
     info: LockInfo | None
-
-
-class Why(NamedTuple):
-    """Why a lock is as it is, and what the user may not read."""
-
-    account: Account
-    missing: Sequence[str]
 
 
 class Console:
@@ -110,14 +96,12 @@ class Console:
         read, deadlocks = self._locks.answer(PATIENCE), self._deadlocks.answer(0)
         rings = deadlocks.value or []
         stuck = {step.waits_for for ring in rings for step in ring.steps}
-        infos, missing = read.value or Locks()
-        found = [info for info in infos if _matches(info, search)]
+        found = [info for info in read.value or () if _matches(info, search)]
         # A deadlock never ends by itself. Other locks stay in their order.
         found.sort(key=lambda info: info.name not in stuck)
         return self._page(
             "locks.html",
             read=read,
-            missing=missing,
             search=search,
             stuck=stuck,
             rings=rings,
@@ -130,31 +114,26 @@ class Console:
         """Answer with everything about one lock."""
         name = request.query_params.get("name", "")
         finding, explaining = self._lock(name)
-        # To be certain of a deadlock takes some seconds, so the facts do not wait for the advice.
+        # The facts do not wait for the advice.
         _ = explaining.answer(0)
         read, why = finding.answer(PATIENCE), explaining.answer(LITTLE_PATIENCE)
-        missing = why.value.missing if why.value else ()
-        return self._page("lock.html", read=read, missing=missing, name=name, why=why)
+        return self._page("lock.html", read=read, name=name, why=why)
 
     def graph(self, request: Request) -> Response:
         """Answer with who waits for whom."""
         del request
         read, deadlocks = self._locks.answer(PATIENCE), self._deadlocks.answer(PATIENCE)
-        infos, missing = read.value or Locks()
         rings = deadlocks.value or []
-        graph = graph_of(infos, rings)
-        return self._page(
-            "graph.html", read=read, missing=missing, search=deadlocks, rings=rings, graph=graph
-        )
+        graph = graph_of(read.value or (), rings)
+        return self._page("graph.html", read=read, search=deadlocks, rings=rings, graph=graph)
 
     def _page(self, template: str, **values: Any) -> Response:
         made = _templates().get_template(template)
         return HTMLResponse(made.render(path=template, server=self._servers.where, **values))
 
-    def _read_locks(self) -> Locks:
-        with Reader(self._servers, self._options) as reader:
-            infos = [info for page in reader.pages() for info in page]
-            return Locks(sorted(infos, key=trouble), reader.missing())
+    def _read_locks(self) -> list[LockInfo]:
+        with Client(self._servers, self._options) as client:
+            return sorted(client.locks(), key=trouble)
 
     def _read_deadlocks(self) -> list[Deadlock]:
         with Client(self._servers, self._options) as client:
@@ -162,7 +141,7 @@ class Console:
                 map(_turned, client.deadlocks()), key=lambda each: each.steps[0].waits_for
             )
 
-    def _readings_of(self, name: str) -> tuple[Reading[Found], Reading[Why]]:
+    def _readings_of(self, name: str) -> tuple[Reading[Found], Reading[Account]]:
         return (
             Reading(partial(self._find, name), FRESH),
             Reading(partial(self._explain, name), FRESH),
@@ -172,10 +151,9 @@ class Console:
         with Client(self._servers, self._options) as client:
             return Found(client.describe(name))
 
-    def _explain(self, name: str) -> Why:
+    def _explain(self, name: str) -> Account:
         with Reader(self._servers, self._options) as reader:
-            _, account = account_of(reader, name)
-            return Why(account, reader.missing())
+            return account_of(reader, name)[1]
 
 
 def _turned(ring: Deadlock) -> Deadlock:
