@@ -1,1 +1,1 @@
-"""Measure interlock beside its peers: `python -m benchmarks --help`."""
+"""Benchmarks: interlock beside other locks, and beside another version of itself."""

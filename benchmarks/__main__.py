@@ -1,167 +1,98 @@
-"""The command line: one command for each question, or none for all of them."""
+"""Measure interlock beside other locks, or with --against beside another version of itself."""
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import beside, glance, instructions, peers
-from benchmarks.everything import WARMUP, conduct_all
-from benchmarks.failover import command as failover
-from benchmarks.measure import Pace
-from benchmarks.recipes import command as recipes
-from benchmarks.report import as_json
-from benchmarks.tables import as_table
-from benchmarks.work import conduct, line_up
-from benchmarks.works import WORKS, uncontended
-from benchmarks.works.family import OBJECTS
+from benchmarks import instructions, version
+from benchmarks.measure import Case, Pace, measure_case
+from benchmarks.peers import OBJECTS
+from benchmarks.report import environment, table, write
+from benchmarks.servers import Servers
+from benchmarks.works import RIVALS, SHORT, SHORT_PEERS, WORKS, short_cases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.report import Report
-    from benchmarks.work import Work
+    from benchmarks.measure import Result
+    from benchmarks.works import Work
+
+_COUNTED = "instructions"
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure one work and print its report; 1 when a peer ended in an error."""
-    arguments = _parser().parse_args(words)
-    if arguments.command is None:
-        return _everything(arguments)
-    if arguments.command == "failover":
-        return failover.run(arguments)
-    if arguments.command == "recipes":
-        return recipes.run(arguments)
-    if arguments.command == "instructions":
-        return instructions.run(arguments)
-    if arguments.command == "glance":
-        return _glance(arguments)
-    report = run(_work(arguments), arguments)
-    text = json.dumps(as_json(report), indent=2)
-    if arguments.json not in (None, "-"):
-        Path(arguments.json).write_text(text + "\n", encoding="utf-8")
-    print(text if arguments.json == "-" else as_table(report))
-    if arguments.command == OBJECTS.name:
-        if arguments.json != "-":
-            print(f"\nof its own bare limit:\n\n{beside.as_twins(report)}")
-        if arguments.page is not None:
-            beside.write(report, arguments.page)
-    return int(report.failed)
+    """Do what the command line asks for; 1 if a lock ended in an error or became slower."""
+    parser = _parser()
+    asked = parser.parse_args(words)
+    if unknown := [name for name in asked.names if name not in (*WORKS, _COUNTED)]:
+        parser.error(f"no such benchmark: {', '.join(unknown)}")
+    status = 0
+    if _COUNTED in asked.names:
+        status = instructions.run(asked.only, update=asked.update, check=asked.check)
+    works = [WORKS[name] for name in asked.names or WORKS if name != _COUNTED]
+    if not works:
+        return status
+    with contextlib.ExitStack() as stack:
+        try:
+            other = stack.enter_context(version.other(asked.against)) if asked.against else None
+        except ValueError as wrong:
+            parser.error(str(wrong))
+        servers = stack.enter_context(Servers(asked.server))
+        return max(status, _measure(works, asked, servers, other))
 
 
-def _everything(arguments: argparse.Namespace) -> int:
-    reports = conduct_all(
-        WORKS.values(),
-        arguments.output,
-        short=arguments.short,
-        seed=arguments.seed,
-        server=arguments.server,
-    )
-    print("\n\n\n".join(as_table(report) for report in reports))
-    print(f"\nwritten to {arguments.output}")
-    return int(any(report.failed for report in reports))
-
-
-def _glance(arguments: argparse.Namespace) -> int:
-    reports = glance.conduct_page(
-        arguments.page,
-        arguments.pictures,
-        rounds=arguments.rounds,
-        seconds=arguments.seconds,
-        seed=arguments.seed,
-        server=arguments.server,
-    )
-    print(arguments.page.read_text(encoding="utf-8"))
-    return int(any(report.failed for report in reports))
-
-
-def run(work: Work, arguments: argparse.Namespace) -> Report:
-    """Measure *work* as the command line says."""
-    return conduct(
-        work,
-        pace=Pace(arguments.warmup, arguments.seconds),
-        rounds=arguments.rounds,
-        seed=arguments.seed,
-        server=arguments.server,
-    )
+def _measure(
+    works: Sequence[Work], asked: argparse.Namespace, servers: Servers, other: Path | None
+) -> int:
+    titles = environment(servers.version())
+    print(titles)
+    results: dict[str, Sequence[Result]] = {}
+    tables: list[str] = []
+    for work in works:
+        pace = SHORT if asked.short else Pace(asked.slices, asked.seconds or work.seconds)
+        peers = asked.peers or (SHORT_PEERS if asked.short else None)
+        found: list[Result] = []
+        for case in asked.case or (short_cases(work) if asked.short else work.cases):
+            contenders = work.contenders(case, peers, other)
+            found += measure_case(case, contenders, pace, servers, work.measure, apart=work.apart)
+        results[work.name] = found
+        tables.append(table(work, found, pace))
+        print(f"\n{tables[-1]}", flush=True)
+    if asked.output is not None:
+        write(asked.output, "\n".join(tables), results, titles=titles)
+        print(f"written to {asked.output}")
+    return int(any(result.error for found in results.values() for result in found))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     add = parser.add_argument
-    add("--short", action="store_true", help="without a work: one short round, to see that it runs")
-    add("--output", type=Path, default=Path("benchmark-report"), metavar="DIRECTORY")
-    add("--seed", type=int, help="of the order; by default drawn, and printed")
+    named = f"{', '.join(WORKS)} (default: these) or {_COUNTED}"
+    add("names", nargs="*", metavar="NAME", help=named)
+    add("--short", action="store_true", help="one short slice of few locks, to see that it runs")
+    add("--output", type=Path, metavar="DIR", help="write the report, its figures and two charts")
+    add("--against", metavar="CODE", help="a checkout or commit to compare interlock with")
+    add("--slices", type=_count, default=5, help="of each lock, taken by turns (default: 5)")
+    add("--seconds", type=float, help="of a slice (default: 1; handoff: 3)")
+    add(
+        "--case",
+        type=Case.parse,
+        action="append",
+        help="in place of a benchmark's own: '8x1 threads', '4x100 tasks, 1 ms' (several times)",
+    )
+    add("--peers", type=_peers, metavar="NAME,...", help="only these locks")
     add("--server", type=Path, metavar="PATH", help="the redis-server or valkey-server to run")
-    commands = parser.add_subparsers(dest="command", metavar="WORK")
-    failover.configure(
-        commands.add_parser("failover", help=failover.QUESTION, description=failover.QUESTION)
-    )
-    recipes.configure(
-        commands.add_parser("recipes", help=recipes.QUESTION, description=recipes.QUESTION)
-    )
-    instructions.configure(
-        commands.add_parser(
-            "instructions", help=instructions.QUESTION, description=instructions.QUESTION
-        )
-    )
-    command = commands.add_parser("glance", help=glance.QUESTION, description=glance.QUESTION)
-    command.add_argument("--page", type=Path, default=Path("docs/explanation/glance.md"))
-    command.add_argument("--pictures", type=Path, default=Path("docs/pictures"))
-    command.add_argument("--rounds", type=_count, help="of each work; default: as each wants")
-    command.add_argument("--seconds", type=float, help="counted each time; default: as each wants")
-    for name, work in WORKS.items():
-        command = commands.add_parser(name, help=work.question, description=work.question)
-        add = command.add_argument
-        if name == "uncontended":
-            add("--threads", type=_counts, default=uncontended.THREADS, metavar="N,...")
-            add("--tasks", type=_counts, default=uncontended.TASKS, metavar="N,...")
-        if name == OBJECTS.name:
-            add(
-                "--page",
-                nargs="?",
-                type=Path,
-                const=Path("docs/reference/benchmarks.md"),
-                metavar="FILE",
-                help="write the table of shares into this page as well; default: the documentation",
-            )
-        add(
-            "--only", type=re.compile, metavar="REGEX", help="the cases in whose name this is found"
-        )
-        add("--peers", type=_names, default=peers.NAMES, metavar="NAME,...", help="default: all")
-        add("--rounds", type=_count, default=work.rounds, help=f"default: {work.rounds}")
-        seconds = f"counted in every round; default: {work.seconds:g}"
-        add("--seconds", type=float, default=work.seconds, help=seconds)
-        add("--warmup", type=float, default=WARMUP, help=f"seconds before these; default: {WARMUP}")
-        add("--seed", type=int, help="of the order; by default drawn, and printed")
-        add("--server", type=Path, metavar="PATH", help="the redis-server or valkey-server to run")
-        add(
-            "--json",
-            nargs="?",
-            const="-",
-            metavar="FILE",
-            help="write JSON to FILE as well; without FILE to standard output instead of the table",
-        )
+    counted = parser.add_argument_group(_COUNTED)
+    add = counted.add_argument
+    add("--check", action="store_true", help="fail if an object takes 5 %% more than it did")
+    add("--update", action="store_true", help=f"write {instructions.TABLE.name} anew")
+    add("--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="these objects")
     return parser
-
-
-def _work(arguments: argparse.Namespace) -> Work:
-    work: Work = WORKS[arguments.command]
-    if arguments.command == "uncontended":
-        cases = uncontended.cases(arguments.threads, arguments.tasks)
-        work = replace(work, contenders=line_up(cases, peers.UNCONTENDED))
-    chosen = [
-        contender
-        for contender in work.contenders
-        if contender.peer.name in arguments.peers
-        and (arguments.only is None or arguments.only.search(str(contender.case)))
-    ]
-    return replace(work, contenders=tuple(chosen))
 
 
 def _count(text: str) -> int:
@@ -170,14 +101,10 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _counts(text: str) -> tuple[int, ...]:
-    return tuple(_count(word) for word in text.split(",")) if text else ()
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(","))
-    if unknown := [name for name in names if name not in peers.NAMES]:
-        raise argparse.ArgumentTypeError(f"no such peer: {', '.join(unknown)}")
+def _peers(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in (*OBJECTS, *RIVALS)]:
+        raise argparse.ArgumentTypeError(f"no such lock: {', '.join(unknown)}")
     return names
 
 

@@ -1,147 +1,196 @@
-"""A process that holds a peer's session and does what the lines on its standard input say.
+"""A process with the workers of one peer, which does what the lines on its standard input say.
 
-Started as `python -m benchmarks.agent`. Each line in is a JSON object with `do`; each line out is
-the answer, with `error` when it failed. Agents of other languages speak the same (peers/java,
-peers/go). All times are seconds of the machine's monotonic clock.
+Started as `python -m benchmarks.agent`. Each line in is a JSON object with `do`, each line out the
+answer, or `error`. The agents in Java and Go speak the same. All times are seconds of the monotonic
+clock that the processes of a machine share.
 
-* `open` peer kind url workers           a session for so many workers
-* `acquire` name                         -> at: after the acquire returned
-* `release`                              -> at: before the release was called
-* `prepare` name workers work            workers that stand ready to contend
-* `contend` opens closes                 -> workers: each one's turns
-* `uncontended` name workers warmup seconds -> rate, total; the workers' names begin with `name`
-* `close`                                ends the session and the process
+* `open` peer kind url name apart workers work: opens a session. Each worker makes one pair under a
+  name of its own, which connects it. Then it has the lock *name*, or if *apart* that of its own
+  name. *work* is how long a worker holds the lock, in seconds.
+* `contend` opens closes: from *opens* to *closes* each worker acquires and releases its lock.
+  -> workers: the times of each, three for a turn: asked, got, gave.
+* `acquire` -> at: the first worker has taken its lock.
+* `release` -> at: it is about to give it back.
+* `close`: the end of the session and the process.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import gc
 import json
+import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import peers
-from benchmarks.contend import Tasks, Threads, as_rows, clock
-from benchmarks.measure import RefusedError
-from benchmarks.peer import AsyncPeer, ProgramPeer, SyncPeer
+from benchmarks.peers import TASKS, THREADS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable
 
-    from benchmarks.peer import AsyncLock, SyncLock
+    from benchmarks.peers import AsyncLock, AsyncMake, Make, SyncLock
 
-
-class _SyncAgent:
-    """Serves a peer for threads; `acquire` and `release` are the main thread's."""
-
-    def __init__(self, peer: SyncPeer) -> None:
-        self._peer = peer
-
-    def serve(self, opening: dict[str, Any]) -> None:
-        with self._peer.open(opening["url"], opening["workers"]) as session:
-            _answer({})
-            lock: SyncLock | None = None
-            threads: Threads | None = None
-            for order in _orders():
-                with _answering() as answer:
-                    match order["do"]:
-                        case "acquire":
-                            lock = session.lock(order["name"])
-                            if not lock.acquire():
-                                raise RefusedError
-                            answer["at"] = clock()
-                        case "release" if lock is not None:
-                            answer["at"] = clock()
-                            lock.release()
-                        case "prepare":
-                            work = (order["name"], order["workers"], order["work"])
-                            threads = Threads(session, *work)
-                            threads.prepare()
-                        case "contend" if threads is not None:
-                            turns = threads.contend(order["opens"], order["closes"])
-                            answer["workers"] = as_rows(turns)
-                        case unknown:
-                            raise ValueError(f"cannot {unknown} now")
+clock = time.monotonic
+Order = dict[str, Any]
 
 
-class _AsyncAgent:
-    """Serves a peer for tasks; the loop runs on while the next order is awaited."""
+class RefusedError(Exception):
+    """A lock was not acquired, although nothing limits the wait."""
 
-    def __init__(self, peer: AsyncPeer) -> None:
-        self._peer = peer
-
-    def serve(self, opening: dict[str, Any]) -> None:
-        asyncio.run(self._serve(opening))
-
-    async def _serve(self, opening: dict[str, Any]) -> None:
-        async with self._peer.open(opening["url"], opening["workers"]) as session:
-            _answer({})
-            lock: AsyncLock | None = None
-            tasks: Tasks | None = None
-            orders = _orders()
-            nothing: dict[str, Any] = {}
-            while order := await asyncio.to_thread(next, orders, nothing):
-                with _answering() as answer:
-                    match order["do"]:
-                        case "acquire":
-                            lock = session.lock(order["name"])
-                            if not await lock.acquire():
-                                raise RefusedError
-                            answer["at"] = clock()
-                        case "release" if lock is not None:
-                            answer["at"] = clock()
-                            await lock.release()
-                        case "prepare":
-                            work = (order["name"], order["workers"], order["work"])
-                            tasks = Tasks(session, *work)
-                            await tasks.prepare()
-                        case "contend" if tasks is not None:
-                            turns = await tasks.contend(order["opens"], order["closes"])
-                            answer["workers"] = as_rows(turns)
-                        case unknown:
-                            raise ValueError(f"cannot {unknown} now")
+    def __init__(self) -> None:
+        super().__init__("acquire returned without the lock")
 
 
-def _orders() -> Generator[dict[str, Any]]:
-    for line in sys.stdin:
-        order: dict[str, Any] = json.loads(line)
-        if order["do"] == "close":
-            return
-        yield order
+def own_name(order: Order, number: int) -> str:
+    """Return the name that the worker *number* of this process shares with nobody."""
+    return f"{order['name']}:{os.getpid()}:{number}"
 
 
-@contextlib.contextmanager
-def _answering() -> Generator[dict[str, Any]]:
-    """Collect an answer, and send it or what went wrong."""
-    answer: dict[str, Any] = {}
-    try:
-        yield answer
-    except Exception as failure:  # noqa: BLE001 - whatever a peer raises is its result
-        answer = {"error": f"{type(failure).__name__}: {failure}"}
-    _answer(answer)
+def repeat(lock: SyncLock, opens: float, closes: float, work: float) -> list[float]:
+    """Take turns until *closes*; return the times of each turn, one after the other."""
+    times: list[float] = []
+    acquire, release = lock.acquire, lock.release
+    time.sleep(max(0.0, opens - clock()))
+    while (asked := clock()) < closes:
+        if not acquire():
+            raise RefusedError
+        got = clock()
+        if work:
+            time.sleep(work)
+        times += (asked, got, clock())
+        release()
+    return times
 
 
-def _answer(answer: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(answer) + "\n")
+async def repeat_async(lock: AsyncLock, opens: float, closes: float, work: float) -> list[float]:
+    """Take turns as `repeat` does."""
+    times: list[float] = []
+    acquire, release = lock.acquire, lock.release
+    await asyncio.sleep(max(0.0, opens - clock()))
+    while (asked := clock()) < closes:
+        if not await acquire():
+            raise RefusedError
+        got = clock()
+        if work:
+            await asyncio.sleep(work)
+        times += (asked, got, clock())
+        await release()
+    return times
+
+
+def acquired(lock: SyncLock) -> float:
+    """Take *lock*; return when it was taken."""
+    if not lock.acquire():
+        raise RefusedError
+    return clock()
+
+
+def released(lock: SyncLock) -> float:
+    """Give *lock* back; return when that began."""
+    at = clock()
+    lock.release()
+    return at
+
+
+def ready(make: Make, order: Order, number: int) -> SyncLock:
+    """Connect a worker, and return its lock."""
+    lock = make(own_name(order, number))
+    acquired(lock)
+    lock.release()
+    return lock if order["apart"] else make(order["name"])
+
+
+async def ready_async(make: AsyncMake, order: Order, number: int) -> AsyncLock:
+    """Connect a worker, as `ready` does."""
+    lock = await make(own_name(order, number))
+    if not await lock.acquire():
+        raise RefusedError
+    await lock.release()
+    return lock if order["apart"] else await make(order["name"])
+
+
+def serve_threads(opening: Order) -> None:
+    """Have a thread for each worker, which alone uses its lock."""
+    workers = range(opening["workers"])
+    with ExitStack() as stack:
+        make = stack.enter_context(THREADS[opening["peer"]](opening["url"], len(workers)))
+        threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in workers]
+
+        def every(call: Callable[..., Any], *words: Any) -> list[Any]:
+            futures = [threads[number].submit(call, number, *words) for number in workers]
+            return [future.result() for future in futures]
+
+        locks: list[SyncLock] = every(partial(ready, make, opening))
+        answer({})
+        for order in iter(read, None):
+            gc.collect()
+            match order["do"]:
+                case "contend":
+                    times = order["opens"], order["closes"], opening["work"]
+                    done = every(lambda number, *times: repeat(locks[number], *times), *times)
+                    answer({"workers": done})
+                case "acquire":
+                    answer({"at": threads[0].submit(acquired, locks[0]).result()})
+                case "release":
+                    answer({"at": threads[0].submit(released, locks[0]).result()})
+                case unknown:
+                    raise ValueError(f"cannot {unknown}")
+
+
+async def serve_tasks(opening: Order) -> None:
+    """Have tasks as workers; the loop goes on while the next order is awaited."""
+    workers = range(opening["workers"])
+    async with TASKS[opening["peer"]](opening["url"], len(workers)) as make:
+        locks = await asyncio.gather(*[ready_async(make, opening, number) for number in workers])
+        answer({})
+        while (order := await asyncio.to_thread(read)) is not None:
+            gc.collect()
+            match order["do"]:
+                case "contend":
+                    times = order["opens"], order["closes"], opening["work"]
+                    done = await asyncio.gather(*[repeat_async(lock, *times) for lock in locks])
+                    answer({"workers": done})
+                case "acquire":
+                    if not await locks[0].acquire():
+                        raise RefusedError
+                    answer({"at": clock()})
+                case "release":
+                    at = clock()
+                    await locks[0].release()
+                    answer({"at": at})
+                case unknown:
+                    raise ValueError(f"cannot {unknown}")
+
+
+def read() -> Order | None:
+    """Return the next order; None for the last one."""
+    line = sys.stdin.readline()
+    order: Order = json.loads(line) if line else {"do": "close"}
+    return None if order["do"] == "close" else order
+
+
+def answer(words: dict[str, Any]) -> None:
+    """Send an answer."""
+    sys.stdout.write(json.dumps(words) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
     """Serve one session."""
-    order = json.loads(sys.stdin.readline())
+    opening = read()
+    if opening is None:
+        return
     try:
-        match peers.find(order["peer"], order["kind"]):
-            case SyncPeer() as peer:
-                _SyncAgent(peer).serve(order)
-            case AsyncPeer() as peer:
-                _AsyncAgent(peer).serve(order)
-            case ProgramPeer() as peer:
-                raise TypeError(f"{peer.name} is not Python's")  # noqa: TRY301
+        if opening["kind"] == "tasks":
+            asyncio.run(serve_tasks(opening))
+        else:
+            serve_threads(opening)
     except Exception as failure:  # noqa: BLE001 - whatever a peer raises is its result
-        _answer({"error": f"{type(failure).__name__}: {failure}"})
-    else:
-        _answer({})
+        answer({"error": f"{type(failure).__name__}: {failure}"})
 
 
 if __name__ == "__main__":

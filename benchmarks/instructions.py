@@ -4,7 +4,7 @@ Valgrind counts what the client executes in user space. The server runs beside i
 counted. So a busy machine changes next to nothing, where a clock would tell nonsense.
 
 `instructions.json` has the counts as a command wrote them. Another build of Python needs other
-counts. So they are compared as multiples of `bare`, the same commands sent by a bare socket.
+counts. So they are compared as multiples of `bare`, two commands that a bare socket sends.
 """
 
 from __future__ import annotations
@@ -24,21 +24,18 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.support.servers import RedisServer
+from tests.support.server import RedisServer
 
-from benchmarks.peer import AsyncPeer, SyncPeer
-from benchmarks.peers import bare, family, interlock
+from benchmarks import bare
+from benchmarks.peers import OBJECTS, TASKS, THREADS
+from benchmarks.process import ROOT
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from benchmarks.peer import AsyncLock, Peer, SyncLock
+    from benchmarks.peers import AsyncLock, AsyncOpen, Open, SyncLock
 
-QUESTION = "How many instructions does one uncontended pair of each object take?"
 TABLE = Path(__file__).with_name("instructions.json")
-ROOT = Path(__file__).parents[1]
-PEERS = (bare.SYNC, bare.ASYNC, interlock.SYNC, interlock.ASYNC, *family.FAMILY, *family.AGAIN)
 WARM, PAIRS, COUNTS = 150, 20, 7
 """Pairs before the count begins, those of one count, and how often they are counted.
 
@@ -49,31 +46,20 @@ MORE = 1.05
 """The multiple of its former count from which an object has become slower."""
 AGAIN = 2
 """How many more processes count what one process found slower."""
-GOAL = 1.5
-"""The multiple of the plain lock that an object with one key may take."""
 PLAIN, BARE = "interlock", "bare"
+COUNTED_THREADS: dict[str, Open] = {BARE: bare.threads, **{name: THREADS[name] for name in OBJECTS}}
+COUNTED_TASKS: dict[str, AsyncOpen] = {BARE: bare.tasks, **{name: TASKS[name] for name in OBJECTS}}
 Counts = dict[str, int]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Teach *parser* this command."""
-    parser.add_argument("--update", action="store_true", help=f"write {TABLE.name} anew")
-    parser.add_argument(
-        "--check", action="store_true", help="fail if an object takes 5 %% more than the file says"
-    )
-    parser.add_argument(
-        "--only", type=re.compile, default=re.compile(""), metavar="REGEX", help="these objects"
-    )
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Count, print the table, and return the exit status."""
-    counted = count(arguments.only)
+def run(only: re.Pattern[str], *, update: bool, check: bool) -> int:
+    """Count the objects whose name *only* finds, print them, and return the exit status."""
+    counted = count(only)
     print(as_table(counted))
-    if arguments.update:
+    if update:
         kept = {"python": platform.python_version(), "counts": counted}
-        _ = TABLE.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-    if not arguments.check:
+        TABLE.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    if not check:
         return 0
     known: Counts = json.loads(TABLE.read_text(encoding="utf-8"))["counts"]
     found = slower(counted, known)
@@ -82,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             print("\n".join(("counted again:", *found.values())))
             counted = lowest(counted, count(re.compile("|".join(map(re.escape, found)))))
             found = slower(counted, known)
-    print("\n".join(found.values()) or "no object takes 5 % more than instructions.json says")
+    print("\n".join(found.values()) or f"no object takes 5 % more than {TABLE.name} says")
     return int(bool(found))
 
 
@@ -113,7 +99,7 @@ def count(only: re.Pattern[str]) -> Counts:
         words += [f"--callgrind-out-file={out}", sys.executable, "-m", __name__]
         command = [*words, server.url(), str(library), only.pattern]
         # The hashes of names decide which ways Python takes.
-        env = {**os.environ, "PYTHONHASHSEED": "0"}
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONHASHSEED": "0"}
         done = subprocess.run(
             command, cwd=ROOT, env=env, capture_output=True, text=True, check=False
         )
@@ -135,13 +121,13 @@ def read(files: Iterable[Path]) -> Counts:
         total = re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
         if name and total:
             found.setdefault(name[1], []).append(int(total[1]) // PAIRS)
-    names = (name_of(peer) for peer in PEERS)
-    return {name: statistics.median_low(found[name]) for name in names if name in found}
+    return {name: statistics.median_low(found[name]) for name in _names() if name in found}
 
 
-def name_of(peer: Peer) -> str:
-    """Return what the count of *peer* is called: the object, and who uses it."""
-    return f"{peer.name}, {peer.kind}"
+def _names() -> list[str]:
+    """Return what each count is called: the object, and who uses it."""
+    threads = [f"{name}, threads" for name in COUNTED_THREADS]
+    return threads + [f"{name}, tasks" for name in COUNTED_TASKS]
 
 
 def multiples(counts: Mapping[str, int], of: str) -> dict[str, float]:
@@ -175,26 +161,28 @@ def as_table(counted: Mapping[str, int]) -> str:
     return "\n".join(lines)
 
 
-def _count_all(url: str, library: str, only: str) -> None:
-    """Be the program that is counted."""
+def _be_counted(url: str, library: str, only: str) -> None:
+    """Be the program that valgrind runs."""
     callgrind = ctypes.CDLL(library)
     gc.disable()  # this program's own: a collection at a random pair would be counted
-    for peer in PEERS:
-        if not re.search(only, name_of(peer)) and peer.name not in (BARE, PLAIN):
+    for name in _names():
+        lock, _, kind = name.rpartition(", ")
+        if not re.search(only, name) and lock not in (BARE, PLAIN):
             continue
-        name = name_of(peer).encode()
-        if isinstance(peer, SyncPeer):
-            with peer.open(url, 1) as session:
-                lock = session.lock(f"count:{peer.name}")
-                _pairs(lock, WARM)
-                for _ in range(COUNTS):
-                    callgrind.begin()
-                    _pairs(lock, PAIRS)
-                    callgrind.end(name)
+        if kind == "threads":
+            with COUNTED_THREADS[lock](url, 1) as make:
+                _count_thread(make(f"count:{lock}"), callgrind, name.encode())
         else:
-            assert isinstance(peer, AsyncPeer)
-            asyncio.run(_count_tasks(peer, url, callgrind, name))
+            asyncio.run(_count_task(lock, url, callgrind, name.encode()))
         gc.collect()
+
+
+def _count_thread(lock: SyncLock, callgrind: ctypes.CDLL, name: bytes) -> None:
+    _pairs(lock, WARM)
+    for _ in range(COUNTS):
+        callgrind.begin()
+        _pairs(lock, PAIRS)
+        callgrind.end(name)
 
 
 def _pairs(lock: SyncLock, number: int) -> None:
@@ -204,9 +192,9 @@ def _pairs(lock: SyncLock, number: int) -> None:
         release()
 
 
-async def _count_tasks(peer: AsyncPeer, url: str, callgrind: ctypes.CDLL, name: bytes) -> None:
-    async with peer.open(url, 1) as session:
-        lock = session.lock(f"count:{peer.name}:task")
+async def _count_task(peer: str, url: str, callgrind: ctypes.CDLL, name: bytes) -> None:
+    async with COUNTED_TASKS[peer](url, 1) as make:
+        lock = await make(f"count:{peer}:task")
         await _awaited_pairs(lock, WARM)
         for _ in range(COUNTS):
             callgrind.begin()
@@ -220,9 +208,5 @@ async def _awaited_pairs(lock: AsyncLock, number: int) -> None:
         await lock.release()
 
 
-def _main(words: Sequence[str]) -> None:
-    _count_all(*words)
-
-
 if __name__ == "__main__":
-    _main(sys.argv[1:])
+    _be_counted(*sys.argv[1:])

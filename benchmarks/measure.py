@@ -1,251 +1,247 @@
-"""One measurement: many workers on distinct locks, started together, counted in one window.
+"""Slices by turns: all contenders of a case are alive, and each is measured for a moment.
 
-Every worker first makes one pair, which opens its connection and loads the scripts. When all have
-done so, they repeat acquire and release until the window has closed. First there is a warm-up.
-Then come the seconds that count: a pair counts if it *completes* in them. Every pair is completed,
-and their total is kept, because the audit compares it with what the server has counted.
+What else the machine does then strikes all of them alike. In each round the order is shuffled, and
+a ratio divides two figures of one round.
 """
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import os
-import threading
-from dataclasses import dataclass
-from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+import contextlib
+import random
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from benchmarks.peer import SyncPeer
+from benchmarks import programs
+from benchmarks.figures import (
+    NothingCountedError,
+    OverlapError,
+    check_exclusive,
+    percentile,
+    summarise,
+    turns,
+)
+from benchmarks.process import ROOT, fleet, processor_time
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from typing import Self, TypeAlias
 
-    from benchmarks.peer import AsyncLock, AsyncPeer, AsyncSession, SyncLock, SyncSession
+    from benchmarks.process import Agent
+    from benchmarks.servers import Servers
 
-# Seconds beyond the window after which a worker counts as stuck; generous, for busy machines.
-GRACE = 15.0
+    Measure: TypeAlias = Callable[["Setting", float, float], dict[str, float]]
+    """Measures for so many seconds, after so many of warm-up."""
+
+clock = time.monotonic
+_LEAD = 0.2
+"""Seconds in which every agent hears when to begin."""
+_SETTLE, _MOST_SETTLE = 0.02, 5.0
+"""Seconds of warm-up for each worker, and at most: in the beginning all of them ask at once."""
+_LONGER = (1, 4, 16)
+"""Times the length of a slice in which nothing was counted."""
+_REST = (0.005, 0.105)
+"""Seconds between two hand-overs, so that a waiter that polls is met anywhere between two polls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """How many workers of which kind ("threads" or "tasks").
+    """How many workers want a lock, and for how long.
 
     Attributes:
+        processes: How many there are.
         workers: In each process.
-        processes: How many there are, besides the one that measures if it is more than one.
-        work: Seconds for which a lock is held.
-        label: What is printed instead of the numbers, where they are not the point.
-        away: Seconds that a round trip to the server takes longer than here.
+        kind: Of the workers: "threads" or "tasks".
+        work: Seconds for which a worker holds the lock.
     """
 
-    kind: str
+    processes: int
     workers: int
-    processes: int = 1
+    kind: str = "threads"
     work: float = 0.0
-    label: str = ""
-    away: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what `str` writes.
+
+        Raises:
+            ValueError: It is no case.
+        """
+        found = re.fullmatch(r"(\d+)x(\d+) (threads|tasks)(?:, ([\d.]+) ms)?", text)
+        if found is None or not int(found[1]) or not int(found[2]):
+            raise ValueError(f"{text!r} is not like '8x1 threads' or '4x100 tasks, 1 ms'")
+        return cls(int(found[1]), int(found[2]), found[3], float(found[4] or 0) / 1000)
 
     def __str__(self) -> str:
-        if self.label:
-            return self.label
-        kind = self.kind if self.workers != 1 else self.kind.removesuffix("s")
-        processes = f"{self.processes} x " if self.processes > 1 else ""
         work = f", {self.work * 1000:g} ms" if self.work else ""
-        away = f", {self.away * 1000:g} ms away" if self.away else ""
-        return f"{processes}{self.workers} {kind}{work}{away}"
+        return f"{self.processes}x{self.workers} {self.kind}{work}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A peer, and for interlock the checkout that it comes from."""
+
+    peer: str
+    code: Path = ROOT
+
+    @property
+    def name(self) -> str:
+        """What is printed."""
+        return self.peer if self.code == ROOT else f"{self.peer} (other)"
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a contender in a case: the figures of each slice, or an error."""
+
+    case: Case
+    contender: Contender
+    slices: list[dict[str, float]] = field(default_factory=list)
+    error: str | None = None
+
+    def fail(self, failure: Exception) -> None:
+        """Take an error in place of figures that nobody should rely on."""
+        self.error = f"{type(failure).__name__}: {failure}"
+        self.slices.clear()
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long to warm up and to count, in seconds."""
+    """How many slices, and the seconds of each and of the warm-up before it."""
 
-    warmup: float
+    slices: int
     seconds: float
+    warmup: float = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """What one measurement counted.
+class Setting:
+    """A contender that stands ready in a case."""
 
-    Attributes:
-        rate: Pairs completed inside the window, per second.
-        total: Pairs completed at all.
+    case: Case
+    contender: Contender
+    agents: Sequence[Agent]
+    servers: Servers
+    apart: bool
+
+
+def measure_case(
+    case: Case,
+    contenders: Sequence[Contender],
+    pace: Pace,
+    servers: Servers,
+    measure: Measure,
+    *,
+    apart: bool,
+) -> list[Result]:
+    """Measure all *contenders* in *case*; an error of one of them is its result."""
+    results = [Result(case, contender) for contender in contenders]
+    settle = min(_SETTLE * case.processes * case.workers, _MOST_SETTLE)
+    warmup = pace.warmup if apart else max(pace.warmup, settle)
+    with contextlib.ExitStack() as stack:
+        settings: dict[str, Setting] = {}
+        for result in results:
+            _say(f"{case}: {result.contender.name} starts")
+            try:
+                setting = _start(stack, case, result.contender, servers, apart=apart)
+                first = programs.WARMUP.get(result.contender.peer, warmup)
+                contend(setting, first, 0.0, count=False)
+            except Exception as failure:  # noqa: BLE001 - whatever a peer raises is its result
+                result.fail(failure)
+            else:
+                settings[result.contender.name] = setting
+        for number in range(pace.slices):
+            for result in random.sample(results, len(results)):
+                if result.error is not None:
+                    continue
+                _say(f"{case}: slice {number + 1} of {pace.slices}, {result.contender.name}")
+                setting = settings[result.contender.name]
+                try:
+                    result.slices.append(_slice(setting, measure, pace.seconds, warmup))
+                except Exception as failure:  # noqa: BLE001 - as above
+                    result.fail(failure)
+    return results
+
+
+def _say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def _start(
+    stack: contextlib.ExitStack, case: Case, contender: Contender, servers: Servers, *, apart: bool
+) -> Setting:
+    opening = {
+        "kind": case.kind,
+        "url": servers.url(contender.peer),
+        # Each contender has a name of its own, because all of them are alive.
+        "name": f"{contender.name}, {case}".replace(" ", "-"),
+        "apart": apart,
+        "workers": case.workers,
+        "work": case.work,
+    }
+    opened = fleet(contender.peer, contender.code, case.processes, opening)
+    return Setting(case, contender, stack.enter_context(opened), servers, apart)
+
+
+def _slice(setting: Setting, measure: Measure, seconds: float, warmup: float) -> dict[str, float]:
+    for longer in _LONGER[:-1]:
+        with contextlib.suppress(NothingCountedError):
+            return measure(setting, seconds * longer, warmup)
+    return measure(setting, seconds * _LONGER[-1], warmup)
+
+
+def contend(
+    setting: Setting, seconds: float, warmup: float, *, count: bool = True
+) -> dict[str, float]:
+    """Have all workers take turns, prove that no two held one lock, and sum up.
+
+    Processor time and commands are those of the window in which turns count, for each turn.
     """
+    peer, servers = setting.contender.peer, setting.servers
+    begins = clock() + _LEAD
+    opens = begins + warmup
+    closes = opens + seconds
+    for agent in setting.agents:
+        agent.send(do="contend", opens=begins, closes=closes)
 
-    rate: float
-    total: int
+    def spent() -> tuple[float, ...]:
+        client = sum(processor_time(agent.pid) for agent in setting.agents)
+        return (client, servers.processor_time(peer), *servers.sent())
 
-    @classmethod
-    def of(cls, rate: float, total: int) -> Sample:
-        """Return the sample, unless its window was too short for a rate.
-
-        Raises:
-            NothingCountedError: No pair was completed inside the window.
-        """
-        if not rate:
-            raise NothingCountedError(f"none of {total} pairs was completed while it was counted")
-        return cls(rate, total)
-
-
-class NothingCountedError(Exception):
-    """The window had closed before anything happened that counts; a longer one may do."""
-
-
-class StuckError(Exception):
-    """Workers did not end with the window."""
-
-
-class RefusedError(Exception):
-    """A peer did not get a lock that nobody else wants."""
-
-    def __init__(self) -> None:
-        super().__init__("acquire did not get a free lock")
+    time.sleep(max(0.0, opens - clock()))
+    before = spent()
+    time.sleep(max(0.0, closes - clock()))
+    after = spent()
+    answers = [agent.receive(closes) for agent in setting.agents]
+    workers = [turns(times) for answer in answers for times in answer["workers"]]
+    if not setting.apart:
+        check_exclusive(workers)
+    if not count:
+        return {}
+    found = summarise(workers, opens, closes)
+    each = [(late - early) / found["turns"] for early, late in zip(before, after, strict=True)]
+    return {**found, **dict(zip(("client", "server", "scripts", "messages"), each, strict=True))}
 
 
-class _Window:
-    """The clock readings between which pairs count; set when all workers are ready."""
-
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
-        self.opens = self.closes = 0.0
-        self.results: list[tuple[int, int]] = []
-
-    def start(self) -> None:
-        self.opens = perf_counter() + self._pace.warmup
-        self.closes = self.opens + self._pace.seconds
-
-    def sample(self) -> Sample:
-        counted = sum(counted for counted, _ in self.results)
-        total = sum(total for _, total in self.results)
-        return Sample.of(counted / self._pace.seconds, total)
-
-
-def processor_time(pid: int) -> float:
-    """Return the seconds of processor time that process *pid* has used; Linux tells it."""
-    # What follows the name, which may contain anything but a closing bracket behind it.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    user, system = fields[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
-def measure(peer: SyncPeer | AsyncPeer, workers: int, url: str, pace: Pace) -> Sample:
-    """Measure *peer* on the server at *url*; what the peer raises is raised."""
-    gc.collect()  # the garbage of the former contender is not this one's
-    if isinstance(peer, SyncPeer):
-        with peer.open(url, workers) as session:
-            return _measure_threads(session, peer.name, workers, pace)
-    with asyncio.Runner(loop_factory=peer.loop) as runner:
-        return runner.run(_measure_tasks(peer, workers, url, pace))
-
-
-def _measure_threads(session: SyncSession, name: str, workers: int, pace: Pace) -> Sample:
-    window = _Window(pace)
-    barrier = threading.Barrier(workers, action=window.start)
-    failures: list[Exception] = []
-
-    def work(index: int) -> None:
-        try:
-            lock = session.lock(f"{name}:{index}")
-            pair(lock)
-            barrier.wait()
-            _repeat(lock, window, failures)
-        except threading.BrokenBarrierError:
-            return  # another worker failed, and has said why
-        except Exception as failure:  # noqa: BLE001 - whatever a peer raises is its result
-            failures.append(failure)
-            barrier.abort()
-
-    # Daemons: a peer that hangs must not keep the benchmark from ending.
-    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(workers)]
-    for thread in threads:
-        thread.start()
-    deadline = perf_counter() + pace.warmup + pace.seconds + GRACE
-    for thread in threads:
-        thread.join(max(0.0, deadline - perf_counter()))
-    if failures:
-        raise failures[0]
-    stuck = sum(thread.is_alive() for thread in threads)
-    if stuck:
-        raise StuckError(f"{stuck} of {workers} threads are stuck")
-    return window.sample()
-
-
-def pair(lock: SyncLock) -> None:
-    """Take a free lock and give it back."""
-    if not lock.acquire():
-        raise RefusedError
-    lock.release()
-
-
-def _repeat(lock: SyncLock, window: _Window, failures: list[Exception]) -> None:
-    acquire, release, clock = lock.acquire, lock.release, perf_counter
-    opens, closes = window.opens, window.closes
-    counted, total = 0, 1
-    while not failures:
-        if not acquire():
-            raise RefusedError
-        release()
-        total += 1
-        now = clock()
-        if now >= closes:
-            break
-        if now >= opens:
-            counted += 1
-    window.results.append((counted, total))
-
-
-async def _measure_tasks(peer: AsyncPeer, workers: int, url: str, pace: Pace) -> Sample:
-    limit = asyncio.timeout(pace.warmup + pace.seconds + GRACE)
-    try:
-        async with limit, peer.open(url, workers) as session:
-            return await _gather(session, peer.name, workers, pace)
-    except TimeoutError as late:
-        if limit.expired():
-            raise StuckError("the tasks are stuck") from late
-        raise
-
-
-async def _gather(session: AsyncSession, name: str, workers: int, pace: Pace) -> Sample:
-    window = _Window(pace)
-    locks = [session.lock(f"{name}:{index}") for index in range(workers)]
-    await together(pair_async(lock) for lock in locks)
-    window.start()  # no task runs before all of them exist: they start together
-    await together(_repeat_async(lock, window) for lock in locks)
-    return window.sample()
-
-
-async def together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run *works* as tasks; the first that fails ends all, and its error is raised."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for work in works:
-                group.create_task(work)
-    except ExceptionGroup as failures:
-        # The first worker's error speaks for all; the group cancelled the others.
-        raise failures.exceptions[0] from None
-
-
-async def pair_async(lock: AsyncLock) -> None:
-    """Take a free lock and give it back."""
-    if not await lock.acquire():
-        raise RefusedError
-    await lock.release()
-
-
-async def _repeat_async(lock: AsyncLock, window: _Window) -> None:
-    acquire, release, clock = lock.acquire, lock.release, perf_counter
-    opens, closes = window.opens, window.closes
-    counted, total = 0, 1
-    while True:
-        if not await acquire():
-            raise RefusedError
-        await release()
-        total += 1
-        now = clock()
-        if now >= closes:
-            break
-        if now >= opens:
-            counted += 1
-    window.results.append((counted, total))
+def hand_over(setting: Setting, seconds: float, _warmup: float) -> dict[str, float]:
+    """Pass the lock to and fro between two processes that rest in between."""
+    if len(setting.agents) != 2 or setting.case.workers != 1:
+        raise ValueError("a hand-over is between two processes with one worker each")
+    holder, waiter = setting.agents
+    delays: list[float] = []
+    closes = clock() + seconds
+    holder.ask(do="acquire")
+    while clock() < closes or not delays:
+        waiter.send(do="acquire")
+        time.sleep(random.uniform(*_REST))
+        released: float = holder.ask(do="release")["at"]
+        got: float = waiter.receive()["at"]
+        if got < released:
+            raise OverlapError("the waiter had the lock before it was released")
+        delays.append(got - released)
+        holder, waiter = waiter, holder
+    holder.ask(do="release")
+    return {"p50": percentile(delays, 0.5), "p99": percentile(delays, 0.99)}

@@ -1,233 +1,178 @@
-"""A report: what was measured, where, what was to be reached, and all of it as JSON."""
+"""The report: where it was measured, a table for each question, and two charts."""
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+import os
+import platform
+import statistics
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from benchmarks.compare import Result, Spread, differences, ratios
+from benchmarks.figures import median, ratios
+from benchmarks.process import ROOT
+from benchmarks.version import compiled
+from benchmarks.works import FLEET, OURS, UNCONTENDED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from benchmarks.environment import Environment
+    from matplotlib.axes import Axes
 
-SCHEMA = 2  # raised when a reader of the JSON would have to change
-OURS = "interlock"
-BEST = "best"
-BEST_PYTHON = "best in Python"
-_BEST_OF = {
-    BEST: " x the best that starves nobody",
-    BEST_PYTHON: " x the best in Python that starves nobody",
-}
-LIMITS = ("bare", "bare lock", "bare over all")
-_STARVED = 10  # a waiter who got less than a tenth of the mean was starved
+    from benchmarks.measure import Pace, Result
+    from benchmarks.works import Work
+
+_PACKAGES = ("redis", "hiredis", "python-redis-lock", "psycopg")
+_CHARTS = (UNCONTENDED, FLEET)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One figure of a work.
-
-    Attributes:
-        name: In what was measured and in the JSON.
-        title: In tables, with the unit.
-        form: How a number is printed.
-        scale: The factor by which a number is multiplied before it is printed.
-    """
-
-    name: str
-    title: str
-    form: str = ",.0f"
-    scale: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A goal for one case.
-
-    Attributes:
-        case: As printed.
-        column: The figure's name.
-        to: The peer to compare with. BEST and BEST_PYTHON stand for the best of the peers that
-            starve nobody. None: the figure itself counts.
-        least: The median is to be no lower.
-        most: The median is to be no higher.
-        peer: Whose figure it is.
-        apart: Whether to subtract the other's figure, not to divide by it.
-    """
-
-    case: str
-    column: str
-    to: str | None = None
-    least: float = -math.inf
-    most: float = math.inf
-    peer: str = OURS
-    apart: bool = False
-
-    def __str__(self) -> str:
-        bound = f">= {self.least:g}" if self.least > -math.inf else f"<= {self.most:g}"
-        sign = "above" if self.apart else "x"
-        to = "" if self.to is None else _BEST_OF.get(self.to, f" {sign} {self.to}")
-        return f"{self.case}: {self.column} of {self.peer} {bound}{to}"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A goal and what was reached; None when there is no figure.
-
-    Attributes:
-        rival: With whom was compared.
-        alone: Whether there is no peer to compare with: all others starved somebody, or failed.
-    """
-
-    goal: Goal
-    reached: float | None
-    rival: str | None = None
-    alone: bool = False
-
-    @property
-    def met(self) -> bool:
-        """Whether the median lies within the bounds."""
-        return self.reached is not None and self.goal.least <= self.reached <= self.goal.most
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The outcome of one work.
-
-    Attributes:
-        command: As given on the command line.
-        question: What was asked.
-        columns: The figures; the first is the one that ratios are made of.
-        settings: Rounds, seconds and the like, the seed included.
-        references: The peers, by name, whose share the others are told as.
-        goals: What is to be reached.
-        notes: What a reader of the figures must know.
-    """
-
-    command: str
-    question: str
-    columns: Sequence[Column]
-    settings: Mapping[str, float]
-    environment: Environment
-    server: Mapping[str, str]
-    results: Sequence[Result]
-    references: Sequence[str]
-    goals: Sequence[Goal] = ()
-    notes: Sequence[str] = ()
-
-    @property
-    def failed(self) -> bool:
-        """Whether any contender ended in an error."""
-        return any(result.error is not None for result in self.results)
-
-    def shares(self, result: Result) -> dict[str, list[float]]:
-        """Return the ratios to each other reference of the same case that has figures."""
-        shares = {
-            other.contender.peer.name: ratios(result, other, self.columns[0].name)
-            for other in self.results
-            if other is not result and other.contender.case == result.contender.case
-        }
-        return {name: shares[name] for name in self.references if shares.get(name)}
-
-    def verdicts(self) -> list[Verdict]:
-        """Judge every goal whose peers were measured in its case."""
-        measured = {(str(one.contender.case), one.contender.peer.name) for one in self.results}
-        return [
-            self._verdict(goal)
-            for goal in self.goals
-            if (goal.case, goal.peer) in measured
-            and (goal.to in (None, *_BEST_OF) or (goal.case, goal.to) in measured)
-        ]
-
-    def _verdict(self, goal: Goal) -> Verdict:
-        ours = self.result(goal.case, goal.peer)
-        if ours is None or not ours.figures(goal.column):
-            return Verdict(goal, None)
-        if goal.to is None:
-            return Verdict(goal, Spread.of(ours.figures(goal.column)).median)
-        of_all = goal.to in _BEST_OF
-        rival = self._best(goal) if of_all else self.result(goal.case, goal.to)
-        if rival is None or not rival.figures(goal.column):
-            return Verdict(goal, None, alone=of_all)
-        figures = (differences if goal.apart else ratios)(ours, rival, goal.column)
-        return Verdict(goal, Spread.of(figures).median, rival.contender.peer.name)
-
-    def result(self, case: str, peer: str) -> Result | None:
-        """Return what *peer* made in *case*; None if it was not measured."""
-        for result in self.results:
-            if (str(result.contender.case), result.contender.peer.name) == (case, peer):
-                return result
-        return None
-
-    def _best(self, goal: Goal) -> Result | None:
-        rivals = [
-            result
-            for result in self.results
-            if str(result.contender.case) == goal.case
-            and result.contender.peer.name not in (goal.peer, *LIMITS)
-            and (goal.to == BEST or result.contender.peer.in_python)
-            and result.figures(goal.column)
-            and not starves(result)
-        ]
-        worth = max if goal.least > -math.inf else min
-        return worth(
-            rivals, key=lambda rival: Spread.of(rival.figures(goal.column)).median, default=None
-        )
-
-
-def starves(result: Result) -> bool:
-    """Tell whether some waiter got less than a tenth of the mean, in any round."""
-    return any(
-        figures["least"] * _STARVED < figures["mean"]
-        for figures in result.rounds
-        if "least" in figures
+def environment(server: str) -> str:
+    """Say where and with what was measured: figures without that mean little."""
+    versions = ", ".join(f"{package} {_version(package)}" for package in _PACKAGES)
+    parts = "with" if compiled(ROOT) else "without"
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, commit {_commit()}, {parts} the parts in C; "
+        f"{platform.system()} {platform.release()} {platform.machine()}, {_processor()}, "
+        f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f} before; {server} on the same "
+        f"machine; {platform.python_implementation()} {platform.python_version()}, {versions}."
     )
 
 
-def as_json(report: Report) -> dict[str, Any]:
-    """Return *report* as plain data; docs/reference/benchmarks.md describes it."""
-    peers = {result.contender.peer.name: result.contender.peer for result in report.results}
-    return {
-        "schema": SCHEMA,
-        "command": report.command,
-        "question": report.question,
-        "columns": {column.name: column.title for column in report.columns},
-        "settings": dict(report.settings),
-        "environment": asdict(report.environment),
-        "server": dict(report.server),
-        "peers": {name: peer.versions() for name, peer in peers.items()},
-        "results": [_result_json(report, result) for result in report.results],
-        "goals": [
-            {"goal": str(verdict.goal), "reached": verdict.reached, "met": verdict.met}
-            for verdict in report.verdicts()
-        ],
-        "notes": list(report.notes),
+def table(work: Work, results: Sequence[Result], pace: Pace) -> str:
+    """Return the results of *work* as a Markdown table that can be read in a terminal too."""
+    has_other = any(result.contender.name != result.contender.peer for result in results)
+    of_other = ["of the other version"] if has_other else []
+    titles = [column.title for column in work.columns]
+    rows = [["case", "lock", titles[0], *of_other, f"of {work.reference}", *titles[1:]]]
+    case = None
+    for result in results:
+        cells = [str(result.case) if result.case != case else "", result.contender.name]
+        case = result.case
+        rows.append(cells + _cells(work, result, results, has_other=has_other))
+    width = len(rows[0])
+    rows = [row + [""] * (width - len(row)) for row in rows]
+    widths = [max(len(row[place]) for row in rows) for place in range(width)]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    times = f"medians of {pace.slices} slices" if pace.slices > 1 else "one slice"
+    how = f"All take turns: {times} of {pace.seconds:g} s; ratios of single slices."
+    return "\n".join([f"## {work.name}", "", work.question, how, "", *lines, ""])
+
+
+def _cells(work: Work, result: Result, results: Sequence[Result], *, has_other: bool) -> list[str]:
+    if result.error is not None:
+        return [f"error: {' '.join(result.error.split())[:100]}".replace("|", "/")]
+
+    def beside(name: str) -> str:
+        for other in results:
+            is_it = other.contender.name == name and other.case == result.case
+            if is_it and other is not result and other.slices:
+                found = ratios(result.slices, other.slices, work.columns[0].name)
+                middle = statistics.median(found)
+                spread = f" ({min(found):.2f}..{max(found):.2f})" if len(found) > 1 else ""
+                return f"{middle:.2f}{spread}"
+        return "-"
+
+    def figure(name: str, form: str, scale: float) -> str:
+        middle = median(result.slices, name)
+        return f"{middle * scale:{form}}" if math.isfinite(middle) else "∞ (some got none)"
+
+    first, *rest = [figure(each.name, each.form, each.scale) for each in work.columns]
+    other = [beside(f"{result.contender.peer} (other)")] if has_other else []
+    return [first, *other, beside(work.reference), *rest]
+
+
+def write(directory: Path, text: str, results: dict[str, Sequence[Result]], *, titles: str) -> None:
+    """Write the page *text*, the figures of all slices, and the two charts."""
+    directory.mkdir(parents=True, exist_ok=True)
+    charts = [work for work in _CHARTS if work.name in results]
+    pictures = "".join(f"\n![{work.name}]({work.name}.svg)\n" for work in charts)
+    page = f"# Benchmarks\n\n{titles}\n\n{text}{pictures}"
+    (directory / "report.md").write_text(page, encoding="utf-8")
+    figures = {
+        name: [
+            {
+                "case": str(result.case),
+                "lock": result.contender.name,
+                "error": result.error,
+                "slices": result.slices,
+            }
+            for result in found
+        ]
+        for name, found in results.items()
     }
+    (directory / "report.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    for work in charts:
+        _draw(work, results[work.name], directory / f"{work.name}.svg")
 
 
-def _result_json(report: Report, result: Result) -> dict[str, Any]:
-    case, peer = result.contender.case, result.contender.peer
-    names = {name: None for figures in result.rounds for name in figures}
-    return {
-        "case": str(case),
-        "kind": case.kind,
-        "workers": case.workers,
-        "processes": case.processes,
-        "work": case.work,
-        "peer": peer.name,
-        "error": result.error,
-        "starves": starves(result),
-        "figures": {name: _figures_json(result.figures(name)) for name in names} or None,
-        "ratios": {name: _figures_json(figures) for name, figures in report.shares(result).items()},
-    }
+def _draw(work: Work, results: Sequence[Result], path: Path) -> None:
+    """Write a chart with a bar for the first figure of each contender, case by case."""
+    import matplotlib as mpl  # noqa: PLC0415 - of the extra `bench`
+
+    mpl.use("svg")
+    mpl.rcParams["svg.fonttype"] = "none"  # text stays text
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    cases = dict.fromkeys(result.case for result in results)
+    groups = [[each for each in results if each.case == case] for case in cases]
+    heights = [len(group) + 2 for group in groups]
+    figure, rows = plt.subplots(
+        len(groups),
+        figsize=(8, 0.3 * sum(heights)),
+        height_ratios=heights,
+        squeeze=False,
+        layout="constrained",
+    )
+    for axes, group in zip(rows[:, 0], groups, strict=True):
+        _draw_case(axes, work, group)
+    figure.savefig(path)
+    plt.close(figure)
 
 
-def _figures_json(figures: Sequence[float]) -> dict[str, Any]:
-    # JSON has no infinity, and six digits are more than any figure here is worth.
-    def plain(number: float) -> float | None:
-        return float(f"{number:.6g}") if math.isfinite(number) else None
+def _draw_case(axes: Axes, work: Work, group: Sequence[Result]) -> None:
+    column = work.columns[0]
+    names = [result.contender.name for result in group]
+    heights = [median(result.slices, column.name) * column.scale for result in group]
+    colors = ["#c0392b" if name.startswith(OURS) else "#2e86c1" for name in names]
+    bars = axes.barh(names, heights, color=colors)
+    labels = [f"{height:{column.form}}" if height > 0 else "error" for height in heights]
+    axes.bar_label(bars, labels, padding=3, fontsize=7)
+    axes.invert_yaxis()
+    axes.margins(x=0.15)
+    axes.tick_params(labelsize=8)
+    axes.set_title(f"{group[0].case}: {column.title}", fontsize=9, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
 
-    spread = {name: plain(value) for name, value in asdict(Spread.of(figures)).items()}
-    return {**spread, "rounds": [plain(figure) for figure in figures]}
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _commit() -> str:
+    """Return the commit that is checked out, with "+" if files differ from it."""
+    # Without optional locks, a status does not get in the way of somebody's commit.
+    words = ("describe", "--always", "--dirty=+", "--exclude=*")
+    found = subprocess.run(
+        ("git", "--no-optional-locks", "-C", ROOT, *words),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return found.stdout.strip() or "unknown"  # in an unpacked source distribution

@@ -1,200 +1,124 @@
-"""The servers of rival schemes: PostgreSQL, MariaDB, ZooKeeper and etcd as Debian packages them.
-
-Each belongs to one run: its data is in a temporary directory, it listens on this machine alone, and
-it ends with the run. Durability is as the package has it. A row that was reported as inserted is on
-the disk. Users of a table as a lock pay for that.
-"""
+"""The servers of a run: Redis, and PostgreSQL if somebody needs it; both end with the run."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import pwd
-import re
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.support.address import free_port
+from tests.support.patience import wait_until
 from tests.support.process import ServerProcess
-from tests.support.servers import wait_until
+from tests.support.server import RedisServer
 
-from benchmarks.delay import far_away
+from benchmarks.process import processor_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Generator
     from typing import Self
 
-_START = 60.0  # seconds
-_USERS = ("postgres", "nobody")  # users for servers that refuse to run as root
-_ZOOKEEPER = Path("/usr/share/java/zookeeper.jar")
-_ZOO_CFG = """
-tickTime=500
-maxSessionTimeout=60000
-dataDir={data}
-clientPort={port}
-clientPortAddress=127.0.0.1
-maxClientCnxns=0
-admin.enableServer=false
-"""
+_START = 60.0
+"""Seconds in which PostgreSQL is to start."""
+_USERS = ("postgres", "nobody")
+"""Users for PostgreSQL, which refuses to run as root."""
+_SCRIPTS = ("evalsha", "eval", "fcall")
+_MESSAGES = ("publish", "spublish")
 
 
-class Others:
-    """The servers beside Redis, each started when it is first asked for; a context manager."""
+class Servers:
+    """The servers as a context manager; PostgreSQL starts when its URL is first asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, binary: Path | None = None) -> None:
+        """Describe the servers; *binary* is the redis-server or valkey-server to run."""
+        self.redis = RedisServer(binary)
         self._stack = contextlib.ExitStack()
-        self._urls: dict[str, str] = {}
+        self._postgresql: tuple[str, int] | None = None
 
     def __enter__(self) -> Self:
+        self._stack.enter_context(self.redis)
+        self._client = self._stack.enter_context(self.redis.client())
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._stack.close()
 
-    def url(self, name: str) -> str:
-        """Return where the server *name* is.
+    def url(self, peer: str) -> str:
+        """Return where *peer* finds its server."""
+        if peer != "postgresql":
+            return self.redis.url()
+        if self._postgresql is None:
+            self._postgresql = self._stack.enter_context(_postgresql())
+        return self._postgresql[0]
 
-        Raises:
-            FileNotFoundError: It is not installed.
-        """
-        if name not in self._urls:
-            self._urls[name] = self._stack.enter_context(_SERVERS[name]())
-        return self._urls[name]
+    def processor_time(self, peer: str) -> float:
+        """Return the seconds of processor time that the server of *peer* has used."""
+        if peer != "postgresql" or self._postgresql is None:
+            return processor_time(self.redis.pid)
+        pid = self._postgresql[1]
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return sum(map(processor_time, (pid, *map(int, children))))
 
-    def far_away(self, url: str, round_trip: float) -> str:
-        """Return where the server at *url* seems to be so many seconds away: Redis, PostgreSQL."""
-        name = f"{url} {round_trip}"
-        if name not in self._urls:
-            home = re.search(r"host=(/\S+)", url)
-            port = re.search(r":(\d+)(?=/|$)", url)
-            if home is not None:
-                target, part = f"{home[1]}/.s.PGSQL.5432", home[0]
-            elif port is not None:
-                target, part = port[1], port[0]
-            else:
-                raise LookupError(f"no proxy for {url}")
-            proxy = self._stack.enter_context(far_away(target, round_trip))
-            near = f"host=127.0.0.1 port={proxy}" if home is not None else f":{proxy}"
-            self._urls[name] = url.replace(part, near)
-        return self._urls[name]
+    def sent(self) -> tuple[int, int]:
+        """Return how many scripts Redis has run, and how many messages were published."""
+        calls = self._client.info("commandstats")
 
+        def total(names: tuple[str, ...]) -> int:
+            found = (calls.get(f"cmdstat_{name}") for name in names)
+            return sum(int(each["calls"]) for each in found if each)
 
-@contextlib.contextmanager
-def _postgresql() -> Generator[str]:
-    binaries = _newest(Path("/usr/lib/postgresql").glob("*/bin/postgres"), "postgresql").parent
-    with _home() as (home, as_user):
-        options = ["--username=app", "--auth=trust", "--encoding=UTF8", "--locale=C"]
-        _run([*as_user, binaries / "initdb", *options, home / "data"])
-        settings = ("listen_addresses=", f"unix_socket_directories={home}", "max_connections=300")
-        words = [f"--{setting}" for setting in settings]
-        command: list[str | Path] = [*as_user, binaries / "postgres", "-D", home / "data", *words]
-        state = home / "data" / "postmaster.pid"  # its socket is there before it lets anybody in
-        with _running(command, home, lambda: state.exists() and "ready" in state.read_text()):
-            yield f"host={home} user=app dbname=postgres"
+        return total(_SCRIPTS), total(_MESSAGES)
+
+    def version(self) -> str:
+        """Return the name and the version of the Redis server."""
+        info = self._client.info("server")
+        name = "valkey" if "valkey_version" in info else "redis"
+        return f"{name} {info[f'{name}_version']}"
 
 
 @contextlib.contextmanager
-def _mariadb() -> Generator[str]:
-    daemon = _newest([Path("/usr/sbin/mariadbd")], "mariadb-server")
-    with _home() as (home, as_user):
-        options = [f"--datadir={home}/data", "--auth-root-authentication-method=normal"]
-        user = f"--user={pwd.getpwuid(home.stat().st_uid).pw_name}"
-        _run([*as_user, "mariadb-install-db", "--no-defaults", user, *options])
-        path = home / "server.sock"
-        words = [f"--datadir={home}/data", f"--socket={path}", "--skip-networking"]
-        limit = "--max-connections=300"
-        command: list[str | Path] = [*as_user, daemon, "--no-defaults", *words, limit]
-        with _running(command, home, path.exists):
-            yield str(path)
-
-
-@contextlib.contextmanager
-def _zookeeper() -> Generator[str]:
-    jar, port = _newest([_ZOOKEEPER], "zookeeper"), free_port()
-    with _home() as (home, _):
-        configuration = home / "zoo.cfg"
-        configuration.write_text(_ZOO_CFG.format(data=home / "data", port=port))
-        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
-        command: list[str | Path] = ["java", "-cp", f"{home}:{jar}", main, configuration]
-        with _running(command, home, lambda: _listens(port)):
-            yield f"127.0.0.1:{port}"
-
-
-@contextlib.contextmanager
-def _etcd() -> Generator[str]:
-    binary, port, peers = _newest([Path("/usr/bin/etcd")], "etcd-server"), free_port(), free_port()
-    with _home() as (home, as_user):
-        url, peer_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peers}"
-        words = ["--data-dir", f"{home}/data", "--initial-cluster", f"default={peer_url}"]
-        words += ["--listen-client-urls", url, "--advertise-client-urls", url]
-        words += ["--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url]
-        with _running([*as_user, binary, *words], home, lambda: _listens(port)):
-            yield f"127.0.0.1:{port}"
-
-
-_SERVERS = {
-    "etcd": _etcd,
-    "mariadb": _mariadb,
-    "postgresql": _postgresql,
-    "zookeeper": _zookeeper,
-}
-
-
-def _newest(paths: Generator[Path] | list[Path], package: str) -> Path:
-    found = sorted(path for path in paths if path.exists())
+def _postgresql() -> Generator[tuple[str, int]]:
+    """Yield the address and the process of a server with PostgreSQL's own settings."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     if not found:
-        raise FileNotFoundError(f"{package} is not installed: apt-get install {package}")
-    return found[-1]
-
-
-@contextlib.contextmanager
-def _home() -> Generator[tuple[Path, list[str]]]:
-    """Make a directory; yield it, and the words that run a command as its owner.
-
-    The path is short, because those of sockets have to be.
-    """
+        raise FileNotFoundError("PostgreSQL is not installed: apt-get install postgresql")
+    binaries = found[-1].parent
+    # Its socket's path has to be short.
     home = Path(tempfile.mkdtemp(prefix="interlock-"))
-    as_user: list[str] = []
     try:
-        if os.geteuid() == 0:
-            user = next(entry for entry in pwd.getpwall() if entry.pw_name in _USERS)
-            os.chown(home, user.pw_uid, user.pw_gid)
-            ids = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-            as_user = ["setpriv", *ids]
-        yield home, as_user
+        as_user = _as_owner(home)
+        _initialise([*as_user, str(binaries / "initdb")], home)
+        # Without workers that come and go, the sum of all processor times never sinks.
+        settings = ("max_connections=300", "autovacuum=off", "listen_addresses=")
+        words = [f"--{each}" for each in (*settings, f"unix_socket_directories={home}")]
+        command: list[str | Path] = [*as_user, binaries / "postgres", "-D", home / "data", *words]
+        server = ServerProcess(command, directory=home, log=home / "log")
+        try:
+            state = home / "data" / "postmaster.pid"  # there before it lets anybody in
+            ready = f"PostgreSQL answers: {home / 'log'}"
+            wait_until(lambda: state.exists() and "ready" in state.read_text(), _START, ready)
+            yield f"host={home} user=app dbname=postgres", server.pid
+        finally:
+            server.kill()
     finally:
         shutil.rmtree(home)
 
 
-def _run(command: Sequence[str | Path]) -> None:
+def _as_owner(home: Path) -> list[str]:
+    """Give *home* to a user that PostgreSQL accepts; return what runs a command as that user."""
+    if os.geteuid() != 0:
+        return []
+    user = next(entry for entry in pwd.getpwall() if entry.pw_name in _USERS)
+    os.chown(home, user.pw_uid, user.pw_gid)
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+
+
+def _initialise(initdb: list[str], home: Path) -> None:
+    options = ["--username=app", "--auth=trust", "--encoding=UTF8", "--locale=C"]
+    command = [*initdb, *options, str(home / "data")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     if ran.returncode:
-        raise ChildProcessError(f"{command} failed: {(ran.stdout + ran.stderr)[-500:]}")
-
-
-@contextlib.contextmanager
-def _running(
-    command: Sequence[str | Path], home: Path, answers: Callable[[], bool]
-) -> Generator[None]:
-    process = ServerProcess(command, directory=home, log=home / "log")
-    try:
-        try:
-            wait_until(answers, _START, f"{command[0]} answers")
-        except TimeoutError as late:
-            late.add_note(process.log_tail())
-            raise
-        yield
-    finally:
-        process.kill()
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True
+        raise ChildProcessError(f"initdb failed: {(ran.stdout + ran.stderr)[-500:]}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from typing import TYPE_CHECKING
@@ -56,8 +55,7 @@ def test_what_one_process_found_slower_is_counted_in_another(
     table.write_text(json.dumps({"counts": KNOWN}), encoding="utf-8")
     monkeypatch.setattr(instructions, "count", count)
     monkeypatch.setattr(instructions, "TABLE", table)
-    arguments = argparse.Namespace(only=re.compile(""), update=False, check=True)
-    assert instructions.run(arguments) == failed
+    assert instructions.run(re.compile(""), update=False, check=True) == failed
     assert asked == ["", *[re.escape("fair lock, threads")] * (1 + failed)]
 
 

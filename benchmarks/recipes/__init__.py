@@ -1,1 +1,0 @@
-"""Events, barriers and elections beside kazoo's recipes: `python -m benchmarks recipes`."""
