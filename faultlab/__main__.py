@@ -16,7 +16,6 @@ from tests.support.servers import binaries
 from . import leftovers, namespaces
 from .arena import ARENAS
 from .history import load
-from .incidents import play
 from .judge import Judge
 from .mutants import MUTANTS, hunt
 from .run import Plan, Run, report
@@ -37,11 +36,10 @@ def _run(asked: argparse.Namespace) -> int:
                 asked.seconds,
                 objects=asked.object or (),
                 faults=asked.fault,
-                java=asked.java,
             )
             found = _one(plan, version, asked.histories)
             if found:
-                given = {"object": asked.object, "fault": asked.fault, "java": asked.java}
+                given = {"object": asked.object, "fault": asked.fault}
                 where = {"arena": arena, "server": version}
                 print(
                     again("faultlab run", seed=asked.seed, seconds=asked.seconds, **where, **given)
@@ -118,7 +116,6 @@ def main() -> int:
     run.add_argument("--server", action="append", choices=list(binaries()), help="default: all")
     run.add_argument("--object", action="append", help="default: all that the arena has")
     run.add_argument("--fault", action="append", help="default: all that the arena has")
-    run.add_argument("--java", action="store_true", help="Redisson plays too")
     run.add_argument("--histories", type=Path, default=Path("histories"), help="where they go")
     run.set_defaults(do=_run)
     short = commands.add_parser("short", help="a minute of it, for CI")
@@ -136,13 +133,6 @@ def main() -> int:
     mutants.add_argument("--jobs", type=int, default=1, help="how many at the same time")
     mutants.add_argument("--verbose", action="store_true", help="show what was found")
     mutants.set_defaults(do=_mutants)
-    played = commands.add_parser("incidents", help="check what operators are told of incidents")
-    played.add_argument("words", nargs="*", help="only incidents with these words in their names")
-    played.add_argument("--verbose", action="store_true", help="show what each of them said")
-    played.add_argument("--record", action="store_true", help="renew the table of docs/on-call")
-    played.set_defaults(
-        do=lambda asked: play.main(asked.words, verbose=asked.verbose, record=asked.record)
-    )
     asked = parser.parse_args()
     # Who ends the lab politely wants it to clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))

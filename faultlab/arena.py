@@ -20,8 +20,7 @@ from tests.support.proxy import (
 )
 from tests.support.servers import ClusterServers, RedisServer, SentinelServers
 
-from . import disk, namespaces
-from .clock import ClockedServer
+from . import namespaces
 from .objects import COUNTERS, OBJECTS, PERMITS, SINGLE
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 LEASE = 4.0
 """Seconds, of holds that are renewed."""
-STEP = 30.0
-"""Seconds, the largest step of a server's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class Fault:
     Attributes:
         make: Makes the fault and returns when it is over.
         grace: Seconds after it in which its consequences are excused.
-        loses: Whether the server may forget what it acknowledged, or its clock is wrong.
+        loses: Whether the server may forget what it acknowledged.
     """
 
     make: Callable[[Random], None]
@@ -100,10 +97,6 @@ class Arena:
         """Return the primaries at this moment."""
         raise NotImplementedError
 
-    def java(self) -> list[str]:
-        """Return the addresses for the agent in Java; none if it does not play here."""
-        return []
-
     def heal(self) -> None:
         """End what lasts."""
 
@@ -142,15 +135,14 @@ class Single(Arena):
 
     def build(self, stack: contextlib.ExitStack) -> None:
         """Start the server and the proxies."""
-        self.server = stack.enter_context(self.make_server(stack))
+        self.server = stack.enter_context(self.make_server())
         target = ("127.0.0.1", self.server.port)
         self.proxies = [stack.enter_context(FaultProxy(target)) for _ in range(2)]
         self.faults = {**server_faults(lambda: [self.server]), **proxy_faults(self.proxies)}
         self.faults["restart, append-only file"] = Fault(lambda _: self.server.restart(empty=False))
 
-    def make_server(self, stack: contextlib.ExitStack) -> RedisServer:
+    def make_server(self) -> RedisServer:
         """Return the server, not started yet."""
-        del stack
         return RedisServer(self.binary, appendonly=True, config=self.config)
 
     def urls(self, slot: str) -> list[str]:
@@ -162,10 +154,6 @@ class Single(Arena):
         """Return the one server."""
         return [self.server]
 
-    def java(self) -> list[str]:
-        """Let Java play."""
-        return [self.server.url()]
-
     def heal(self) -> None:
         """End what lasts."""
         for proxy in self.proxies:
@@ -175,55 +163,28 @@ class Single(Arena):
 
 
 class Forgetful(Single):
-    """One server that comes back from its last snapshot, or empty; its clock is stepped."""
+    """One server that comes back from its last snapshot, or empty."""
 
     exact = False
     config: Mapping[str, str | int] = {"save": "1 1"}
     objects = tuple(name for name in SINGLE if name not in COUNTERS)
 
-    def make_server(self, stack: contextlib.ExitStack) -> RedisServer:
-        """Return a server whose clock can be stepped."""
-        self.clock = stack.enter_context(ClockedServer(self.binary, config=self.config))
-        return self.clock.server
+    def make_server(self) -> RedisServer:
+        """Return a server that keeps snapshots alone."""
+        return RedisServer(self.binary, config=self.config)
 
     def build(self, stack: contextlib.ExitStack) -> None:
         """Start the server, with faults that lose data."""
         super().build(stack)
         self.faults = {
             "restart, snapshot": Fault(self._restart, 1.0, loses=True),
-            "restart, empty": Fault(lambda _: self.clock.restart(empty=True), 1.0, loses=True),
+            "restart, empty": Fault(lambda _: self.server.restart(empty=True), 1.0, loses=True),
             "client kill": self.faults["client kill"],
             "cut": self.faults["cut"],
-            "clock step": Fault(self._step, LEASE, loses=True),
         }
 
     def _restart(self, _chance: Random) -> None:
-        self.clock.restart(empty=False)
-
-    def _step(self, chance: Random) -> None:
-        self.clock.step(chance.choice((-STEP, -3.0, 3.0, STEP)))
-
-
-class FullDisk(Single):
-    """One server whose append-only file is on a disk of its own that fills up.
-
-    It is written each second: then the server refuses to write. With ``always`` it would end.
-    """
-
-    config: Mapping[str, str | int] = {"appendfsync": "everysec"}
-
-    def build(self, stack: contextlib.ExitStack) -> None:
-        """Start the server, and put its data on a small file system."""
-        super().build(stack)
-        self._small = stack.enter_context(disk.small(self.server))
-        full = Fault(self._fill, 3.0)
-        self.faults = {"full disk": full, "cut": self.faults["cut"]}
-
-    def _fill(self, chance: Random) -> None:
-        with self._small.full():
-            time.sleep(chance.uniform(1.5, 3.0))
-        if not self.server.alive:
-            self.server.restart(empty=False)
+        self.server.restart(empty=False)
 
 
 class Partitioned(Single):
@@ -252,10 +213,6 @@ class Partitioned(Single):
             if slot != "setup"
             else self.server.url()
         ]
-
-    def java(self) -> list[str]:
-        """Java does not play here."""
-        return []
 
     def _cut(self, side: str, chance: Random) -> None:
         with self.link.deaf(side):
@@ -436,7 +393,6 @@ class Five(Arena):
 ARENAS: dict[str, type[Arena]] = {
     "single": Single,
     "forgetful": Forgetful,
-    "full-disk": FullDisk,
     "partitioned": Partitioned,
     "sentinel": Sentinel,
     "cluster": Cluster,

@@ -72,3 +72,24 @@ def load(paths: Iterable[Path]) -> list[Line]:
 def save(lines: Iterable[Line], path: Path) -> None:
     """Write *lines* to the file *path*."""
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def error_of(call: Line) -> str | None:
+    """Return the name of the error that *call* ended with."""
+    error: str | None = call.get("ret", {}).get("error")
+    return error
+
+
+def value_of(call: Line) -> Any:
+    """Return what *call* returned; None if it did not."""
+    return call.get("ret", {}).get("value")
+
+
+def succeeded(call: Line) -> bool:
+    """Return whether *call* returned without an error."""
+    return "ret" in call and "error" not in call["ret"]
+
+
+def who(call: Line) -> str:
+    """Return the owner that made *call*."""
+    return f"{call['p']}/{call['w']}"

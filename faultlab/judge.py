@@ -12,8 +12,9 @@ import itertools
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .history import error_of, value_of
 from .linear import Counter
 from .meetings import Bounds, Meetings
 from .notifications import Notifications
@@ -252,7 +253,7 @@ class Judge:
             spans_of_belief[hold.name].append((start, end, hold))
             if OBJECTS[hold.name].unsafe:
                 continue
-            # A server that forgets or whose clock jumps ends what is promised of earlier holds.
+            # A server that forgets ends what is promised of earlier holds.
             losses = [span.start for span in self.excuses if span.may_lose(hold.asked, end)]
             end = min([end, *losses])
             if end > start:
@@ -299,7 +300,7 @@ class Judge:
                 self.findings.append(f"L-2 told: the callback of {hold.ident} was not called")
             if len(hold.told) > 1:
                 self.findings.append(f"L-2 told: {hold.ident} was told {len(hold.told)} times")
-            lost_at = None if hold.call.get("java") else self._lost_at(hold)
+            lost_at = self._lost_at(hold)
             if lost_at is None or OBJECTS[hold.name].unsafe:
                 continue
             due = hold.lease is not None and lost_at >= hold.asked + hold.lease - 0.2
@@ -308,10 +309,6 @@ class Judge:
                     f"L-3 kept: {hold.ident} of {hold.name} was lost at {lost_at:.3f}, "
                     f"{lost_at - hold.granted:.3f} s after it was granted, without a fault"
                 )
-
-    def _ours(self) -> list[Line]:
-        """Return the operations of the library; those of Redisson are not judged for themselves."""
-        return [call for call in self.calls if not call.get("java")]
 
     def _ended_soon(self, hold: Hold) -> bool:
         """Return whether there was no time to call the callback."""
@@ -326,7 +323,7 @@ class Judge:
             # It may have been lost while it was released, or while its owner waited.
             end["ret"]["t"]
             for end in hold.ends
-            if _error(end) in ("HoldLostError", "NotHeldError")
+            if error_of(end) in ("HoldLostError", "NotHeldError")
         ]
         # A release whose first reply was lost may find that it is released.
         if len(hold.ends) > 1 and not hold.gone:
@@ -369,7 +366,7 @@ class Judge:
     def _waits(self) -> None:
         """L-4: nobody waits before a free lock."""
         possible = self._possible()
-        for call in self._ours():
+        for call in self.calls:
             if call["op"] != "acquire" or "ret" not in call or not call["timeout"]:
                 continue
             start, end, takes = call["t"], call["ret"]["t"], OBJECTS[call["o"]].takes
@@ -399,7 +396,7 @@ class Judge:
         """
         return [
             (call["t"], call["ret"]["t"], CAPACITY["rw"], call)
-            for call in self._ours()
+            for call in self.calls
             if call["op"] == "acquire" and call["o"] == "write" and "ret" in call
             if call["p"] == reader["p"] and call["t"] < reader["t"]
         ]
@@ -414,8 +411,7 @@ class Judge:
         delays: dict[str, list[float]] = defaultdict(list)
         for hold in self.holds.values():
             takes = OBJECTS[hold.name].takes
-            java = hold.call.get("java")
-            if java or hold.freed is None or hold.name in NOT_PROMPT:
+            if hold.freed is None or hold.name in NOT_PROMPT:
                 continue
             at = hold.freed["ret"]["t"]
             waiting = [
@@ -427,7 +423,7 @@ class Judge:
             ]
             calm = not self.excused(at - 2, at + POLL_CAP, hold.process)
             if waiting and calm and not self._held_by_others(hold, at):
-                taken = [c["ret"]["t"] for c in acquires if _value(c) is True]
+                taken = [c["ret"]["t"] for c in acquires if value_of(c) is True]
                 free = min([t for t in taken if t > at], default=at + POLL_CAP) - at
                 delays[hold.name].append(min(free, POLL_CAP))
         for name, found in delays.items():
@@ -465,8 +461,8 @@ class Judge:
     def _leaders(self) -> None:
         """L-15: who asks for the leader is told of the present term."""
         terms = [hold for hold in self.holds.values() if hold.name == "election" and hold.certain]
-        for call in self._ours():
-            if call["op"] != "leader" or not isinstance(_value(call), int):
+        for call in self.calls:
+            if call["op"] != "leader" or not isinstance(value_of(call), int):
                 continue
             begin, end, told = call["t"], call["ret"]["t"], call["ret"]["value"]
             for term in terms:
@@ -495,8 +491,8 @@ class Judge:
         """L-6: a fair lock serves those who wait in the order of arrival."""
         fair = [
             call
-            for call in self._ours()
-            if call["op"] == "acquire" and call["o"] == "fair" and _value(call) is True
+            for call in self.calls
+            if call["op"] == "acquire" and call["o"] == "fair" and value_of(call) is True
         ]
         for one, other in itertools.permutations(fair, 2):
             first, second = one["ret"]["t"], other["ret"]["t"]
@@ -510,7 +506,7 @@ class Judge:
 
     def _times(self) -> None:
         """L-7: an operation with a timeout ends in time."""
-        for call in self._ours():
+        for call in self.calls:
             if "timeout" not in call or "ret" not in call or call["timeout"] is None:
                 continue
             took = call["ret"]["t"] - call["t"]
@@ -527,18 +523,12 @@ class Judge:
 
     def _errors(self) -> None:
         """L-8: no error but those that are documented, and no failure without a fault."""
-        for call in self._ours():
-            error = _error(call)
+        for call in self.calls:
+            error = error_of(call)
             if error is None:
                 continue
             told = call["ret"].get("text")
             text = f"{call['op']} of {call.get('o')} by {call['p']}: {error}: {told}"
-            # A client's first operation needs the thread that renews.
-            no_thread = "can't start new thread" in text and self.excused(
-                call["t"], call["ret"]["t"], call["p"], strikes=False
-            )
-            if error == "RuntimeError" and no_thread:
-                continue
             if error not in EXPECTED:
                 self.findings.append(f"L-8 errors: {text}")
             elif error in UNTOUCHED and _patient(call):
@@ -548,7 +538,7 @@ class Judge:
     def _depths(self) -> None:
         """L-9: the server counts the entries of an owner."""
         for call in self.calls:
-            if call["op"] == "depth" and _value(call) is not None and call["h"] in self.holds:
+            if call["op"] == "depth" and value_of(call) is not None and call["h"] in self.holds:
                 hold = self.holds[call["h"]]
                 calm = not self.excused(hold.asked - LEASE, call["ret"]["t"], hold.process)
                 if calm and call["ret"]["value"] != call["wants"] and hold.gone is None:
@@ -576,16 +566,8 @@ class Judge:
                 self.findings.append(line["text"])
 
 
-def _error(call: Line) -> str | None:
-    error: str | None = call.get("ret", {}).get("error")
-    return error
-
-
 def _patient(call: Line) -> bool:
-    """Return whether *call* failed long before its timeout.
-
-    A slow disk alone may use up the rest.
-    """
+    """Return whether *call* failed long before its timeout; a slow disk may use up the rest."""
     timeout = call.get("timeout")
     return timeout is None or call["t"] + timeout - call["ret"]["t"] > 0.5
 
@@ -595,10 +577,6 @@ def _succeeded(call: Line) -> bool:
     idle = ("acquire", "available", "count", "event-read", "waiting", "leader", "close")
     worked = call["op"] not in idle and "ret" in call and "error" not in call["ret"]
     return worked and call["ret"]["value"] is not False
-
-
-def _value(call: Line) -> Any:
-    return call.get("ret", {}).get("value")
 
 
 def _longest_gap(spans: list[_Possible], start: float, end: float, room: int) -> float:

@@ -1,7 +1,7 @@
 """Removes what an earlier lab that was killed has left behind.
 
-Processes end with the lab, by the kernel's help. Directories, mounts and namespaces do not. So
-their names have the process id of their lab.
+Processes end with the lab, by the kernel's help. Directories and namespaces do not. So their names
+have the process id of their lab.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -18,12 +17,7 @@ _NAME = re.compile(r"faultlab-(\d+)-")
 
 
 def remove() -> None:
-    """Remove directories and mounts of labs that do not run any more."""
-    for line in Path("/proc/mounts").read_text().splitlines():
-        device, path, *_ = line.split()
-        if _is_dead(device):
-            subprocess.run(["umount", "--lazy", path], check=True)
-            shutil.rmtree(Path(path).parent)
+    """Remove directories of labs that do not run any more."""
     for found in Path(tempfile.gettempdir()).iterdir():
         if _is_dead(found.name):
             shutil.rmtree(found)

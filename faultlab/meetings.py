@@ -8,8 +8,9 @@ from __future__ import annotations
 import itertools
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .history import error_of, succeeded, who
 from .objects import PARTIES
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Meetings:
         yield from self._missed()
 
     def _party(self, call: Line) -> Party:
-        ret, error = call.get("ret"), _error(call)
+        ret, error = call.get("ret"), error_of(call)
         if ret is None:
             end = call["t"] + call["timeout"] + self._bounds.lease + 2
             return Party(call, call["t"], end, None, is_unknown=True)
@@ -113,7 +114,7 @@ class Meetings:
                 others = [other for other in passed if other.index == index]
                 if not any(party.meets(other) for other in (*others, *unknown)):
                     yield (
-                        f"L-13 together: {_who(party.call)} passed the barrier as {party.index} "
+                        f"L-13 together: {who(party.call)} passed the barrier as {party.index} "
                         f"before {party.end:.3f}, and none as {index}"
                     )
         counts = [sum(party.index == index for party in passed) for index in range(PARTIES)]
@@ -142,21 +143,21 @@ class Meetings:
     def _broken(self) -> Iterator[str]:
         """L-14: a barrier breaks by a timeout, a call, or the death of a party."""
         for party in self._parties:
-            if _error(party.call) != "BrokenBarrierError":
+            if error_of(party.call) != "BrokenBarrierError":
                 continue
             resets = [
                 call["t"]
                 for call in self._calls
-                if call["op"] == "reset" and _succeeded(call) and call["ret"]["t"] < party.begin
+                if call["op"] == "reset" and succeeded(call) and call["ret"]["t"] < party.begin
             ]
             since = max(resets, default=float("-inf"))
             if not self._has_cause(since, party.end):
-                yield f"L-14 broken: {_who(party.call)} found the barrier broken at {party.end:.3f}"
+                yield f"L-14 broken: {who(party.call)} found the barrier broken at {party.end:.3f}"
 
     def _has_cause(self, since: float, until: float) -> bool:
         for call in self._calls:
             if call["op"] in ("abort", "reset") and call["t"] < until:
-                end = call["ret"]["t"] if _succeeded(call) else call["t"] + 30
+                end = call["ret"]["t"] if succeeded(call) else call["t"] + 30
                 # The reset that mended the barrier is no cause.
                 if end > since and call["t"] > since:
                     return True
@@ -169,12 +170,12 @@ class Meetings:
     def _counted(self) -> Iterator[str]:
         """L-13: no more parties are counted than there may be."""
         for call in self._calls:
-            if call["op"] != "waiting" or not _succeeded(call):
+            if call["op"] != "waiting" or not succeeded(call):
                 continue
             value, begin, end = call["ret"]["value"], call["t"], call["ret"]["t"]
             there = sum(party.begin < end and party.end > begin for party in self._parties)
             if value > min(there, PARTIES - 1):
-                yield f"L-13 together: {_who(call)} counted {value} parties, of {there}"
+                yield f"L-13 together: {who(call)} counted {value} parties, of {there}"
 
     def _barrier_delays(self) -> Iterator[float]:
         """Yield how long after the arrival of the last party the others went on."""
@@ -189,9 +190,9 @@ class Meetings:
 
     def _event_delays(self) -> Iterator[float]:
         """Yield how long after a setting those who waited went on."""
-        waits = [call for call in self._calls if call["op"] == "event-wait" and _succeeded(call)]
+        waits = [call for call in self._calls if call["op"] == "event-wait" and succeeded(call)]
         for call in self._calls:
-            if call["op"] != "event-set" or not _succeeded(call):
+            if call["op"] != "event-set" or not succeeded(call):
                 continue
             set_at = call["ret"]["t"]
             if self._excused(call["t"] - 2, set_at + 2, None):
@@ -212,24 +213,11 @@ class Meetings:
 
     def _missed(self) -> Iterator[str]:
         """L-4: a waiter does not miss a setting, not even one that is cleared at once."""
-        sets = [call for call in self._calls if call["op"] == "event-set" and _succeeded(call)]
-        waits = [call for call in self._calls if call["op"] == "event-wait" and _succeeded(call)]
+        sets = [call for call in self._calls if call["op"] == "event-set" and succeeded(call)]
+        waits = [call for call in self._calls if call["op"] == "event-wait" and succeeded(call)]
         for call, wait in itertools.product(sets, waits):
             set_at, end = call["ret"]["t"], wait["ret"]["t"]
             if wait["t"] + 0.3 < call["t"] and end > set_at + self._bounds.patience:
                 calm = not self._excused(wait["t"] - 1, end, wait["p"])
                 if calm and not self._excused(wait["t"] - 1, end, call["p"]):
-                    yield f"L-4 woken: {_who(wait)} waited until {end:.3f}, set at {set_at:.3f}"
-
-
-def _error(call: Line) -> str | None:
-    error: str | None = call.get("ret", {}).get("error")
-    return error
-
-
-def _succeeded(call: Line) -> bool:
-    return "ret" in call and "error" not in call["ret"]
-
-
-def _who(call: Line) -> Any:
-    return f"{call['p']}/{call['w']}"
+                    yield f"L-4 woken: {who(wait)} waited until {end:.3f}, set at {set_at:.3f}"

@@ -7,7 +7,9 @@ later notification. Which waiter took which notification is not known: a matchin
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .history import succeeded, value_of, who
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +57,7 @@ class Notifications:
 
     def _invented(self) -> Iterator[str]:
         """L-16: who was notified can be given a notification, each of its own."""
-        woken = [wait for wait in self._waits if _value(wait) is True]
+        woken = [wait for wait in self._waits if value_of(wait) is True]
         chances = [_ALL if call["count"] < 0 else call["count"] for call in self._notifies]
         reach = [self._reach(call) for call in self._notifies]
         can = [
@@ -69,7 +71,7 @@ class Notifications:
         for number in _unmatched(can, chances):
             wait = woken[number]
             yield (
-                f"L-16 notified: {_who(wait)} was woken at {_end(wait):.3f}, and no notification "
+                f"L-16 notified: {who(wait)} was woken at {_end(wait):.3f}, and no notification "
                 "was left for it"
             )
 
@@ -77,8 +79,12 @@ class Notifications:
         """Return the last time at which *call* may notify: a waiter may hand it on."""
         ends = [_end(call, self._bounds.lease)]
         for wait in self._waits:
-            if _begin(wait) < _end(call) and _end(wait) > _begin(call) and _value(wait) is not True:
-                known = _value(wait) is False and not self._disturbed(
+            if (
+                _begin(wait) < _end(call)
+                and _end(wait) > _begin(call)
+                and value_of(wait) is not True
+            ):
+                known = value_of(wait) is False and not self._disturbed(
                     _begin(wait), _end(wait), wait["p"]
                 )
                 ends += [] if known else [_end(wait) + 2 * self._bounds.lease]
@@ -89,27 +95,27 @@ class Notifications:
         takers = [
             wait
             for wait in self._waits
-            if _value(wait) is True or not isinstance(_value(wait), bool)
+            if value_of(wait) is True or not isinstance(value_of(wait), bool)
         ]
-        due = [call for call in self._notifies if _succeeded(call) and self._is_due(call)]
+        due = [call for call in self._notifies if succeeded(call) and self._is_due(call)]
         can = [
             [n for n, wait in enumerate(takers) if _begin(wait) < _begin(call) < _end(wait, 60.0)]
             for call in due
         ]
         for number in _unmatched(can, [1] * len(takers)):
             call = due[number]
-            yield f"L-16 notified: the notification of {_who(call)} at {_end(call):.3f} woke nobody"
+            yield f"L-16 notified: the notification of {who(call)} at {_end(call):.3f} woke nobody"
 
     def _missed(self) -> Iterator[str]:
         """L-16: a notification of all wakes each that waits."""
         for call in self._notifies:
-            if call["count"] >= 0 or not _succeeded(call):
+            if call["count"] >= 0 or not succeeded(call):
                 continue
             for wait in self._there(call):
                 calm = not self._disturbed(_begin(wait) - self._dead, _end(wait), None)
-                if calm and _value(wait) is False:
+                if calm and value_of(wait) is False:
                     yield (
-                        f"L-16 notified: {_who(wait)} waited until {_end(wait):.3f}, and all were "
+                        f"L-16 notified: {who(wait)} waited until {_end(wait):.3f}, and all were "
                         f"notified at {_end(call):.3f}"
                     )
 
@@ -142,14 +148,14 @@ class Notifications:
         """L-4: most of the time, a message wakes who is notified."""
         delays = []
         for call in self._notifies:
-            if not _succeeded(call) or self._disturbed(
+            if not succeeded(call) or self._disturbed(
                 _begin(call) - self._dead, _end(call) + 2, None
             ):
                 continue
             ends = [
                 _end(wait)
                 for wait in self._waits
-                if _value(wait) is True and _begin(wait) < _begin(call) - 0.1 < _end(wait)
+                if value_of(wait) is True and _begin(wait) < _begin(call) - 0.1 < _end(wait)
                 if _begin(wait) + wait["patience"] > _end(call) + _MARGIN
             ]
             if ends:
@@ -195,15 +201,3 @@ def _end(call: Line, unknown: float = 0.0) -> float:
     if ret is None:
         return float(call["t"]) + 60.0
     return float(ret["t"]) + (unknown if "error" in ret else 0.0)
-
-
-def _value(call: Line) -> Any:
-    return call.get("ret", {}).get("value")
-
-
-def _succeeded(call: Line) -> bool:
-    return "ret" in call and "error" not in call["ret"]
-
-
-def _who(call: Line) -> Any:
-    return f"{call['p']}/{call['w']}"

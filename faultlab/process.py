@@ -62,18 +62,15 @@ class Slot:
             "lab": os.getpid(),
             "history": str(self._home / f"{self.present}.jsonl"),
         }
-        # The server's clock is no affair of the workers.
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("FAULTLAB", "LD_PRELOAD"))}
-        environment = kept | {
-            "PYTHONPATH": os.pathsep.join([*self._config.get("path", ()), str(ROOT)])
-        }
+        # The library of this checkout, unless another one comes first.
+        places = [*self._config.get("path", ()), str(ROOT), str(ROOT / "src")]
         with (self._home / f"{self.present}.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*self._prefix, sys.executable, "-m", "faultlab.worker", json.dumps(config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
                 cwd=self._home,
                 process_group=0,
             )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from .arena import ARENAS, LEASE, STEP, Arena, Fault
+from .arena import ARENAS, LEASE, Arena, Fault
 from .failovers import Watch
 from .history import Line, Recorder, load, save
 from .judge import POLL_CAP, Judge
@@ -49,9 +49,8 @@ class Plan:
         objects: The objects that programs use; all that the arena has unless given.
         faults: The faults; all unless given.
         path: Where the library is imported from, in front of everything else.
-        java: Whether Java plays too.
         lanes: Owners in each process.
-        trouble: Troubles that processes make for themselves.
+        odd: Whether callbacks raise, exit and hang.
         settle: Seconds without faults at the end.
         apart: Whether each process uses one object only, in the order of *objects*.
     """
@@ -63,9 +62,8 @@ class Plan:
     objects: Sequence[str] = ()
     faults: Sequence[str] | None = None
     path: Sequence[str] = ()
-    java: bool = False
     lanes: int = 4
-    trouble: Sequence[str] = ("descriptors", "threads")
+    odd: bool = True
     settle: float = 8.0
     apart: bool = False
 
@@ -127,7 +125,7 @@ class Run:
         partial = self._home / "until.new"
         partial.write_text(str(until))
         partial.rename(self._home / "until")
-        with self._java(arena, until), self._watch(arena):
+        with self._watch(arena):
             self._trouble(arena, until - plan.settle)
             arena.heal()
             problems = [text for slot in self._slots for text in slot.finish(until)]
@@ -137,11 +135,11 @@ class Run:
         plan = self.plan
         # In an event loop a callback that hangs or exits stops the program, by asyncio's rules.
         odd = ["raise", "exit", "hang"] if face == "sync" else ["raise"]
-        manners = ["plain"] * 4 + (odd if plan.trouble else [])
+        manners = ["plain"] * 4 + (odd if plan.odd else [])
         objects = [name for name in (plan.objects or arena.objects) if name in arena.objects]
         if plan.apart:
             objects = [objects[number % len(objects)]]
-        config = {
+        return {
             "face": face,
             "urls": arena.urls(f"slot{number}"),
             "seed": plan.seed,
@@ -152,25 +150,12 @@ class Run:
             "manners": manners,
             "path": list(plan.path),
         }
-        # The last process makes trouble for itself.
-        return config | ({"trouble": list(plan.trouble)} if plan.trouble and number == 2 else {})
 
     def _watch(self, arena: Arena) -> contextlib.AbstractContextManager[object]:
         """Watch for failovers where there can be one: nothing else tells what they may lose."""
         if arena.fleet:
             return Watch(arena.fleet, arena.primaries, self._note)
         return contextlib.nullcontext()
-
-    @contextlib.contextmanager
-    def _java(self, arena: Arena, until: float) -> Any:
-        if not (self.plan.java and arena.java()):
-            yield
-            return
-        from .java import JavaPlayers  # noqa: PLC0415 - Maven builds it
-
-        with JavaPlayers(arena.java(), self._home, self.plan.seed, until) as players:
-            yield
-            players.finish()
 
     def _trouble(self, arena: Arena, end: float) -> None:
         """Make faults until *end*."""
@@ -250,9 +235,9 @@ class Run:
             for line in lines
             if line["k"] == "call" and line["op"] == "close"
         }
-        # Keys have absolute ends. If the clock is set back, they stay for longer. The kernel sends
-        # a lost request again, long after the client gave up; it takes the lock for a lease then.
-        longer = {"clock step": STEP, "one-way partition, requests lost": LEASE}
+        # The kernel sends a lost request again, long after the client gave up. It takes the lock for
+        # a lease then.
+        longer = {"one-way partition, requests lost": LEASE}
         faults = [
             line["end"] + longer.get(line.get("what", ""), 0.0)
             for line in lines
@@ -298,8 +283,6 @@ class Run:
         for line in lines:
             if line["k"] == "call":
                 self.done[f"call: {line['op']}"] += 1
-            elif line["k"] == "fault" and line["p"] != "lab":
-                self.done[f"fault: {line['what']}"] += 1
             elif line["k"] == "fault" and line["what"] == "failover seen":
                 self.done["failovers seen"] += 1
                 self.done["milliseconds of them"] += round(1000 * (line["over"] - line["t"]))

@@ -8,14 +8,12 @@ that signals strike it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import importlib
 import inspect
 import json
 import os
 import random
-import resource
 import signal
 import sys
 import threading
@@ -23,13 +21,12 @@ import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 from faultlab.history import Recorder
 from faultlab.objects import OBJECTS, PARTIES, Object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
 _FACTORIES = {
     "lock": "lock",
@@ -408,8 +405,6 @@ class Worker:
         self.until = float(until.read_text())
         self.recorder.note("start", pid=os.getpid(), clients=[c.client_id for c in self.clients])
         threading.Thread(target=self._heartbeat, daemon=True).start()
-        if "trouble" in self._config:
-            threading.Thread(target=self._trouble, daemon=True).start()
         if self._threaded:
             self._run_threads()
         else:
@@ -477,41 +472,6 @@ class Worker:
             await asyncio.sleep(0.1)
             if (now := time.monotonic()) > began + 0.1 + _STALL:
                 self.recorder.note("stall", t=began, end=now)
-
-    def _trouble(self) -> None:
-        """Now and then, have no descriptor left or start no thread for a moment."""
-        chance = random.Random(f"{self.seed} {self.recorder.name} trouble")
-        while time.monotonic() < self.until - 8:
-            time.sleep(chance.uniform(2, 5))
-            what = chance.choice(self._config["trouble"])
-            began = time.monotonic()
-            with {"descriptors": no_descriptors, "threads": no_threads}[what]():
-                time.sleep(chance.uniform(0.2, 1.0))
-            self.recorder.note(
-                "fault", t=began, end=time.monotonic() + 1.0, what=what, who=[self.recorder.name]
-            )
-
-
-@contextlib.contextmanager
-def no_descriptors() -> Iterator[None]:
-    """Let no descriptor be opened: the table counts as full."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-@contextlib.contextmanager
-def no_threads() -> Iterator[None]:
-    """Let no thread start. The limit of processes does not bind root, so it is made here."""
-
-    def refuse(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with mock.patch.object(threading.Thread, "start", refuse):
-        yield
 
 
 async def settled(result: Any) -> Any:
