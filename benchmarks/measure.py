@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 clock = time.monotonic
 _LEAD = 0.2
-"""Seconds in which every agent hears when to begin."""
+"""Seconds in which every agent hears when to begin, and for which it goes on after the window."""
 _SETTLE, _MOST_SETTLE = 0.02, 5.0
 """Seconds of warm-up for each worker, and at most: in the beginning all of them ask at once."""
 _LONGER = (1, 4, 16)
@@ -202,20 +202,19 @@ def contend(
     """
     peer, servers = setting.contender.peer, setting.servers
     begins = clock() + _LEAD
-    opens = begins + warmup
-    closes = opens + seconds
+    ends = begins + warmup + seconds + _LEAD
     for agent in setting.agents:
-        agent.send(do="contend", opens=begins, closes=closes)
+        agent.send(do="contend", opens=begins, closes=ends)
 
-    def spent() -> tuple[float, ...]:
-        client = sum(processor_time(agent.pid) for agent in setting.agents)
-        return (client, servers.processor_time(peer), *servers.sent())
+    def look(at: float) -> tuple[float, ...]:
+        # On a busy machine this process wakes late. So the window is from one look to the other.
+        time.sleep(max(0.0, at - clock()))
+        now, client = clock(), sum(processor_time(agent.pid) for agent in setting.agents)
+        return (now, client, servers.processor_time(peer), *servers.sent())
 
-    time.sleep(max(0.0, opens - clock()))
-    before = spent()
-    time.sleep(max(0.0, closes - clock()))
-    after = spent()
-    answers = [agent.receive(closes) for agent in setting.agents]
+    opens, *before = look(begins + warmup)
+    closes, *after = look(opens + seconds)
+    answers = [agent.receive(ends) for agent in setting.agents]
     workers = [turns(times) for answer in answers for times in answer["workers"]]
     if not setting.apart:
         check_exclusive(workers)
