@@ -14,8 +14,8 @@ from contextlib import nullcontext
 
 import interlock
 import interlock.asyncio
+import interlock.testing
 from interlock._links.resp import PARSER
-from interlock.testing.fake import FakeServer
 
 LEASE = 2.0
 TURNS = 5
@@ -78,8 +78,8 @@ async def tasks(url: str) -> None:
 
 def main(urls: list[str]) -> None:
     """Run both; an error ends the program."""
-    with nullcontext(None) if urls else FakeServer() as server:
-        url = urls[0] if server is None else server.url
+    with nullcontext(None) if urls else interlock.testing.fake() as client:
+        url = urls[0] if client is None else client.url
         threads(url)
         asyncio.run(tasks(url))
     print(sys.platform, sys.version, "replies parsed in", PARSER)

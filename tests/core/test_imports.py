@@ -74,7 +74,6 @@ MAY_IMPORT = {
     "_misuse": {"errors"},
     "_traceback": {"errors"},
     "inspection": {"inspection", "check", "_links", "_core", "errors", "options"},
-    "testing": {"testing", "_embedded", "_links", "_core", "errors", "options", "backoff"},
 }
 """The parts of the package that each part may import.
 

@@ -35,8 +35,7 @@ MODULES = [
     "interlock.otel",
     "interlock.prometheus",
     "interlock.redis_py",
-    "interlock.testing.fake",
-    "interlock.testing.pytest_plugin",
+    "interlock.testing",
     "interlock.trio",
 ]
 

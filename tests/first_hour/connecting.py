@@ -206,11 +206,12 @@ CONNECTING: list[Mistake] = [
         "`interlock doctor` prints the rights",
     ),
     program(
-        "the imitated server without its extra",
+        "the fake server without its extra",
         """
         import sys
-        sys.modules["lupa"] = None
-        from interlock.testing.fake import FakeServer
+        sys.modules["fakeredis"] = None
+        import interlock.testing
+        interlock.testing.fake().__enter__()
         """,
         "pip install 'interlock[testing]'",
     ),

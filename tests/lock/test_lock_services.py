@@ -20,9 +20,8 @@ import pytest
 import redis
 from tests.lock import test_lock_blocks, test_lock_crowds, test_lock_holds, test_lock_owners
 from tests.lock.lock_like import KINDS, Face, Kind, Stage
-
-from interlock.testing.fake import FakeServer
-from interlock.testing.strict import MODES, Mode
+from tests.support.model.served import ModelServer
+from tests.support.model.strict import MODES, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,7 +86,7 @@ async def _perform(
 ) -> None:
     """Run *test* with one lock-like, on new servers."""
     with ExitStack() as stack:
-        fakes = [stack.enter_context(FakeServer(strict=mode)) for _ in range(kind.servers)]
+        fakes = [stack.enter_context(ModelServer(strict=mode)) for _ in range(kind.servers)]
         client = stack.enter_context(redis.Redis.from_url(fakes[0].url))
         counts = "PUBSUB" not in MODES[mode].in_scripts
         stage = (Stage if counts else _Stage)(

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.model.redis_model import RedisModel
 from tests.support.scripts import run_script
 from tests.support.simulator import Simulator
 from tests.support.simulator.schedule import Interrupted, Schedule, crash, lose_messages, pause
@@ -19,7 +20,6 @@ from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.scripts import read_write_lock as scripts
 from interlock.errors import HoldLostError, ServerUnavailableError, UpgradeError
 from interlock.options import Options
-from interlock.testing.redis_model import RedisModel
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -13,6 +13,7 @@ import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import resting
 from tests.read_write.wire import CHANNEL
+from tests.support.model.redis_model import RedisModel
 from tests.support.patience import GIVE_UP
 from tests.support.scripts import run_script
 from tests.support.servers import wait_until
@@ -20,7 +21,6 @@ from tests.support.servers import wait_until
 import interlock
 from interlock._core.scripts import read_write_lock as scripts
 from interlock._core.scripts.script import stand_in_queue
-from interlock.testing.redis_model import RedisModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

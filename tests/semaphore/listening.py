@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from interlock.testing.redis_model import RedisModel
+from tests.support.model.redis_model import RedisModel
 
 if TYPE_CHECKING:
     import pytest

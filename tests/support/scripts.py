@@ -12,7 +12,7 @@ from interlock._core.scripts.script import text_of
 from interlock._core.scripts.source import MESSAGES, sent
 
 # Not from redis_model: without the extra `testing` there is no Lua.
-from interlock.testing._model_keyspace import ModelError
+from tests.support.model.keyspace import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

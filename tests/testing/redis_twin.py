@@ -9,9 +9,8 @@ import time
 from typing import TYPE_CHECKING, Self
 
 import hiredis
+from tests.support.model.redis_model import ModelError, RedisModel, Stored
 from tests.support.servers import RedisServer, binaries
-
-from interlock.testing.redis_model import ModelError, RedisModel, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,8 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.model.redis_model import ModelError, RedisModel
 from tests.testing.redis_twin import Twin, real_redis
-
-from interlock.testing.redis_model import ModelError, RedisModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

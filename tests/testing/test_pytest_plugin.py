@@ -12,7 +12,7 @@ from pathlib import Path
 from redis import Redis
 from tests.support.patience import wait_until
 
-from interlock.testing import pytest_plugin
+from interlock import _pytest_plugin
 
 # How the outer run is split up is no business of an inner one.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
@@ -22,21 +22,19 @@ import os, tempfile, redis
 
 def test_private(interlock_server):
     assert interlock_server.startswith("unix://" + tempfile.gettempdir())
-
-def test_leaves_something(interlock_url):
-    with redis.Redis.from_url(interlock_url) as r:
+    with redis.Redis.from_url(interlock_server) as r:
+        assert r.dbsize() == 0
         r.set("left", 1)
 
-def test_starts_empty(interlock_url, interlock_server):
-    assert interlock_url == interlock_server
-    with redis.Redis.from_url(interlock_url) as r:
-        assert r.dbsize() == 0
+def test_shared(interlock_server):
+    with redis.Redis.from_url(interlock_server) as r:
+        assert r.dbsize() == 1
 """
 WAITS = """
 import sys, redis
 
-def test_waits(interlock_url):
-    print("URL", interlock_url, flush=True)
+def test_waits(interlock_server):
+    print("URL", interlock_server, flush=True)
     sys.stdin.readline()
 """
 
@@ -50,13 +48,13 @@ def command(tmp_path: Path, source: str, *options: str) -> list[str]:
 
 
 def test_fixtures(tmp_path: Path, runtime: Path) -> None:
-    """Each test gets an empty server of the session's own, and nothing is left of it at the end."""
+    """The tests share an empty server of the session's own, and nothing is left of it at the end."""
     env = {**ENVIRONMENT, "TMPDIR": str(runtime)}
     done = subprocess.run(
         command(tmp_path, TESTS), env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout
-    assert "3 passed" in done.stdout
+    assert "2 passed" in done.stdout
     assert list(runtime.iterdir()) == []
 
 
@@ -80,7 +78,7 @@ def test_killed_session_leaves_no_server(tmp_path: Path, runtime: Path) -> None:
 
 def test_no_server_program_fails_only_who_asks(tmp_path: Path) -> None:
     """Without a server program only a test that asks for a server fails, with a clear error."""
-    source = "def test_plain(): pass\ndef test_asks(interlock_url): pass\n"
+    source = "def test_plain(): pass\ndef test_asks(interlock_server): pass\n"
     env = {**ENVIRONMENT, "INTERLOCK_REDIS_SERVER": str(tmp_path / "none")}
     done = subprocess.run(
         command(tmp_path, source), env=env, capture_output=True, text=True, timeout=60, check=False
@@ -91,9 +89,44 @@ def test_no_server_program_fails_only_who_asks(tmp_path: Path) -> None:
 
 def test_plugin_is_light() -> None:
     """The plugin loads only pytest and the standard library; the first fixture loads interlock."""
-    tree = ast.parse(Path(pytest_plugin.__file__).read_text())
+    tree = ast.parse(Path(_pytest_plugin.__file__).read_text())
     loaded = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
     loaded |= {
         name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names
     }
     assert {str(name).partition(".")[0] for name in loaded} <= {"pytest", *sys.stdlib_module_names}
+
+
+def test_a_missing_extra_fails_only_who_asks(tmp_path: Path) -> None:
+    """Without fakeredis only a test that asks for the fake fails, and says what to install."""
+    source = """
+import sys
+sys.modules["fakeredis"] = None
+def test_plain(): pass
+def test_asks(interlock_fake): pass
+"""
+    done = subprocess.run(
+        command(tmp_path, source),
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "1 passed, 1 error" in done.stdout
+    assert "pip install 'interlock[testing]'" in done.stdout
+
+
+def test_fixtures_are_described(tmp_path: Path) -> None:
+    """`pytest --fixtures` says what each fixture gives and what it needs."""
+    done = subprocess.run(
+        command(tmp_path, "", "--fixtures"),
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    for name in ("interlock_server", "interlock_fake"):
+        about = done.stdout.partition(f"\n{name}")[2].partition("\n\n")[0]
+        assert "URL" in about

@@ -6,9 +6,8 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.model.redis_model import ModelError, RedisModel, Stored
 from tests.testing.redis_twin import LONG, NEAR_MS, Twin, real_redis
-
-from interlock.testing.redis_model import ModelError, RedisModel, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

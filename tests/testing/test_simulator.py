@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.model.redis_model import ModelError
 from tests.support.simulator import (
     Interrupted,
     InvariantError,
@@ -22,7 +23,6 @@ from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.model.effects import Cleanup
 from interlock._core.model.holds import HELD, LOST
 from interlock.errors import ServerUnavailableError, WrongTypeError
-from interlock.testing.redis_model import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

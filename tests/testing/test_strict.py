@@ -12,6 +12,9 @@ import pytest
 import redis
 from tests.lock.lock_like import resting, take_turn, until
 from tests.support.doings import DOINGS, two_clients
+from tests.support.model.redis_model import RedisModel
+from tests.support.model.served import ModelServer
+from tests.support.model.strict import MODES, Rules, broken_rules
 from tests.support.patience import wait_until
 from tests.support.proxy import FaultProxy, command, drop_reply, drop_request
 from tests.support.scripts import SENT
@@ -28,9 +31,6 @@ from interlock._links.replies import refusal
 from interlock._links.slots import SLOTS
 from interlock.errors import ServerUnavailableError
 from interlock.inspection import service
-from interlock.testing.fake import FakeServer
-from interlock.testing.redis_model import RedisModel
-from interlock.testing.strict import MODES, Rules, broken_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def test_scripts_for_operators_are_literal(stem: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_readers_share_and_tell_the_writer(mode: str) -> None:
     """On each service readers share a lock, and the last one of them lets the writer in."""
-    with FakeServer(strict=mode) as fake, ExitStack() as stack:
+    with ModelServer(strict=mode) as fake, ExitStack() as stack:
         ours, theirs, writer = (
             stack.enter_context(interlock.connect(fake.url)).read_write_lock("it") for _ in range(3)
         )
@@ -81,14 +81,14 @@ def test_readers_share_and_tell_the_writer(mode: str) -> None:
 def test_every_object_does_everything(mode: str | None) -> None:
     """On each service, each object does everything that it can, while two clients contend.
 
-    So it does on the imitated server as users start it, without a mode.
+    So it does on the model without a mode.
     """
 
     def do(kind: str) -> None:
         with two_clients(fake.url) as (client, other):
             DOINGS[kind](client, other)
 
-    with FakeServer(strict=mode) as fake, ThreadPoolExecutor(len(DOINGS)) as threads:
+    with ModelServer(strict=mode) as fake, ThreadPoolExecutor(len(DOINGS)) as threads:
         for done in [threads.submit(do, kind) for kind in DOINGS]:
             done.result()
 
@@ -136,7 +136,7 @@ def test_a_refused_script_is_told_with_the_rule_and_the_setting(
 ) -> None:
     """A service that refuses a script gets an error that says why, and what to set."""
     call: Eval[object] = Eval(Script("broken", text, lambda reply: reply), ("a",), ())
-    with FakeServer(strict=mode) as fake:
+    with ModelServer(strict=mode) as fake:
         connection = Connection(Endpoint.from_url(fake.url), SOON)
         with pytest.raises(ServerUnavailableError, match=re.escape(says)):
             connection.eval(call, SOON)
@@ -157,7 +157,7 @@ def test_waiters_poll_where_there_are_no_messages(caplog: pytest.LogCaptureFixtu
     So does one that began to wait before the server had refused.
     """
     options: Any = {"lease": LONG, "poll_cap": LONG}
-    with FakeServer(strict="silent") as fake, ExitStack() as stack:
+    with ModelServer(strict="silent") as fake, ExitStack() as stack:
         ours, theirs = (
             stack.enter_context(interlock.connect(fake.url, **options)) for _ in range(2)
         )
@@ -188,7 +188,7 @@ def test_a_waiter_that_rests_already_polls_once_the_server_refuses(
 
     monkeypatch.setattr(subscriber._Lane, "_refused", later)
     options: Any = {"lease": LONG, "poll_cap": LONG}
-    with FakeServer(strict="silent") as fake, ExitStack() as stack:
+    with ModelServer(strict="silent") as fake, ExitStack() as stack:
         ours, theirs = (
             stack.enter_context(interlock.connect(fake.url, **options)) for _ in range(2)
         )
@@ -221,7 +221,7 @@ def test_the_client_sends_what_scripts_may_not(kind: str) -> None:
         return getattr(client, kind)("it")
 
     options: Any = {"lease": LONG, "poll_cap": LONG}
-    with FakeServer(strict="bare") as fake, ExitStack() as stack:
+    with ModelServer(strict="bare") as fake, ExitStack() as stack:
         ours, theirs = (
             stack.enter_context(interlock.connect(fake.url, **options)) for _ in range(2)
         )
@@ -236,7 +236,7 @@ def test_the_client_sends_what_scripts_may_not(kind: str) -> None:
 async def test_a_task_sends_what_scripts_may_not() -> None:
     """The asyncio face sends the messages too, and a closing client does for what it releases."""
     options: Any = {"lease": LONG, "poll_cap": LONG}
-    with FakeServer(strict="bare") as fake:
+    with ModelServer(strict="bare") as fake:
         async with interlock.asyncio.connect(fake.url, **options) as theirs:
             for release in (True, False):
                 async with interlock.asyncio.connect(fake.url, **options) as ours:
@@ -250,12 +250,12 @@ async def test_a_task_sends_what_scripts_may_not() -> None:
                 await theirs.lock("it").force_release()
 
 
-def address_of(fake: FakeServer) -> tuple[str, int]:
+def address_of(fake: ModelServer) -> tuple[str, int]:
     """Return host and port of *fake*."""
     return Endpoint.from_url(fake.url).address
 
 
-def released_while_messages_break(fake: FakeServer, ours: str, *, close: bool) -> None:
+def released_while_messages_break(fake: ModelServer, ours: str, *, close: bool) -> None:
     """Release a lock of a client of the URL *ours*, for which a waiter of another client waits."""
     options: Any = {"lease": LONG, "poll_cap": LONG}
     with (
@@ -278,7 +278,7 @@ def released_while_messages_break(fake: FakeServer, ours: str, *, close: bool) -
 @pytest.mark.parametrize("close", [False, True])
 def test_a_message_outlives_its_connection(fault: Action, *, close: bool) -> None:
     """A client that loses its connection while it sends a message sends it by another one."""
-    with FakeServer(strict="bare") as fake, FaultProxy(address_of(fake)) as proxy:
+    with ModelServer(strict="bare") as fake, FaultProxy(address_of(fake)) as proxy:
         proxy.on_request(command("PUBLISH", nth=1), fault)
         released_while_messages_break(fake, proxy.url(), close=close)
         assert proxy.fired
@@ -289,7 +289,7 @@ def test_a_message_outlives_its_connection(fault: Action, *, close: bool) -> Non
 async def test_a_message_of_a_task_outlives_its_connection(fault: Action) -> None:
     """A task that loses its connection while it sends a message sends it by another one."""
     options: Any = {"lease": LONG, "poll_cap": LONG}
-    with FakeServer(strict="bare") as fake, FaultProxy(address_of(fake)) as proxy:
+    with ModelServer(strict="bare") as fake, FaultProxy(address_of(fake)) as proxy:
         async with (
             interlock.asyncio.connect(proxy.url(), **options) as ours,
             interlock.asyncio.connect(fake.url, **options) as theirs,
@@ -317,7 +317,7 @@ def test_the_question_is_asked_again_if_its_connection_breaks(
         answered(self, error, channels)
 
     monkeypatch.setattr(subscriber._Lane, "_refused", refused)
-    with FakeServer(strict="silent") as fake, ExitStack() as stack:
+    with ModelServer(strict="silent") as fake, ExitStack() as stack:
         ours, theirs = (stack.enter_context(interlock.connect(fake.url)) for _ in range(2))
         ours.lock("it").acquire()
         with ThreadPoolExecutor(1) as pool:
@@ -331,14 +331,14 @@ def test_the_question_is_asked_again_if_its_connection_breaks(
 @pytest.mark.parametrize(("mode", "sharded"), [("garnet", False), ("kvrocks", False), (None, True)])
 def test_a_cluster_is_asked_for_sharded_messages(mode: str | None, *, sharded: bool) -> None:
     """Sharded channels are used where scripts may send to them."""
-    with FakeServer(strict=mode) as fake:
+    with ModelServer(strict=mode) as fake:
         cluster = Cluster([Endpoint.from_url(fake.url)])
         assert cluster.has_sharded_channels() is sharded
 
 
 def test_the_rules_are_enforced() -> None:
     """A script that breaks a rule of its service is refused, so that the suite can fail."""
-    with FakeServer(strict="keys") as fake, redis.Redis.from_url(fake.url) as client:
+    with ModelServer(strict="keys") as fake, redis.Redis.from_url(fake.url) as client:
         for text, keys, error in (
             ("return redis.call('get', ARGV[1])", ["a"], "bad lua script"),
             ("local k = KEYS[1] return redis.call('get', k)", ["a"], "bad lua script"),
@@ -349,26 +349,26 @@ def test_the_rules_are_enforced() -> None:
             with pytest.raises(redis.ResponseError, match=error):
                 client.eval(text, len(keys), *keys)
     with (
-        FakeServer(strict="kvrocks") as fake,
+        ModelServer(strict="kvrocks") as fake,
         redis.Redis.from_url(fake.url) as client,
         pytest.raises(redis.ResponseError, match="not allowed from script"),
     ):
         client.eval("return redis.call('pubsub', 'numsub', 'a')", 1, "a")
     with (
-        FakeServer(strict="aiven") as fake,
+        ModelServer(strict="aiven") as fake,
         redis.Redis.from_url(fake.url) as client,
         pytest.raises(redis.ResponseError, match="unknown command"),
     ):
         client.config_get("maxmemory")
     with pytest.raises(LookupError, match="no mode 'none'"):
-        FakeServer(strict="none")
+        ModelServer(strict="none")
 
 
 def test_a_cluster_with_plain_channels_is_asked_too(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client of a cluster without sharded channels learns whether anybody may send messages."""
-    with FakeServer(strict="silent") as fake, ExitStack() as stack:
+    with ModelServer(strict="silent") as fake, ExitStack() as stack:
         address = address_of(fake)
         served = dict.fromkeys(range(SLOTS), address)
         monkeypatch.setattr(Cluster, "_told", lambda *_: (served, [address]))

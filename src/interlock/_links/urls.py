@@ -130,8 +130,7 @@ def servers_of(client: Any) -> Endpoint | Cluster:
     pool = getattr(client, "connection_pool", None)
     if type(client).__module__.partition(".")[0] == "fakeredis":
         raise ConfigError(
-            "fakeredis is not a server: use the fixture interlock_fake of "
-            "pip install 'interlock[testing]'"
+            "fakeredis is not a server: use the fixture interlock_fake, or interlock.testing.fake()"
         )
     if pool is None:
         raise ConfigError(f"from_redis takes a client of redis-py's, not {type(client).__name__}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from interlock._core.model.readers import ENTRIES, declaring
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
-from interlock.testing.redis_model import ModelError, RedisModel
+from tests.support.model.redis_model import ModelError, RedisModel
 from tests.support.simulator.replicas import confirm, patience
 from tests.support.simulator.timeline import IDLE, Clock, Idle
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from interlock._core.model.effects import Eval
-    from interlock.testing.redis_model import Stored
+    from tests.support.model.redis_model import Stored
     from tests.support.simulator.logins import Account
     from tests.support.simulator.schedule import Fault
     from tests.support.simulator.timeline import Timeline

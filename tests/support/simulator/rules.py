@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from interlock._core.locks.group_lock import GroupLock
 from interlock._core.model import highway_hash, names
-from interlock.testing.redis_model import Stored
+from tests.support.model.redis_model import Stored
 
 if TYPE_CHECKING:
     from interlock._core.locks.lock_base import LockBase

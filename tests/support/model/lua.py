@@ -16,7 +16,7 @@ import hashlib
 import importlib
 from typing import TYPE_CHECKING, Any, NewType, Protocol
 
-from interlock.testing._model_keyspace import MAX_INT, MIN_INT, ModelError, Reply, Status
+from tests.support.model.keyspace import MAX_INT, MIN_INT, ModelError, Reply, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ try:
     _lua51: Any = importlib.import_module("lupa.lua51")
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"{error}: the imitated server needs it, pip install 'interlock[testing]'", name=error.name
+        f"{error}: the model of Redis needs it, pip install -e '.[dev]'", name=error.name
     ) from None
 
 _SAME = frozenset((int, bytes))
@@ -268,7 +268,7 @@ class LuaSandbox:
 
 
 def _sha1hex(text: bytes) -> bytes:
-    return hashlib.sha1(text).hexdigest().encode()  # noqa: S324 - names a script, guards nothing
+    return hashlib.sha1(text).hexdigest().encode()
 
 
 def _text(failure: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from interlock.testing._model_keyspace import (
+from tests.support.model.keyspace import (
     MAX_INT,
     MIN_INT,
     OK,

@@ -1,13 +1,11 @@
-"""A server for unit tests that needs no server program: Redis' model, served on a loopback port.
+"""The model of Redis, served on a loopback port to clients that dial it.
 
 ```python
-with FakeServer() as fake, interlock.connect(fake.url) as client, client.lock("orders:42"):
+with ModelServer(strict="tair") as server, interlock.connect(server.url) as client:
     ...
 ```
 
-The client's own code runs: both faces, its connections, its Lua scripts, its messages. Only the
-server is imitated. It is for tests that want locks to work. The faults of a network or a server are
-for `tests.support.simulator`. It needs lupa: ``pip install interlock[testing]``.
+The client's own code runs: both faces, its connections, its Lua scripts, its messages.
 """
 
 from __future__ import annotations
@@ -18,30 +16,29 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.resp import Replies
-from interlock.testing._model_keyspace import OK, Status
-from interlock.testing.redis_model import ModelError, RedisModel, Stored
-from interlock.testing.strict import Rules
+from tests.support.model.keyspace import OK, Status
+from tests.support.model.redis_model import ModelError, RedisModel
+from tests.support.model.strict import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
-    from interlock.testing.redis_model import Reply
+    from tests.support.model.redis_model import Reply
 
 _TIMEOUT = 10.0
 _LOOPBACK = "127.0.0.1"
 
 
-class FakeServer:
-    """One imitated server with one database, in a thread of its own.
+class ModelServer:
+    """One server with one database, in a thread of its own.
 
-    Threads, event loops and child processes may all be its clients. It speaks RESP2, as its URL
-    tells redis-py, and takes any password.
+    It speaks RESP2, as its URL tells redis-py, and takes any password.
 
     Args:
-        strict: a service whose rules the server enforces, one of `interlock.testing.strict.MODES`.
-            It refuses the scripts and commands that the service refuses.
+        strict: a service whose rules the server enforces, one of `strict.MODES`. It refuses the
+            scripts and commands that the service refuses.
 
     Attributes:
         url: where it is, once entered.
@@ -54,10 +51,9 @@ class FakeServer:
         self.url = ""
         self._loop: asyncio.AbstractEventLoop | None = None  # one that is never run would leak
         self._connections: set[_Connection] = set()
-        self._ahead = 0.0
         rules = self._rules = None if strict is None else Rules(strict)
         self._model = RedisModel(
-            now=lambda: time.time() + self._ahead,
+            now=time.time,
             on_publish=lambda channel, payload: self._publish(b"message", channel, payload),
             on_spublish=lambda channel, payload: self._publish(b"smessage", channel, payload),
             listeners=lambda channel: len(self._hearing(b"message", channel)),
@@ -68,7 +64,7 @@ class FakeServer:
         """Start listening."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
-            target=self._loop.run_forever, name="interlock-fake", daemon=True
+            target=self._loop.run_forever, name="model-server", daemon=True
         )
         self._thread.start()
         listening = asyncio.run_coroutine_threadsafe(self._listen(), self._loop)
@@ -91,42 +87,6 @@ class FakeServer:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url or 'not started'}>"
-
-    def clear(self) -> None:
-        """Delete everything; holders are told at their next renewal."""
-        self._call(lambda: self._model.execute("FLUSHALL"))
-
-    def delete(self, *keys: str) -> None:
-        """Delete *keys*, as an operator would; a holder is told at its next renewal."""
-        self._call(lambda: self._model.execute("DEL", *keys))
-
-    def advance(self, seconds: float) -> None:
-        """Move the server's clock, and no other one, ahead by *seconds*: leases end there."""
-
-        def advance() -> None:
-            self._ahead += seconds
-
-        self._call(advance)
-
-    def stored(self) -> dict[str, Stored]:
-        """Return a copy of all keys that have not expired."""
-        found: dict[bytes, Stored] = {}
-        self._call(lambda: found.update(self._model.dump()))
-        return {key.decode(): value for key, value in found.items()}
-
-    def _call(self, work: Callable[[], object]) -> None:
-        """Do *work* in the server's thread, between two commands.
-
-        Raises:
-            RuntimeError: the server does not run.
-        """
-        if self._loop is None:
-            raise RuntimeError("this server does not run: use it as a context manager")
-
-        async def call() -> None:
-            work()
-
-        asyncio.run_coroutine_threadsafe(call(), self._loop).result(_TIMEOUT)
 
     async def _listen(self) -> int:
         self._server = await asyncio.get_running_loop().create_server(
@@ -173,7 +133,7 @@ class _Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._connections.add(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+    def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
         self.gone.set_result(None)
 

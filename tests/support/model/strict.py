@@ -1,4 +1,4 @@
-"""The rules of services that refuse some scripts or commands of Redis, for `FakeServer`.
+"""The rules of services that refuse some scripts or commands of Redis, for `ModelServer`.
 
 Each mode follows the document that it names. No service was asked: a mode refuses what its document
 says that the service refuses.
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlock.testing._model_keyspace import ModelError
+from tests.support.model.keyspace import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from interlock.testing._model_keyspace import (
+from tests.support.model.keyspace import (
     SYNTAX_ERROR,
     Args,
     Keyspace,
@@ -21,7 +21,7 @@ from interlock.testing._model_keyspace import (
     number,
     pairs,
 )
-from interlock.testing._model_lists import bounds
+from tests.support.model.lists import bounds
 
 _NOT_TOGETHER = "ERR GT, LT, and/or NX options at the same time are not compatible"
 _LIMIT_OF_RANKS = (
@@ -91,7 +91,7 @@ def _check_flags(flags: set[bytes], rest: int) -> None:
         raise ModelError("ERR XX and NX options at the same time are not compatible")
     if len(flags & {b"NX", b"GT", b"LT"}) > 1:
         raise ModelError(_NOT_TOGETHER)
-    if b"INCR" in flags and rest > 2:  # noqa: PLR2004 - one score and its member
+    if b"INCR" in flags and rest > 2:
         raise ModelError("ERR INCR option supports a single increment-element pair")
 
 

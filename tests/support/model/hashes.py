@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.testing._model_keyspace import (
+from tests.support.model.keyspace import (
     MAX_INT,
     MIN_INT,
     Args,

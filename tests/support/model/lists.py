@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from interlock.testing._model_keyspace import (
+from tests.support.model.keyspace import (
     SYNTAX_ERROR,
     Args,
     Command,
