@@ -130,7 +130,7 @@ def test_one_lock_tells_everything(
         thread = threading.Thread(target=wait, args=[waiting], name="patient")
         thread.start()
         page.goto(f"{console}lock?name=stuck")
-        page.get_by_role("listitem").get_by_text(f"pid {os.getpid()}").wait_for()
+        page.get_by_role("listitem").get_by_text("thread 'patient'").wait_for()
         page.get_by_text("thread 'patient', for").wait_for()
         card = page.get_by_role("region")
         for term in ("Since", "Host", "Process", "Program", "Thread or task", "Holder id"):

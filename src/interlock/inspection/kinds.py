@@ -47,13 +47,11 @@ class KeyPattern(NamedTuple):
         of: from the object's name to what they begin with.
         varied: whether something follows that is different each time.
         fixed: what an ACL calls them if their names have nothing to do with the object's.
-        plain: of a channel: whether it is a plain one where others are sharded.
     """
 
     of: Named
     varied: bool = False
     fixed: str = ""
-    plain: bool = False
 
     def example(self, name: str) -> str:
         """Return one that belongs to the object *name*."""
