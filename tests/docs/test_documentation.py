@@ -171,11 +171,6 @@ def test_the_promises_stand_on_one_page() -> None:
         assert "[README](" not in page.read_text(), "the site has no README"
 
 
-def test_the_readme_is_short() -> None:
-    """The README has fewer than 150 lines."""
-    assert len((ROOT / "README.md").read_text().splitlines()) < 150
-
-
 WITH_PROGRAMS = [page for page in PAGES if "```python" in page.read_text()]
 
 

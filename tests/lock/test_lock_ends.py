@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
 
-PLACES = ["_pool.close", "_subscriber.close", "_renewer.close", "_renewer._connection.batch"]
+PLACES = ["_pool.close", "_subscriber.close", "_renewer.close", "_renewer._last_batch"]
 
 
 def _interrupt_once(driver: Any, place: str, error: type[BaseException]) -> None:

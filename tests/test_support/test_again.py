@@ -68,7 +68,7 @@ def test_a_failing_test_shows_all_of_it(tmp_path: Path) -> None:
     assert "log of the fixture server" in done.stdout
     assert done.stdout.count("Server initialized") == 2
     assert "test_it: seed = 3" in done.stdout
-    assert "python -m pytest test_it.py::test_it" in done.stdout
+    assert "python -m pytest -m '' test_it.py::test_it" in done.stdout
 
 
 def test_what_a_process_wrote_is_told(redis_url: str) -> None:
