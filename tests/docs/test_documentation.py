@@ -150,7 +150,7 @@ def test_the_checks_run_the_commands_of_the_readme() -> None:
     for command in ("^python3 -m venv .*interlock run", "^python3 -m venv .*pytest$"):
         assert len(re.findall(command, text, re.MULTILINE)) == 1
         assert f"grep -m1 '{command}" in bare
-    assert re.search(r"^try \.ci/bare", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    assert "try .ci/bare" in (ROOT / ".ci/run").read_text()
 
 
 def test_the_release_notes_have_the_changelog() -> None:

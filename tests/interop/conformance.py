@@ -294,7 +294,7 @@ class _Comparison(Stage):
             found = {"answer": told, "keys": self._keys(), "messages": messages}
             if not settle or not any(_departures(wanted, found)) or time.monotonic() > deadline:
                 return found
-            time.sleep(QUIET)
+            time.sleep(QUIET)  # nothing may happen meanwhile
 
     def _rest(self, executed: int | None, deadline: float) -> None:
         """Wait until clients have sent no command for `QUIET` seconds, after any since *executed*.
@@ -304,7 +304,7 @@ class _Comparison(Stage):
         last = self._executed()
         begun = executed is None or last > executed + 1
         while time.monotonic() < deadline:
-            time.sleep(QUIET)
+            time.sleep(QUIET)  # nothing may happen meanwhile
             before, last = last, self._executed()
             quiet = last == before + 1
             if begun and quiet:
