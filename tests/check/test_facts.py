@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from interlock.check.facts import Facts
 
-FACTS = Facts(
-    info={"maxmemory": 7, "role": "master", "odd": "x"}, config={"timeout": "300", "save": ""}
-)
+FACTS = Facts(info={"maxmemory": 7, "role": "master", "odd": "x"})
 
 
 def test_a_number_of_info_is_0_if_it_is_missing() -> None:
@@ -17,12 +15,3 @@ def test_a_number_of_info_is_0_if_it_is_missing() -> None:
 def test_a_word_of_info_is_empty_if_it_is_missing() -> None:
     """A word that the server did not tell is empty."""
     assert (FACTS.word("role"), FACTS.word("any"), Facts().word("any")) == ("master", "", "")
-
-
-def test_a_setting_is_none_if_it_is_missing() -> None:
-    """A setting that was not told, or that is no number, is None."""
-    assert (FACTS.setting("timeout"), FACTS.setting("save"), FACTS.setting("any")) == (
-        300,
-        None,
-        None,
-    )

@@ -10,7 +10,8 @@ from tests.needs import VERSIONS
 
 from interlock.check import Severity
 from interlock.check.facts import Facts
-from interlock.check.services import FORKS, HOSTED, service, service_of
+from interlock.check.rules import service
+from interlock.check.services import FORKS, HOSTED, service_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "services.md"
 

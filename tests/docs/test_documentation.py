@@ -201,7 +201,7 @@ def test_the_tab_of_a_program_runs(name: str, redis_url: str, tmp_path: Path) ->
 
 def test_the_user_behind_sentinels_has_the_rights_that_doctor_prints() -> None:
     """The Sentinel page has the line that `interlock doctor` prints for the application."""
-    wanted = Requirements(("lock",), "locks:*").reaching(("role",), sharded=False)
+    wanted = Requirements(("lock",), "locks:*", finding=("role",))
     lines = (ROOT / "docs/how-to/sentinel.md").read_text().splitlines()
     assert wanted.acl_line() in lines
 

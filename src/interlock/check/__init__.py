@@ -1,10 +1,7 @@
 """What of a server's state and configuration endangers locks.
 
-`Client.check` and ``interlock doctor``.
-
-`collect` gathers facts, then `rules` judges them. The judgement is pure: every finding can be
-produced without a server that is configured that badly. `rights` knows what a user must be
-permitted, from the scripts themselves.
+`Client.check` and ``interlock doctor``. `facts` asks a server, `rules` judges what it said, and
+`requirements` says what its user must be permitted.
 """
 
 from __future__ import annotations

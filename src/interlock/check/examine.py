@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from interlock._links.cluster import Cluster
 from interlock._links.sentinel_endpoint import SentinelEndpoint
-from interlock.check.collect import collect
+from interlock.check.facts import collect
 from interlock.check.report import Finding, Report, ServerReport, Severity
-from interlock.check.rules import apply_rules
+from interlock.check.rules import judge
 from interlock.check.sentinels import examine_sentinels
 from interlock.errors import ServerUnavailableError
 
@@ -33,38 +33,33 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
     Raises:
         ConfigError: from reaching a server, for what cannot work.
     """
+    options = requirements.options
     found: list[ServerReport] = []
     library: list[bool] = []
     for servers in given:
-        timeout = servers.command_timeout or requirements.options.command_timeout
+        timeout = servers.command_timeout or options.command_timeout
         try:
             nodes = servers.primaries(timeout)
         except ServerUnavailableError as error:
             found.append(_unreached(servers, error))
             nodes = ()
-        sharded = requirements.sharded or _sharded(servers, requirements)
-        requirements = requirements.reaching(servers.rights, sharded=sharded)
+        requirements = replace(requirements, finding=(*requirements.finding, *servers.rights))
+        # As the client decides it.
+        if isinstance(servers, Cluster) and options.pubsub in ("auto", "sharded"):
+            requirements = replace(requirements, sharded=bool(servers.sharded))
         if isinstance(servers, SentinelEndpoint):
-            found.append(examine_sentinels(servers, requirements, timeout))
+            found.append(examine_sentinels(servers, options.lease, timeout))
         for node in nodes:
             try:
-                facts = collect(node, requirements.name_pattern, timeout)
+                facts = collect(node, timeout)
             except ServerUnavailableError as error:
                 found.append(_unreached(node, error))
                 continue
             library.append(facts.library)
-            clustered = isinstance(servers, Cluster)
-            findings = apply_rules(facts, requirements.options, clustered=clustered)
+            findings = tuple(judge(facts, options, clustered=isinstance(servers, Cluster)))
             found.append(ServerReport(node.where, reached=True, findings=findings))
     # A server refuses a whole line with a rule that it does not know.
-    known = bool(library) and all(library)
-    return Report(tuple(found), replace(requirements, library=known))
-
-
-def _sharded(servers: Endpoint | Cluster, requirements: Requirements) -> bool:
-    """Return whether messages go by sharded channels, as the client decides it."""
-    wanted = requirements.options.pubsub in ("auto", "sharded")
-    return isinstance(servers, Cluster) and wanted and bool(servers.sharded)
+    return Report(tuple(found), replace(requirements, library=bool(library) and all(library)))
 
 
 def _unreached(servers: Endpoint | Cluster, error: ServerUnavailableError) -> ServerReport:

@@ -6,14 +6,12 @@ import enum
 import platform
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from interlock._core.model.foreign_text import safe
 from interlock._links.resp import PARSER
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from interlock.check.requirements import Requirements
 
 
@@ -30,17 +28,6 @@ class Severity(enum.IntEnum):
 
     def __str__(self) -> str:
         return self.name.lower()
-
-
-class Row(NamedTuple):
-    """What a rule found, as in `Finding`."""
-
-    severity: Severity
-    found: str
-    advice: str = ""
-
-
-Rows: TypeAlias = "Generator[Row]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +105,14 @@ class Report:
 
     def as_dict(self) -> dict[str, object]:
         """Return the same as what JSON can carry."""
+        servers = [asdict(server) for server in self.servers]
+        for finding in (finding for server in servers for finding in server["findings"]):
+            finding["severity"] = str(finding["severity"])
         return {
             "worst": str(self.worst),
             "program": self.program,
             "parser": PARSER,
-            "servers": [
-                {
-                    "where": server.where,
-                    "reached": server.reached,
-                    "findings": [
-                        {**asdict(finding), "severity": str(finding.severity)}
-                        for finding in server.findings
-                    ],
-                }
-                for server in self.servers
-            ],
+            "servers": servers,
             "acl": self.acl,
         }
 

@@ -1,30 +1,18 @@
-"""What a check is to be about."""
+"""What a check is to be about, and what a user must be permitted for it."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from interlock.check.rights import (
-    COUNTING,
-    LIBRARY,
-    NAME,
-    SCRIPTS,
-    commands_of,
-    for_queue,
-    objects,
-    operations,
-    rules,
-)
+from interlock.check.rights import LIBRARY, commands_of, objects, operations
 from interlock.errors import ConfigError
-from interlock.inspection.kinds import seen
+from interlock.inspection.kinds import KeyPattern, seen
 from interlock.options import Options, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from interlock.inspection.kinds import KeyPattern
 
 _PATTERN = re.compile(r"[^*?\[\]\\\s]*\*?")
 
@@ -73,68 +61,47 @@ class Requirements:
         """Return the line of an ACL file that permits that to a user, and nothing more."""
         known = objects() | operations()
         chosen = [known[kind] for kind in self.objects]
-        places = [place for kind in chosen for place in kind.keys]
-        if any(kind.named for kind in chosen):
-            places.insert(0, NAME)
-        called = frozenset[str]().union(*map(commands_of, chosen))
+
+        keys = [KeyPattern(str)] if any(kind.named for kind in chosen) else []
+        keys += [key for kind in chosen for key in kind.keys]
         channels: list[KeyPattern] = []
         queues: list[KeyPattern] = []
-        if self.options.pubsub != "off":
-            channels = [place for kind in chosen for place in kind.channels]
+        if self.options.pubsub != "off":  # nobody queues who cannot be told
+            channels = [channel for kind in chosen for channel in kind.channels]
             queues = [kind.queue for kind in chosen if kind.queue is not None]
-        if queues:
-            called = called.union(*map(for_queue, chosen))
-        others = [
-            word for kind in chosen for word in kind.others if word != LIBRARY or self.library
-        ]
-        commands = dict.fromkeys(
-            (
-                *(*SCRIPTS, *sorted(called), *self._messages(channels, queues)),
-                *(*self._confirming(), *self.finding, *self._counting(), *others),
-            )
+
+        called = (
+            commands_of(kind, queue=bool(queues) and kind.queue is not None) for kind in chosen
         )
-        pattern = self.name_pattern
+        commands = ["evalsha", "eval", *sorted(frozenset[str]().union(*called))]
+        shard = "s" if self.sharded else ""
+        if channels:
+            commands += [f"{shard}publish", f"{shard}subscribe", f"{shard}unsubscribe", "ping"]
+        if queues:
+            commands.append("pubsub|shardnumsub" if self.sharded else "pubsub|numsub")
+        replicas = self.options.replicas
+        if replicas != "off" and replicas.mode != "off":
+            commands.append("waitaof" if replicas.fsync else "wait")
+            if replicas.count == "all":
+                commands.append("info")
+        commands += self.finding
+        tokens = {name for name, sight in seen().items() if sight.token is not None}
+        if "cluster|slots" in self.finding and not tokens.isdisjoint(self.objects):
+            commands.append("cluster|info")  # no token may be repeated after a failover
+        others = [command for kind in chosen for command in kind.others]
+        commands += [command for command in others if command != LIBRARY or self.library]
+
         return " ".join(
             (
                 *("user", "app", "on", ">secret"),
-                *("resetkeys", *rules("~", (*places, *queues), pattern)),
-                *("resetchannels", *rules("&", channels, pattern)),
-                *("-@all", *(f"+{command}" for command in commands)),
+                *("resetkeys", *self._rules("~", (*keys, *queues))),
+                *("resetchannels", *self._rules("&", channels)),
+                *("-@all", *(f"+{command}" for command in dict.fromkeys(commands))),
             )
         )
 
-    def _messages(self, channels: Sequence[KeyPattern], queues: Sequence[KeyPattern]) -> list[str]:
-        """Return the commands for announcing and hearing; none where nothing is announced."""
-        if not channels:
-            return []
-        prefix = "s" if self.sharded else ""
-        words = [f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")]
-        words.append("ping")
-        if queues:
-            words.append("pubsub|shardnumsub" if self.sharded else "pubsub|numsub")
-        return words
-
-    def _counting(self) -> tuple[str, ...]:
-        """Return what kinds with tokens need in a cluster."""
-        counted = {name for name, sight in seen().items() if sight.token is not None}
-        counting = "cluster|slots" in self.finding and not counted.isdisjoint(self.objects)
-        return (COUNTING,) if counting else ()
-
-    def _confirming(self) -> tuple[str, ...]:
-        """Return the commands by which replicas are asked."""
-        policy = self.options.replicas
-        if policy == "off" or policy.mode == "off":
-            return ()
-        asking = "waitaof" if policy.fsync else "wait"
-        return (asking, "info") if policy.count == "all" else (asking,)
-
-    def reaching(self, finding: Iterable[str], *, sharded: bool) -> Self:
-        """Return the same for the servers that the commands *finding* lead to.
-
-        Args:
-            finding: commands that it takes to find them; they join those of `finding`.
-            sharded: whether messages go by sharded channels there.
-        """
-        return replace(
-            self, finding=tuple(dict.fromkeys((*self.finding, *finding))), sharded=sharded
-        )
+    def _rules(self, mark: str, places: Iterable[KeyPattern]) -> tuple[str, ...]:
+        """Return what an ACL calls *places*, each behind *mark*: ``~locks:*``."""
+        patterns = dict.fromkeys(place.pattern(self.name_pattern) for place in places)
+        # The server takes no pattern beside one that covers everything.
+        return tuple(f"{mark}{pattern}" for pattern in (("*",) if "*" in patterns else patterns))

@@ -1,4 +1,4 @@
-"""What a user must be permitted for the objects that it uses: commands, keys and channels.
+"""What the objects need on a server beyond the catalogue of kinds: commands, and operators' rights.
 
 The commands are read from the scripts, which therefore cannot need one that is not named here.
 """
@@ -6,17 +6,13 @@ The commands are read from the scripts, which therefore cannot need one that is 
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import CARD, INDEX
 from interlock._core.model import names
 from interlock._core.scripts.script import text_of
-from interlock.inspection.kinds import KINDS, PERMITS_QUEUE, KeyPattern, Uses, seen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from interlock.inspection.kinds import KINDS, PERMITS_QUEUE, KeyPattern, Named, Uses, seen
 
 _INSPECTION = resources.files("interlock.inspection").joinpath("lua")
 _COMMENT = re.compile(r"--.*")
@@ -37,27 +33,23 @@ FOR_QUEUE = {
 """What scripts call for nothing else."""
 OPTIONAL = frozenset({"pubsub", "cluster"})
 """Commands that scripts do without where they are not permitted, or call in a cluster only."""
-COUNTING = "cluster|info"
-"""What kinds with tokens need in a cluster, where failovers must not repeat them."""
 LIBRARY = "client|setinfo"
 """What tells the server which library connects; older servers refuse a rule with that name."""
-SCRIPTS = ("evalsha", "eval")
-"""Commands of every object."""
+_CARDS = (
+    KeyPattern(CARD.format, fixed=CARD.format("\n").partition("{")[0] + "*"),
+    KeyPattern(INDEX.format, fixed=INDEX),
+    KeyPattern(partial(names.forced_note, holder=""), fixed="interlock_forced:*"),
+)
 
 
-def commands_of(uses: Uses) -> frozenset[str]:
-    """Return the commands that its scripts call, without those for the queue.
+def commands_of(uses: Uses, *, queue: bool = False) -> frozenset[str]:
+    """Return the commands that its scripts call, with those for the *queue* or without them.
 
     PUBLISH, which has two names, is not among them.
     """
-    called = (_called(script) - FOR_QUEUE.get(script, frozenset()) for script in uses.scripts)
+    spared = {} if queue else FOR_QUEUE
+    called = (_called(script) - spared.get(script, frozenset()) for script in uses.scripts)
     return frozenset[str]().union(*called)
-
-
-def for_queue(uses: Uses) -> frozenset[str]:
-    """Return the commands that its scripts call for the queue."""
-    needed = (_called(script) & FOR_QUEUE.get(script, frozenset()) for script in uses.scripts)
-    return frozenset[str]().union(*needed) if uses.queue is not None else frozenset()
 
 
 @cache
@@ -67,45 +59,9 @@ def _called(script: str) -> frozenset[str]:
     return frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
 
 
-def _itself(name: str) -> str:
-    return name
-
-
-def _index(name: str) -> str:
-    del name
-    return INDEX
-
-
-def _note(name: str) -> str:
-    return names.forced_note(name, "interlock-check")
-
-
-_CARDS = (
-    KeyPattern(CARD.format, fixed=CARD.format("\n").partition("{")[0] + "*"),
-    KeyPattern(_index, fixed=INDEX),
-    KeyPattern(_note, fixed="interlock_forced:*"),
-)
-_READING = ("card_read", "lock_info")
-_LISTS = (
-    KeyPattern(names.fair_queue),
-    KeyPattern(names.fair_timeouts),
-    KeyPattern(names.fence_token),
-)
-"""What is read of a lock to find its holders and waiters."""
-NAME = KeyPattern(_itself)
-
-
-def _read() -> tuple[KeyPattern, ...]:
-    """Return what the reader reads of objects beside the key that is called like one."""
-    apart = [sight for sight in seen().values() if sight.apart]
-    tokens = [sight.token for sight in apart if sight.token is not None]
-    totals = [sight.total for sight in seen().values() if sight.total is not None]
-    return (
-        *(*_LISTS, KeyPattern(names.read_entries, varied=True)),
-        *(KeyPattern(names.event_key), KeyPattern(names.condition_waiting), PERMITS_QUEUE),
-        KeyPattern(names.barrier_parties),
-        *(KeyPattern(of) for of in (*(sight.key for sight in apart), *tokens, *totals)),
-    )
+def objects() -> dict[str, Uses]:
+    """Return what each kind uses that needs rights of its own."""
+    return {name: kind.uses for name, kind in KINDS.items() if kind.uses is not None}
 
 
 def operations() -> dict[str, Uses]:
@@ -113,6 +69,16 @@ def operations() -> dict[str, Uses]:
 
     Clients do without cards, applications without operators.
     """
+    # Beside the key that is called like the object.
+    sights = seen().values()
+    apart = [sight for sight in sights if sight.apart]
+    read: tuple[Named, ...] = (
+        *(names.fair_queue, names.fair_timeouts, names.fence_token),
+        *(names.event_key, names.condition_waiting, names.barrier_parties),
+        *(sight.key for sight in apart),
+        *(sight.token for sight in apart if sight.token is not None),
+        *(sight.total for sight in sights if sight.total is not None),
+    )
     return {
         # To write cards, and to ask why a lock was released by force.
         "cards": Uses(
@@ -120,20 +86,11 @@ def operations() -> dict[str, Uses]:
         ),
         # To list, show and break holds; to break one takes the rights of the lock, too.
         "operator": Uses(
-            (*_READING, "forced_note_write", "forced_note_read"),
-            (*_read(), *_CARDS),
+            ("card_read", "lock_info", "forced_note_write", "forced_note_read"),
+            (
+                *(KeyPattern(of) for of in read),
+                *(KeyPattern(names.read_entries, varied=True), PERMITS_QUEUE, *_CARDS),
+            ),
             others=("scan", "zscan", "pubsub|numsub", "pubsub|channels", "client|list"),
         ),
     }
-
-
-def objects() -> dict[str, Uses]:
-    """Return what each kind uses that needs rights of its own."""
-    return {name: kind.uses for name, kind in KINDS.items() if kind.uses is not None}
-
-
-def rules(mark: str, places: Iterable[KeyPattern], name_pattern: str) -> tuple[str, ...]:
-    """Return what an ACL calls *places*, each behind *mark*: ``~locks:*``."""
-    patterns = dict.fromkeys(place.pattern(name_pattern) for place in places)
-    # The server takes no pattern beside one that covers everything.
-    return tuple(f"{mark}{pattern}" for pattern in (("*",) if "*" in patterns else patterns))

@@ -1,61 +1,55 @@
 """From what a server is like to what that means for locks: pure.
 
 Each rule looks at one thing and yields what it found: how bad it is, what is there, and what to do
-unless it is fine. Its name is `Finding.check`, which programs may rely on.
+unless it is fine. Programs may rely on `Finding.check`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 from interlock._core.upkeep.session import GRACE
-from interlock._version import __version__
-from interlock.check.data_rules import eviction, persistence, replicas
-from interlock.check.facts import is_sentinel
-from interlock.check.report import Finding, Row, Severity
-from interlock.check.services import service
+from interlock.check.report import Finding, Severity
+from interlock.check.services import TESTED, service_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from interlock.check.facts import Facts
-    from interlock.check.report import Rows
     from interlock.options import Options
 
 OK, NOTE, WARNING, ERROR = Severity
 OLDEST = (6, 2)
 SLOW_SHARE = 1 / 30
 """The part of a lease that a round trip may take: a renewal has a third of it, for several."""
-MUCH_OFFSET = 1.0
-"""Seconds between the clocks that are worth telling."""
+MUCH_LAG = 5
+"""Seconds. A replica that is healthy acknowledges every second."""
+NEARLY_FULL = 0.9
+"""The part of maxmemory that is worth telling."""
 MANY_CLIENTS = 0.8
 """The part of maxclients that is worth telling."""
 SHOWN = 3
 """Addresses of one name that are told."""
-SHORT_IDLE = 60
-"""Seconds. A pooled connection of a calm application may well be idle for longer."""
-HOW_TO_LOOK = {
-    "INFO": "with a user that may (redis-cli INFO), or in the console of a managed service: "
-    "version, role, replicas, memory and its maxmemory-policy, persistence, number of clients",
-    "CONFIG": "with a user that may (redis-cli CONFIG GET '*'), or in the console of a managed "
-    "service: appendfsync, save, timeout, min-replicas-to-write",
-    "TIME": "on both machines, at the same moment: date +%s.%N",
+FORGETS = "two owners can then hold the same lock until the first one's next renewal"
+UNKNOWN = {
+    "INFO": "version, role, replicas, memory and its maxmemory-policy, persistence, "
+    "number of clients",
+    "CONFIG GET": "appendfsync, save, min-replicas-to-write",
 }
+"""What stays unknown if the server refuses a command."""
 
 
-def apply_rules(facts: Facts, options: Options, *, clustered: bool = False) -> tuple[Finding, ...]:
-    """Return a finding for everything that was looked at, and for what could not be looked at.
+def judge(facts: Facts, options: Options, *, clustered: bool = False) -> Iterator[Finding]:
+    """Yield a finding for everything that was looked at, and for what could not be looked at.
 
     Args:
         facts: what the server is like.
         options: the client's.
         clustered: whether the client knows that the server is one node of a cluster.
     """
-    return tuple(_findings(facts, options, clustered=clustered))
-
-
-def _findings(facts: Facts, options: Options, *, clustered: bool) -> Iterator[Finding]:
-    if is_sentinel(facts.info):
+    if facts.is_sentinel:
         found = "a Sentinel: it knows where servers are and keeps no locks itself"
         advice = "give its address as redis+sentinel://HOST:PORT/SERVICE"
         yield Finding("role", ERROR, found, advice)
@@ -64,24 +58,52 @@ def _findings(facts: Facts, options: Options, *, clustered: bool) -> Iterator[Fi
         found = "one node of a cluster: names that belong to another node are refused"
         advice = "give its address as redis+cluster://HOST:PORT"
         yield Finding("cluster", ERROR, found, advice)
-    for judge in (latency, replicas):
-        for row in judge(facts, options):
-            yield Finding(judge.__name__, *row)
-    for rule in RULES:
-        for row in rule(facts):
-            yield Finding(rule.__name__, *row)
-    for command, how in HOW_TO_LOOK.items():
+    yield from service(facts)
+    yield from addresses(facts)
+    yield latency(facts, options)
+    yield transport(facts)
+    if facts.info:
+        yield version(facts)
+        yield role(facts)
+        if facts.word("role") != "slave":
+            yield from replicas(facts, options)
+        yield eviction(facts)
+        yield from persistence(facts)
+        yield from clients(facts)
+    for command, unknown in UNKNOWN.items():
         if command in facts.silent:
-            found = f"unknown what {command} would tell: the server said {facts.silent[command]!r}"
-            yield Finding(command.lower(), NOTE, found, f"look {how}")
+            yield Finding(
+                command.split()[0].lower(),
+                NOTE,
+                f"unknown what {command} would tell: the server said {facts.silent[command]!r}",
+                f"look with a user that may, or in the console of a managed service: {unknown}",
+            )
 
 
-def addresses(facts: Facts) -> Rows:
+def service(facts: Facts) -> Iterator[Finding]:
+    """Look at which service this is."""
+    found = service_of(facts)
+    if found is None:
+        return
+    if found in TESTED:
+        yield Finding("service", OK, f"{found.name}: locks are tested")
+    else:
+        yield Finding(
+            "service",
+            NOTE,
+            f"{found.name}: locks are expected to work, and not tested here",
+            (f"set {found.setting}; " if found.setting else "")
+            + "interlock doctor --try shows what it does; docs/reference/services.md says why",
+        )
+
+
+def addresses(facts: Facts) -> Iterator[Finding]:
     """Look at how many servers the host's name may lead to."""
     if len(facts.addresses) > 1:
         shown = ", ".join(facts.addresses[:SHOWN])
         shown += ", ..." if len(facts.addresses) > SHOWN else ""
-        yield Row(
+        yield Finding(
+            "addresses",
             WARNING,
             f"the host's name leads to {len(facts.addresses)} addresses ({shown}): each connection "
             "may meet another server, which keeps locks of its own",
@@ -90,141 +112,201 @@ def addresses(facts: Facts) -> Rows:
         )
 
 
-def latency(facts: Facts, options: Options) -> Rows:
+def latency(facts: Facts, options: Options) -> Finding:
     """Look at whether renewals and clean-up have the time that they need."""
     found = f"a round trip takes {facts.round_trip * 1000:.1f} ms"
     timeout, lease = options.command_timeout, options.lease
     if facts.round_trip > lease * SLOW_SHARE:
-        yield Row(
-            ERROR,
-            f"{found}, and a lease lasts {lease:g} s: a renewal may come too late",
-            "use a server that is nearer, or a longer lease",
-        )
-    elif facts.round_trip < min(GRACE / 2, timeout / 4):
-        yield Row(OK, found)
-    else:
-        yield Row(
-            WARNING,
-            f"{found}; a command is given up after {timeout:g} s, "
-            "and clean-up that takes this long is left to the background",
-            "use a server that is nearer, or a longer command_timeout",
-        )
+        found += f", and a lease lasts {lease:g} s: a renewal may come too late"
+        return Finding("latency", ERROR, found, "use a server that is nearer, or a longer lease")
+    if facts.round_trip < min(GRACE / 2, timeout / 4):
+        return Finding("latency", OK, found)
+    found += f"; a command is given up after {timeout:g} s, "
+    found += "and clean-up that takes this long is left to the background"
+    advice = "use a server that is nearer, or a longer command_timeout"
+    return Finding("latency", WARNING, found, advice)
 
 
-def version(facts: Facts) -> Rows:
+def transport(facts: Facts) -> Finding:
+    """Look at who could listen."""
+    if facts.transport == "tls":
+        return Finding("transport", OK, "TLS")
+    if facts.transport == "local":
+        return Finding("transport", OK, "within this machine")
+    found = "without TLS: whoever hears the network can read the password and release locks"
+    return Finding("transport", NOTE, found, "use rediss:// where the network is not trusted")
+
+
+def version(facts: Facts) -> Finding:
     """Look at whether the server is one that interlock is made for."""
     own = facts.word("valkey_version")
     text = own or facts.word("redis_version")
     found = f"{'Valkey' if own else 'Redis'} {text}"
-    digits = [int(part) if part.isdigit() else 0 for part in text.split(".")]
-    if facts.info is None:
-        return
-    if tuple(digits) >= OLDEST:
-        yield Row(OK, found)
-    else:
-        wanted = "interlock is made for Redis 6.2 and later, and Valkey"
-        yield Row(ERROR, f"{found}: {wanted}", "upgrade the server")
+    if tuple(int(part) if part.isdigit() else 0 for part in text.split(".")) >= OLDEST:
+        return Finding("version", OK, found)
+    found += ": interlock is made for Redis 6.2 and later, and Valkey"
+    return Finding("version", ERROR, found, "upgrade the server")
 
 
-def role(facts: Facts) -> Rows:
+def role(facts: Facts) -> Finding:
     """Look at whether it takes writes."""
-    if facts.word("role") == "slave":
-        primary = f"{facts.word('master_host')}:{facts.word('master_port')}"
-        yield Row(
-            ERROR,
-            f"a replica of {primary}: it refuses writes, or keeps them to itself",
-            f"connect to the primary, {primary}",
-        )
-    elif facts.info is not None:
-        yield Row(OK, "a primary")
+    if facts.word("role") != "slave":
+        return Finding("role", OK, "a primary")
+    primary = f"{facts.word('master_host')}:{facts.word('master_port')}"
+    found = f"a replica of {primary}: it refuses writes, or keeps them to itself"
+    return Finding("role", ERROR, found, f"connect to the primary, {primary}")
 
 
-def clock(facts: Facts) -> Rows:
-    """Look at the difference between the clocks."""
-    if facts.clock_offset is None:
-        return
-    apart = abs(facts.clock_offset)
-    found = f"the server's clock is {apart:.3f} s {'ahead' if facts.clock_offset > 0 else 'behind'}"
-    if apart < MUCH_OFFSET + facts.round_trip:
-        yield Row(OK, found)
-    else:
-        yield Row(
+def replicas(facts: Facts, options: Options) -> Iterator[Finding]:
+    """Look at who follows this primary, and how closely."""
+    followers = [
+        cast("Mapping[str, object]", told)
+        for field, told in facts.info.items()
+        if re.fullmatch(r"slave\d+", field) and isinstance(told, Mapping)
+    ]
+    late = [
+        f"{it.get('ip')}:{it.get('port')} ({it.get('state')}, lag {it.get('lag')} s)"
+        for it in followers
+        if it.get("state") != "online" or not _keeps_up(it.get("lag", 0))
+    ]
+    good = len(followers) - len(late)
+
+    policy = options.replicas
+    if policy != "off" and policy.mode != "off":
+        bad = ERROR if policy.mode == "required" else WARNING
+        wanted = 1 if policy.count == "all" else policy.count
+        if good < wanted:
+            yield Finding(
+                "replicas",
+                bad,
+                f"replicas={policy.mode}({policy.count!r}) wants {wanted} or more to acknowledge, "
+                f"and {good} are in step",
+                "add replicas, or ask for fewer",
+            )
+        if policy.fsync and not facts.number("aof_enabled"):
+            yield Finding(
+                "replicas",
+                bad,
+                f"replicas={policy.mode}(..., fsync=True) wants locks on disk, "
+                "and this server writes none there (appendonly no)",
+                "CONFIG SET appendonly yes, here and on the replicas, on Redis 7.2 or Valkey; "
+                "or leave fsync out",
+            )
+
+    if late:
+        yield Finding(
+            "replicas",
             WARNING,
-            f"{found}: leases do not depend on that, "
-            "but a clock that is put right in one step lets them end early or late",
-            "have both machines follow a time server, by slewing",
+            f"{len(late)} of {len(followers)} replicas are not in step: {', '.join(late)}",
+            "look at the log and the network of those; "
+            "promoted now, they would not know the latest locks",
+        )
+    elif followers:
+        yield Finding(
+            "replicas",
+            NOTE,
+            f"{good} in step, asynchronously: a failover within moments of an acquire may lose "
+            f"the lock, and {FORGETS}",
+            "narrow it by replicas=required(...), or have the resource check tokens "
+            "(docs/how-to/fencing.md)",
+        )
+    else:
+        found = "none: no failover can lose a lock, and without this server there are no locks"
+        yield Finding("replicas", OK, found)
+
+    least = facts.config.get("min-replicas-to-write", "")
+    if least.isdigit() and good < int(least):
+        yield Finding(
+            "replicas",
+            ERROR,
+            f"min-replicas-to-write is {least}, and {good} are in step: "
+            "every acquire is refused (NOREPLICAS)",
+            "bring the replicas back, or lower min-replicas-to-write",
         )
 
 
-def clients(facts: Facts) -> Rows:
+def _keeps_up(lag: object) -> bool:
+    return isinstance(lag, int) and lag <= MUCH_LAG
+
+
+def eviction(facts: Facts) -> Finding:
+    """Look at whether locks may be thrown away, or refused, for want of memory."""
+    limit, policy = facts.number("maxmemory"), facts.word("maxmemory_policy")
+    if not limit:
+        return Finding("eviction", OK, "none: maxmemory is not set")
+    used, evicted = facts.number("used_memory") / limit, facts.number("evicted_keys")
+    if policy != "noeviction":
+        so_far = f"{evicted} keys were evicted already" if evicted else "none was evicted so far"
+        return Finding(
+            "eviction",
+            ERROR if evicted or policy.startswith("allkeys") else WARNING,
+            f"{policy}: when maxmemory is reached ({used:.0%} are used), "
+            f"the server throws away keys that expire, as every lock does; {FORGETS}; {so_far}",
+            "CONFIG SET maxmemory-policy noeviction, or keep locks on a server of their own",
+        )
+    if used < NEARLY_FULL:
+        return Finding("eviction", OK, f"none (noeviction); {used:.0%} of maxmemory are used")
+    return Finding(
+        "eviction",
+        ERROR if used >= 1 else WARNING,
+        f"none (noeviction), but {used:.0%} of maxmemory are used: "
+        "when it is full, acquires are refused (OOM)",
+        "raise maxmemory, or free some",
+    )
+
+
+def persistence(facts: Facts) -> Iterator[Finding]:
+    """Look at what a restart of the server forgets."""
+    writes = ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status")
+    failing = ", ".join(name for name in writes if facts.word(name) == "err")
+    if failing:
+        found, advice = f"the last write to disk failed ({failing})", "look at its log and its disk"
+        if facts.config.get("stop-writes-on-bgsave-error") == "no":
+            yield Finding("persistence", WARNING, found, advice)
+        else:
+            found += ": the server may refuse every acquire (MISCONF)"
+            yield Finding("persistence", ERROR, found, advice)
+
+    if not facts.number("aof_enabled"):
+        save = facts.config.get("save")
+        kept = f"snapshots only (save {save})" if save else "nothing is written to disk"
+        if save is None:
+            kept = "no log of writes (AOF), perhaps snapshots"
+        yield Finding(
+            "persistence",
+            WARNING,
+            f"{kept}: a restart within a lease forgets the locks, and {FORGETS}",
+            "CONFIG SET appendonly yes, with appendfsync always where locks matter more than "
+            "speed; or restart only after the longest lease",
+        )
+        return
+    fsync = facts.config.get("appendfsync")
+    if fsync == "always":
+        found = "every write is on disk before it is acknowledged"
+        yield Finding("persistence", OK, found)
+        return
+    severity, how = NOTE, "of which is unknown how often it goes to disk (appendfsync)"
+    if fsync == "everysec":
+        how = "that goes to disk every second: "
+        how += "a crash of the machine forgets the locks of the last one or two"
+    elif fsync:
+        severity, how = WARNING, f"that goes to disk when the system likes (appendfsync {fsync})"
+    yield Finding(
+        "persistence",
+        severity,
+        f"a log of writes (AOF) {how}; and {FORGETS}",
+        "appendfsync always where locks matter more than speed, "
+        "or tokens that the resource checks (docs/how-to/fencing.md)",
+    )
+
+
+def clients(facts: Facts) -> Iterator[Finding]:
     """Look at whether more clients can connect."""
     limit, now = facts.number("maxclients"), facts.number("connected_clients")
     found = f"{now} of {limit} connections are in use"
     if now < MANY_CLIENTS * limit:
-        yield Row(OK, found)
+        yield Finding("clients", OK, found)
     elif limit:
-        yield Row(
-            WARNING,
-            f"{found}: at the limit nobody can connect, and waiting acquires wait longer",
-            "raise maxclients, or lower max_connections in the clients' URLs",
-        )
-
-
-def idle(facts: Facts) -> Rows:
-    """Look at whether the server closes connections."""
-    seconds = facts.setting("timeout")
-    if seconds == 0:
-        yield Row(OK, "idle connections are never closed")
-    elif seconds is not None and seconds >= SHORT_IDLE:
-        yield Row(OK, f"idle connections are closed after {seconds} s (timeout)")
-    elif seconds is not None:
-        yield Row(
-            NOTE,
-            f"connections are closed after {seconds} s of silence (timeout): "
-            "the next command connects anew, which takes longer",
-            f"CONFIG SET timeout 0, or {SHORT_IDLE} and more",
-        )
-
-
-def transport(facts: Facts) -> Rows:
-    """Look at who could listen."""
-    if facts.transport == "tls":
-        yield Row(OK, "TLS")
-    elif facts.local:
-        yield Row(OK, "within this machine")
-    else:
-        yield Row(
-            NOTE,
-            "without TLS: whoever hears the network can read the password and release locks",
-            "use rediss:// where the network is not trusted",
-        )
-
-
-def versions(facts: Facts) -> Rows:
-    """Look at the other clients."""
-    others = {each: count for each, count in facts.versions.items() if each != __version__}
-    if others:
-        told = ", ".join(f"{each or 'unknown'} ({count})" for each, count in sorted(others.items()))
-        yield Row(
-            NOTE,
-            f"clients of other versions of interlock share this server: {told}; "
-            f"this is {__version__}",
-            "the CHANGELOG tells which versions can share a server",
-        )
-
-
-def untouched(facts: Facts) -> Rows:
-    """Look at what may be left over."""
-    if facts.untouched:
-        names = ", ".join(facts.untouched)
-        yield Row(
-            NOTE,
-            f"numbers that nobody touched for a week, as semaphores and latches are: {names}",
-            "delete those that are leftovers: client.semaphore(NAME).delete(), or DEL",
-        )
-
-
-RULES: tuple[Callable[[Facts], Rows], ...] = (
-    *(service, addresses, version, role, eviction, persistence),
-    *(clock, clients, idle, transport, versions, untouched),
-)
+        found += ": at the limit nobody can connect, and waiting acquires wait longer"
+        advice = "raise maxclients, or lower max_connections in the clients' URLs"
+        yield Finding("clients", WARNING, found, advice)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.foreign_text import safe
-from interlock.check.report import Finding, Row, ServerReport, Severity
+from interlock.check.report import Finding, ServerReport, Severity
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from interlock._links.endpoint import Endpoint
     from interlock._links.sentinel_endpoint import SentinelEndpoint
-    from interlock.check.report import Rows
-    from interlock.check.requirements import Requirements
 
 OK, NOTE, WARNING, ERROR = Severity
 FEWEST = 3
@@ -47,14 +45,12 @@ class SentinelFacts:
     quorum: str | None
 
 
-def examine_sentinels(
-    servers: SentinelEndpoint, requirements: Requirements, timeout: float
-) -> ServerReport:
+def examine_sentinels(servers: SentinelEndpoint, lease: float, timeout: float) -> ServerReport:
     """Return what is found on the Sentinels of *servers*, each of which is asked.
 
     Args:
         servers: the service.
-        requirements: what it is to be fit for.
+        lease: seconds, of the client's holds.
         timeout: seconds for each Sentinel.
     """
     told: list[SentinelFacts] = []
@@ -64,7 +60,7 @@ def examine_sentinels(
             told.append(_ask(node, servers.sentinels.service, timeout))
         except ServerUnavailableError as error:
             findings.append(Finding("connection", WARNING, str(error)))
-    findings += judge(told, len(servers.sentinels.nodes), requirements.options.lease)
+    findings += judge(told, len(servers.sentinels.nodes), lease)
     return ServerReport(servers.where, reached=bool(told), findings=tuple(findings))
 
 
@@ -79,66 +75,52 @@ def judge(told: Sequence[SentinelFacts], named: int, lease: float) -> Iterator[F
     if not told:
         yield Finding("sentinels", ERROR, "no Sentinel answered: nobody tells a failover")
         return
-    for row in (*_agreement(told), *_number(told, named)):
-        yield Finding("sentinels", *row)
-    for row in _quorum(told):
-        yield Finding("quorum", *row)
-    yield Finding("failover", *_failover(told, lease))
+    yield from _agreement(told)
 
-
-def _agreement(told: Sequence[SentinelFacts]) -> Rows:
-    primaries = {facts.primary for facts in told}
-    down = [facts.where for facts in told if facts.is_down]
-    if len(primaries) > 1:
-        words = ", ".join(f"{facts.where} names {facts.primary}" for facts in told)
-        yield Row(
-            ERROR,
-            f"the Sentinels disagree about the primary: {words}",
-            "wait if a failover is under way; else SENTINEL RESET on those that are wrong",
-        )
-    elif down:
-        found = f"{', '.join(down)} cannot reach the primary {told[0].primary}"
-        yield Row(ERROR, found, "look for what lies between them")
-    else:
-        yield Row(OK, f"{len(told)} Sentinels name {told[0].primary}")
-
-
-def _number(told: Sequence[SentinelFacts], named: int) -> Rows:
     known = max(facts.known for facts in told)
     if known < FEWEST:
         found = f"{known} of them in all: if one fails, no majority can promote a replica"
-        yield Row(WARNING, found, f"run {FEWEST} or more, on machines of their own")
+        advice = f"run {FEWEST} or more, on machines of their own"
+        yield Finding("sentinels", WARNING, found, advice)
     if known > named == 1:
         found = f"the URL names 1 of {known}: while it is down, no connection can be made"
-        yield Row(WARNING, found, "name them all in the URL")
+        yield Finding("sentinels", WARNING, found, "name them all in the URL")
 
-
-def _quorum(told: Sequence[SentinelFacts]) -> Rows:
     for facts in told:
         if facts.quorum:
             advice = "start the Sentinels that are missing, or lower the quorum"
-            yield Row(ERROR, f"{facts.where} says: {facts.quorum}", advice)
+            yield Finding("quorum", ERROR, f"{facts.where} says: {facts.quorum}", advice)
         elif facts.quorum is None:
-            yield Row(NOTE, f"unknown: {facts.where} may not be asked (CKQUORUM)")
+            yield Finding("quorum", NOTE, f"unknown: {facts.where} may not be asked (CKQUORUM)")
     if all(facts.quorum == "" for facts in told):
-        yield Row(OK, "enough Sentinels can agree on a failover")
+        yield Finding("quorum", OK, "enough Sentinels can agree on a failover")
 
-
-def _failover(told: Sequence[SentinelFacts], lease: float) -> Row:
-    if max(facts.replicas for facts in told) == 0:
-        found = "there is no replica that could be promoted"
-        return Row(WARNING, found, "add a replica, or connect without Sentinels")
     seconds = max(facts.down_after for facts in told) + PROMOTION
     found = f"a dead primary is replaced after about {seconds:g} s"
-    # At its death the last renewal may be a third of the lease ago.
-    left = lease * 2 / 3
-    if seconds < left:
-        return Row(OK, f"{found}, and holds last at least {left:g} s")
-    return Row(
-        WARNING,
-        f"{found}, and a hold may end {left:g} s after the death: it is lost",
-        "lower down-after-milliseconds, or choose a longer lease",
-    )
+    left = lease * 2 / 3  # at its death the last renewal may be a third of the lease ago
+    if not any(facts.replicas for facts in told):
+        found = "there is no replica that could be promoted"
+        yield Finding("failover", WARNING, found, "add a replica, or connect without Sentinels")
+    elif seconds < left:
+        yield Finding("failover", OK, f"{found}, and holds last at least {left:g} s")
+    else:
+        found += f", and a hold may end {left:g} s after the death: it is lost"
+        advice = "lower down-after-milliseconds, or choose a longer lease"
+        yield Finding("failover", WARNING, found, advice)
+
+
+def _agreement(told: Sequence[SentinelFacts]) -> Iterator[Finding]:
+    down = ", ".join(facts.where for facts in told if facts.is_down)
+    if len({facts.primary for facts in told}) > 1:
+        words = ", ".join(f"{facts.where} names {facts.primary}" for facts in told)
+        found = f"the Sentinels disagree about the primary: {words}"
+        advice = "wait if a failover is under way; else SENTINEL RESET on those that are wrong"
+        yield Finding("sentinels", ERROR, found, advice)
+    elif down:
+        found = f"{down} cannot reach the primary {told[0].primary}"
+        yield Finding("sentinels", ERROR, found, "look for what lies between them")
+    else:
+        yield Finding("sentinels", OK, f"{len(told)} Sentinels name {told[0].primary}")
 
 
 def _ask(node: Endpoint, service: str, timeout: float) -> SentinelFacts:

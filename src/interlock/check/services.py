@@ -10,11 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.check.report import Row, Severity
-
 if TYPE_CHECKING:
     from interlock.check.facts import Facts
-    from interlock.check.report import Rows
 
 
 class Service(NamedTuple):
@@ -50,8 +47,7 @@ FORKS = (
     Service("Garnet", "garnet_version", "--lua"),
     Service("KeyDB", "mvcc_depth", "active-replica no"),
 )
-VALKEY = Service("Valkey", "valkey_version")
-REDIS = Service("Redis", "redis_version")
+TESTED = (Service("Valkey", "valkey_version"), Service("Redis", "redis_version"))
 
 
 def service_of(facts: Facts) -> Service | None:
@@ -60,23 +56,7 @@ def service_of(facts: Facts) -> Service | None:
     for each in HOSTED:
         if re.search(each.sign, host):
             return each
-    for each in (*FORKS, VALKEY, REDIS):
-        if each.sign in (facts.info or {}) or facts.server.casefold() == each.name.casefold():
+    for each in (*FORKS, *TESTED):
+        if each.sign in facts.info or facts.server.casefold() == each.name.casefold():
             return each
     return None
-
-
-def service(facts: Facts) -> Rows:
-    """Look at which service this is."""
-    found = service_of(facts)
-    if found is None:
-        return
-    if found in (REDIS, VALKEY):
-        yield Row(Severity.OK, f"{found.name}: locks are tested")
-    else:
-        yield Row(
-            Severity.NOTE,
-            f"{found.name}: locks are expected to work, and not tested here",
-            (f"set {found.setting}; " if found.setting else "")
-            + "interlock doctor --try shows what it does; docs/reference/services.md says why",
-        )

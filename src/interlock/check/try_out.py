@@ -13,15 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from interlock.check.report import Finding, Row, Severity
+from interlock.check.report import Finding, Severity
 from interlock.check.requirements import Requirements
 from interlock.errors import ConfigError, InterlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from contextlib import AbstractContextManager
-
-    from interlock.check.report import Rows
 
 OK, _, WARNING, ERROR = Severity
 SCENES = ("refuse", "wake", "grant", "renew", "expire")
@@ -68,12 +66,9 @@ def try_out(
     logger.addHandler(log)
     try:
         with closing(_scenes(connect, name)) as scenes:
-            for scene, row in zip(SCENES, scenes, strict=False):
-                severity, text, advice = row
-                if noted := log.taken():
-                    severity, text = max(severity, WARNING), f"{text}; {noted}"
-                found.append(Finding(scene, severity, text, advice or RIGHTS * bool(noted)))
-                if severity is ERROR:
+            for finding in scenes:
+                found.append(log.beside(finding))
+                if finding.severity is ERROR:
                     break
     except ConfigError:
         raise
@@ -87,7 +82,7 @@ def try_out(
     return tuple(found)
 
 
-def _scenes(connect: Callable[..., AbstractContextManager[Any]], name: str) -> Rows:
+def _scenes(connect: Callable[..., AbstractContextManager[Any]], name: str) -> Generator[Finding]:
     """Yield what came of each scene."""
     with (
         ThreadPoolExecutor(1) as thread,
@@ -97,8 +92,8 @@ def _scenes(connect: Callable[..., AbstractContextManager[Any]], name: str) -> R
         first, second = one.lock(name), other.lock(name)
         first.acquire()
         if thread.submit(second.acquire, timeout=0).result():
-            yield Row(ERROR, "two clients hold the same lock")
-        yield Row(OK, "a lock that is held is refused to a second client")
+            yield Finding("refuse", ERROR, "two clients hold the same lock")
+        yield Finding("refuse", OK, "a lock that is held is refused to a second client")
 
         waiting = thread.submit(second.acquire, timeout=PATIENCE)
         time.sleep(STANDING)
@@ -107,25 +102,28 @@ def _scenes(connect: Callable[..., AbstractContextManager[Any]], name: str) -> R
         acquired = waiting.result()
         took = time.monotonic() - released
         if not acquired:
-            yield Row(ERROR, f"a waiting client got no lock for {PATIENCE:g} s after its release")
+            found = f"a waiting client got no lock for {PATIENCE:g} s after its release"
+            yield Finding("wake", ERROR, found)
         elif took < PROMPT:
-            yield Row(OK, f"a waiting client acquired {took * 1000:.0f} ms after the release")
+            found = f"a waiting client acquired {took * 1000:.0f} ms after the release"
+            yield Finding("wake", OK, found)
         else:
-            yield Row(
-                WARNING,
-                f"a waiting client heard nothing, and acquired {took:.1f} s after the release",
-                f"{RIGHTS}; look for a proxy that does not pass messages on",
-            )
+            found = f"a waiting client heard nothing, and acquired {took:.1f} s after the release"
+            advice = f"{RIGHTS}; look for a proxy that does not pass messages on"
+            yield Finding("wake", WARNING, found, advice)
 
         if first.acquire(timeout=0):
-            yield Row(ERROR, "the lock that was granted to one client was given to another")
-        yield Row(OK, "the lock belongs to the client that waited, and to nobody else")
+            found = "the lock that was granted to one client was given to another"
+            yield Finding("grant", ERROR, found)
+        found = "the lock belongs to the client that waited, and to nobody else"
+        yield Finding("grant", OK, found)
 
         time.sleep(LEASE * 1.2)
         if thread.submit(second.owned).result():
-            yield Row(OK, f"a hold outlasts its lease of {LEASE:g} s")
+            yield Finding("renew", OK, f"a hold outlasts its lease of {LEASE:g} s")
         else:
-            yield Row(ERROR, f"a hold ended with its lease of {LEASE:g} s, though it was renewed")
+            found = f"a hold ended with its lease of {LEASE:g} s, though it was renewed"
+            yield Finding("renew", ERROR, found)
 
         thread.submit(second.release).result()
         first.acquire(lease=SHORT)
@@ -133,12 +131,14 @@ def _scenes(connect: Callable[..., AbstractContextManager[Any]], name: str) -> R
         acquired = thread.submit(second.acquire, timeout=PATIENCE).result()
         took = time.monotonic() - began
         if not acquired:
-            yield Row(ERROR, f"a lease of {SHORT:g} s has not ended after {PATIENCE:g} s")
+            found = f"a lease of {SHORT:g} s has not ended after {PATIENCE:g} s"
+            yield Finding("expire", ERROR, found)
         elif took < SHORT * 0.8:
-            yield Row(ERROR, f"a lease of {SHORT:g} s ended after {took:.1f} s")
+            yield Finding("expire", ERROR, f"a lease of {SHORT:g} s ended after {took:.1f} s")
         else:
             thread.submit(second.release).result()
-            yield Row(OK, f"a hold that is not renewed ends with its lease: after {took:.1f} s")
+            found = f"a hold that is not renewed ends with its lease: after {took:.1f} s"
+            yield Finding("expire", OK, found)
 
 
 class _Log(logging.Handler):
@@ -151,7 +151,11 @@ class _Log(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self._lines.append(record.getMessage())
 
-    def taken(self) -> str:
-        """Return what came since this was last asked, as one text."""
-        lines, self._lines = dict.fromkeys(self._lines), []
-        return "; ".join(lines)
+    def beside(self, finding: Finding) -> Finding:
+        """Return *finding* with what was logged since the last one, which makes it a warning."""
+        if not self._lines:
+            return finding
+        found = "; ".join((finding.found, *dict.fromkeys(self._lines)))
+        self._lines.clear()
+        severity = max(finding.severity, WARNING)
+        return Finding(finding.check, severity, found, finding.advice or RIGHTS)

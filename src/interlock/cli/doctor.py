@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Look at the server for whatever endangers locks: version, role, replicas, eviction, persistence, the
-rights of the user, messages, clocks and more. Say what was found, how bad that is and what to do,
+rights of the user, latency and more. Say what was found, how bad that is and what to do,
 and print the line of an ACL file for a user that may do what locks need and nothing more.
 
 Nothing on the server is changed. With --try, two clients contend for a lock that nobody else uses.

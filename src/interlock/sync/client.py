@@ -211,7 +211,7 @@ class Client:
             ConfigError: objects that do not exist, or another kind of pattern.
 
         Cost:
-            About 20 round trips to each primary, on connections of its own.
+            About 12 round trips to each primary, on connections of its own.
         """
         # It is seldom asked for, and every program that starts would wait for it.
         from interlock.check import Requirements, examine  # noqa: PLC0415
