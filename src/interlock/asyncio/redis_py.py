@@ -16,28 +16,19 @@ from weakref import WeakKeyDictionary
 
 from redis import exceptions as redis_errors
 
+from interlock import errors
 from interlock._core.locks.lock import Lock as Core
 from interlock._core.locks.transfer import adopt
 from interlock._core.model.effects import Wait
 from interlock._core.model.holds import Owner
 from interlock.asyncio.client import Client
 from interlock.asyncio.hold import Hold
-from interlock.errors import (
-    ClosedError,
-    ConfigError,
-    HoldLostError,
-    InterlockError,
-    NotHeldError,
-    ServerUnavailableError,
-    WrongTypeError,
-)
 from interlock.options import FOREVER, Options, check_name, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from types import TracebackType
 
-    from interlock._core.model.effects import Op
     from interlock._drivers.protocol import AwaitedDriver
 
 logger = logging.getLogger(__name__)
@@ -111,13 +102,16 @@ class Lock:
         thread_local: bool = True,
         raise_on_release_error: bool = True,
     ) -> None:
+        try:
+            self._name = check_name(name if isinstance(name, str) else bytes(name).decode())
+        except UnicodeDecodeError as error:
+            raise errors.ConfigError(f"the name of a lock must be UTF-8, not {name!r}") from error
         self.redis, self.name = redis, name
         self.timeout, self.sleep = timeout, sleep
         self.blocking, self.blocking_timeout = blocking, blocking_timeout
         self.thread_local = bool(thread_local)
         self.raise_on_release_error = raise_on_release_error
         self.local: Any = _ThreadLocal() if thread_local else SimpleNamespace(token=None, held=None)
-        self._name = _text(name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.Lock {self._name!r} token={self.local.token!r}>"
@@ -156,41 +150,33 @@ class Lock:
         blocking_timeout: float | None = None,
         token: str | bytes | None = None,
     ) -> bool:
-        """Acquire, and return whether it is held now; what is not given is as given to the lock.
+        """Acquire, and return whether it is held now; one round trip when it is free.
 
-        Args:
-            sleep: as for the lock.
-            blocking: as for the lock.
-            blocking_timeout: as for the lock.
-            token: what ``local.token`` shall be. Another process cannot release by it, only by a
-                token that was drawn here.
+        What is not given is as given to the lock. *token* is what ``local.token`` shall be; another
+        process cannot release by it, only by a token that was drawn here.
 
         Raises:
             redis.exceptions.ConnectionError: no usable answer in time, or the client was closed.
             redis.exceptions.LockError: `options` ask for what it did not get, as enough replicas.
-
-        Cost:
-            One round trip when it is free.
         """
-        driver, core = self._parts()
-        clock, owner = driver.session.clock, self._owner()
+        driver, core, owner = self._parts()
+        clock = driver.session.clock
         limit = self.blocking_timeout if blocking_timeout is None else blocking_timeout
         if not (self.blocking if blocking is None else blocking):
             limit = 0
         deadline = FOREVER if limit is None else clock() + limit
         lease = lease_of(self.timeout or None, driver)
-        with _translated(self._name):
+        with self._translated():
             while True:
                 try:
                     taken = await driver.perform(core.acquire(owner, deadline, lease))
-                except WrongTypeError:
+                    break
+                except errors.WrongTypeError:
                     # redis-py's lock, or any other key: its SET NX takes one for a locked lock too.
                     next_try = clock() + (self.sleep if sleep is None else sleep)
                     if next_try > deadline:
                         return False
-                    await driver.run(_pause(next_try))
-                else:
-                    break
+                    await driver.run(iter(Wait(None, next_try)))
         if taken is None:
             return False
         taken.own()
@@ -205,27 +191,23 @@ class Lock:
 
     async def owned(self) -> bool:
         """Return whether this lock's token holds it; one round trip."""
-        token: bytes | None = self.local.token
         held: _Held | None = self.local.held
-        if token is None:
+        if self.local.token is None:
             return False
-        own = held is not None and held.token == token
-        holder = held.hold.holder if own and held is not None else _holder(token)
-        return holder in await self._holders()
+        if held is not None and held.token == self.local.token:
+            return held.hold.holder in await self._holders()
+        return _text(self.local.token) in await self._holders()
 
     async def release(self) -> None:
-        """Release it.
+        """Release it; one round trip, or two for a token of another process.
 
         Raises:
             redis.exceptions.LockError: no token.
             redis.exceptions.LockNotOwnedError: the token no longer holds it.
             redis.exceptions.ConnectionError: no usable answer; it may be tried again.
-
-        Cost:
-            One round trip; two for a token of another process.
         """
         try:
-            with _translated(self._name):
+            with self._translated():
                 await (await self._held("release")).release()
         except redis_errors.LockNotOwnedError:
             self.local.token = self.local.held = None
@@ -233,18 +215,14 @@ class Lock:
         self.local.token = self.local.held = None
 
     async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """Give it more time, or other time.
-
-        Args:
-            additional_time: seconds.
-            replace_ttl: whether they begin now, in place of what is left.
+        """Give it more seconds or, with *replace_ttl*, so many from now; else as `release`.
 
         Raises:
-            redis.exceptions.LockError: no timeout; others, and the cost, as for `release`.
+            redis.exceptions.LockError: no timeout.
         """
         if self.local.token is not None and self.timeout is None:
             raise self._error("Cannot extend a lock with no timeout")
-        with _translated(self._name):
+        with self._translated():
             hold = await self._held("extend")
             hold.ensure()
             await hold.set_lease(additional_time + (0 if replace_ttl else hold.remaining))
@@ -254,81 +232,61 @@ class Lock:
         """Give it its whole timeout from now; errors and cost as of `extend`."""
         return await self.extend(self.timeout or 0, replace_ttl=True)
 
-    def _parts(self) -> tuple[AwaitedDriver, Core]:
+    def _parts(self) -> tuple[AwaitedDriver, Core, Owner]:
         driver = _driver(client_of(self.redis, self.options))
-        return driver, Core(driver.session, self._name, reentrant=False)
+        core = Core(driver.session, self._name, reentrant=False)
+        return driver, core, Owner(f"a redis-py lock {self._name!r}")
 
-    def _owner(self) -> Owner:
-        return Owner(f"a redis-py lock {self._name!r}")
+    async def _holders(self) -> Sequence[str]:
+        """Return the ids of who holds it, or something that is none for another kind of lock."""
+        driver, core, _ = self._parts()
+        with self._translated():
+            try:
+                return tuple((await driver.run(core.status())).holders)
+            except errors.WrongTypeError:
+                return ("another kind of lock",)
+
+    async def _held(self, purpose: str) -> Hold:
+        """Return the hold that the token stands for; adopt it if it is another process's."""
+        token: bytes | None = self.local.token
+        held: _Held | None = self.local.held
+        if token is None:
+            raise self._error(f"Cannot {purpose} a lock that is not owned or already unlocked")
+        if held is None or held.token != token:
+            driver, core, owner = self._parts()
+            step = adopt(core, owner, _text(token), None, self.timeout or None)
+            held = _Held(token, Hold(driver, await driver.perform(step)), owner)
+            self.local.held = held
+        return held.hold
 
     def _error(self, message: str) -> redis_errors.LockError:
         return redis_errors.LockError(message, lock_name=self._name)
 
-    async def _holders(self) -> Sequence[str]:
-        """Return the ids of who holds it, or something that is none for another kind of lock."""
-        driver, core = self._parts()
-        with _translated(self._name):
-            try:
-                return tuple((await driver.run(core.status())).holders)
-            except WrongTypeError:
-                return ("another kind of lock",)
-
-    async def _held(self, purpose: str) -> Hold:
-        """Return the hold that the token stands for; adopt it if it is another process's.
-
-        Raises:
-            redis.exceptions.LockError: there is no token.
-        """
-        token, held = self.local.token, self.local.held
-        if token is None:
-            raise self._error(f"Cannot {purpose} a lock that is not owned or already unlocked")
-        if held is None or held.token != token:
-            (driver, core), owner = self._parts(), self._owner()
-            step = adopt(core, owner, _holder(token), None, self.timeout or None)
-            held = _Held(token, Hold(driver, await driver.perform(step)), owner)
-            self.local.held = held
-        hold: Hold = held.hold
-        return hold
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        """Raise what redis-py raises; but a wrong call is a ConfigError."""
+        try:
+            yield
+        except (errors.NotHeldError, errors.HoldLostError, errors.WrongTypeError) as error:
+            raise redis_errors.LockNotOwnedError(str(error), lock_name=self._name) from error
+        except errors.ServerUnavailableError as error:
+            kind = redis_errors.ResponseError if error.code else redis_errors.ConnectionError
+            raise kind(str(error)) from error
+        except errors.ClosedError as error:
+            raise redis_errors.ConnectionError(str(error)) from error
+        except errors.ConfigError:
+            raise
+        except errors.InterlockError as error:
+            raise self._error(str(error)) from error
 
 
 def _driver(client: Client) -> AwaitedDriver:
     return client._driver  # pyright: ignore[reportPrivateUsage] - one package
 
 
-def _pause(until: float) -> Op[None]:
-    yield from Wait(None, until)
-
-
-def _text(name: str | bytes | memoryview) -> str:
-    if isinstance(name, str):
-        return check_name(name)
-    try:
-        return bytes(name).decode()
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"the name of a lock must be UTF-8, not {bytes(name)!r}") from error
-
-
 def _bytes(token: Any) -> bytes:
     return token.encode() if isinstance(token, str) else bytes(token)
 
 
-def _holder(token: str | bytes) -> str:
+def _text(token: str | bytes) -> str:
     return _bytes(token).decode(errors="replace")
-
-
-@contextmanager
-def _translated(name: str) -> Generator[None]:
-    """Raise what redis-py raises."""
-    try:
-        yield
-    except (NotHeldError, HoldLostError, WrongTypeError) as error:
-        raise redis_errors.LockNotOwnedError(str(error), lock_name=name) from error
-    except ServerUnavailableError as error:
-        kind = redis_errors.ResponseError if error.code else redis_errors.ConnectionError
-        raise kind(str(error)) from error
-    except ClosedError as error:
-        raise redis_errors.ConnectionError(str(error)) from error
-    except ConfigError:
-        raise  # the call is wrong
-    except InterlockError as error:
-        raise redis_errors.LockError(str(error), lock_name=name) from error
