@@ -6,11 +6,8 @@ The server is the setting ``interlock_url`` of the Celery application, else ``IN
 """
 
 # Celery has no types.
-# pyright: reportMissingTypeStubs=false
-# pyright: reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-# pyright: reportPrivateUsage=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportPrivateUsage=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -28,14 +25,8 @@ from celery.utils import uuid
 from celery.utils.log import get_logger
 from celery.utils.time import maybe_iso8601, maybe_make_aware
 
+from interlock import errors
 from interlock._naming import check_fields, naming
-from interlock.errors import (
-    AcquireTimeoutError,
-    ConfigError,
-    InterlockError,
-    NotHeldError,
-    ReentryError,
-)
 from interlock.options import Options, check_holds, check_lease, check_timeout, lease_within
 
 # Not `interlock.connect`, which is loaded when it is first used: in each process of a pool, within
@@ -66,18 +57,15 @@ def client(app: Any) -> Client:
         ConfigError: the settings cannot work.
     """
     of_app: dict[str, Client] = vars(app)
+    if _CLIENT in of_app:
+        return of_app[_CLIENT]
+    url, broker = app.conf.get("interlock_url"), app.conf.broker_url
+    elsewhere = url or os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL")
+    # Several brokers are a list, or one text with semicolons.
+    if not elsewhere and isinstance(broker, str) and ";" not in broker:
+        url = broker if broker.startswith(("redis://", "rediss://")) else None
     # Threads that come together share the first one's.
-    return of_app.get(_CLIENT) or of_app.setdefault(
-        _CLIENT, connect(_url(app), options=_options(app))
-    )
-
-
-def _url(app: Any) -> str | None:
-    given, broker = app.conf.get("interlock_url"), app.conf.broker_url
-    if given or os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL"):
-        return cast("str | None", given)
-    usable = isinstance(broker, str) and broker.startswith(("redis://", "rediss://"))
-    return broker if usable and ";" not in broker else None
+    return of_app.setdefault(_CLIENT, connect(url, options=_options(app)))
 
 
 def _options(app: Any) -> Options:
@@ -94,11 +82,10 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         lock: the name of the lock; ``{...}`` stands for an argument of the task. None for the
             task's name.
         if_locked: what a task does that finds the lock taken. ``"skip"``: it ends at once with the
-            result *otherwise*. ``"wait"``: it waits in the worker. ``"retry"``: it goes back to the
-            queue by Celery's own ``retry``, with the task's ``default_retry_delay`` and
-            ``max_retries``; in the end it fails with AcquireTimeoutError.
-        lock_timeout: seconds that ``"wait"`` waits before the task fails with AcquireTimeoutError;
-            None for ever.
+            result *otherwise*. ``"wait"``: it waits in the worker, for *lock_timeout* seconds or
+            for ever, and then fails with AcquireTimeoutError. ``"retry"``: it goes back to the
+            queue by Celery's own ``retry``, and in the end fails with AcquireTimeoutError.
+        lock_timeout: for ``"wait"``.
         lock_lease: seconds after which a hold ends by itself; None for a hold that is renewed until
             the task ends.
         min_hold: seconds that the lock stays locked from the beginning of a task that ends earlier.
@@ -154,9 +141,9 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
                     hold._end_within(most)  # noqa: SLF001 - one package
                 return self._run_under(hold, least, args, kwargs)
         if self.if_locked == "retry":
-            raise self.retry(exc=AcquireTimeoutError(f"{name!r} is in use", name=name))
-        skipped = {"event": "task.skipped", "lock_name": name}
-        _logger.info("%s was skipped: %r is in use", self.name, name, extra=skipped)
+            raise self.retry(exc=errors.AcquireTimeoutError(f"{name!r} is in use", name=name))
+        extra = {"event": "task.skipped", "lock_name": name}
+        _logger.info("%s was skipped: %r is in use", self.name, name, extra=extra)
         return self.otherwise
 
     def _block(self, name: str, lease: Duration | None) -> Any:
@@ -164,7 +151,7 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         ours, ticket = client(self.app), self.request.get(_TICKET)
         if ticket is not None:
             # It cannot be adopted if the task was too long in the queue, or its worker has died.
-            with contextlib.suppress(NotHeldError, ReentryError):
+            with contextlib.suppress(errors.NotHeldError, errors.ReentryError):
                 return ours.adopt(ticket, lease=lease)
         if self.if_locked == "wait":
             return ours.lock(name, timeout=self.lock_timeout, lease=lease)
@@ -177,16 +164,22 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
     def _run_under(
         self, hold: Hold, least: float, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        """Run the task, and leave its lock locked until *least* seconds have passed."""
         until, self.request.interlock_hold = time.monotonic() + least, hold
+
+        def keep() -> None:
+            if (rest := until - time.monotonic()) > 0:
+                hold._leave_locked(rest)  # noqa: SLF001 - one package
+
         try:
             result = self.run(*args, **kwargs)
         except celery.exceptions.Retry:
             raise  # it must find the lock free, or has taken it along
         except BaseException:
-            with contextlib.suppress(InterlockError):
-                _keep_locked(hold, until)
+            with contextlib.suppress(errors.InterlockError):
+                keep()
             raise
-        _keep_locked(hold, until)
+        keep()
         return result
 
     def apply_async(  # pyright: ignore[reportIncompatibleMethodOverride]  # the rest by name
@@ -207,35 +200,31 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         if self.if_queued == "send" or app.conf.task_always_eager:
             return send(args, kwargs, task_id=task_id, **options)
         name, lease = self._lock_name(tuple(args or ()), kwargs or {}), self._queue_time(options)
-        headers = {**(options.pop("headers", None) or {})}
-        headers.pop(_TICKET, None)
-        if task_id is not None and task_id == self.request.id:
-            ticket = self._take_along(lease)
-        elif (ticket := _lock_for(client(app), name, lease)) is None:
-            return self._refuse(name, task_id)
-        if ticket is not None:
-            headers[_TICKET] = ticket
+        ours, retried = client(app), task_id is not None and task_id == self.request.id
+        ticket = self._take_along(lease) if retried else _lock_for(ours, name, lease)
+        if ticket is None and not retried:
+            if self.if_queued == "raise":
+                raise errors.AcquireTimeoutError(f"{name!r} is queued or runs already", name=name)
+            extra = {"event": "task.not_sent", "lock_name": name}
+            _logger.info(
+                "%s was not sent: %r is queued or runs already", self.name, name, extra=extra
+            )
+            return EagerResult(task_id or uuid(), self.otherwise, states.REJECTED, name=self.name)
+        headers = {**(options.pop("headers", None) or {}), _TICKET: ticket}
         try:
             return send(args, kwargs, task_id=task_id, headers=headers, **options)
         except BaseException:
             if ticket is not None:
-                with contextlib.suppress(InterlockError):  # else it ends with its lease
-                    client(app).ticket(ticket).release()
+                with contextlib.suppress(errors.InterlockError):  # else it ends with its lease
+                    ours.ticket(ticket).release()
             raise
 
     def _take_along(self, lease: timedelta) -> str | None:
         """Return a ticket for the lock of the running task, which is tried again; None without."""
         hold = cast("Hold | None", self.request.get("interlock_hold"))
-        with contextlib.suppress(InterlockError):  # then it takes its lock when it runs
+        with contextlib.suppress(errors.InterlockError):  # then it takes its lock when it runs
             return hold.hand_over(lease=lease) if hold else None
         return None
-
-    def _refuse(self, name: str, task_id: str | None) -> EagerResult:
-        if self.if_queued == "raise":
-            raise AcquireTimeoutError(f"{name!r} is queued or runs already", name=name)
-        unsent = {"event": "task.not_sent", "lock_name": name}
-        _logger.info("%s was not sent: %r is queued or runs already", self.name, name, extra=unsent)
-        return EagerResult(task_id or uuid(), self.otherwise, states.REJECTED, name=self.name)
 
     def _queue_time(self, options: dict[str, Any]) -> timedelta:
         """Return the time for which a task that is sent keeps its lock in the queue."""
@@ -254,7 +243,9 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
 def _check_modes(task: Any) -> None:
     for name, modes in _MODES.items():
         if (found := getattr(task, name)) not in modes:
-            raise ConfigError(f"{name} is {', '.join(modes[:-1])} or {modes[-1]}, not {found!r}")
+            raise errors.ConfigError(
+                f"{name} is {', '.join(modes[:-1])} or {modes[-1]}, not {found!r}"
+            )
 
 
 def _lock_for(ours: Client, name: str, lease: timedelta) -> str | None:
@@ -262,11 +253,5 @@ def _lock_for(ours: Client, name: str, lease: timedelta) -> str | None:
     try:
         with ours.lock(name, reentrant=False).trying() as hold:
             return hold.hand_over(lease=lease) if hold else None
-    except ReentryError:
+    except errors.ReentryError:
         return None  # the running task sends one like itself
-
-
-def _keep_locked(hold: Hold, until: float) -> None:
-    """Leave the lock of *hold* locked until the time *until*, if that has not come."""
-    if (rest := until - time.monotonic()) > 0:
-        hold._leave_locked(rest)  # noqa: SLF001 - one package
