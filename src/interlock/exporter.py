@@ -110,12 +110,6 @@ class Fleet(Collector):
                 event = {"event": "exporter.unreadable"}
                 LOGGER.warning("the exporter cannot read the locks: %s", error, extra=event)
             return [_gauge("interlock_exporter_up", 0.0)]
-        except Exception as error:  # noqa: BLE001 - a scrape has an answer, whatever happens
-            self.error = f"{type(error).__name__}: {error}"
-            if self.error != failed_before:
-                mistake = {"event": "exporter.failed"}
-                LOGGER.exception("the exporter cannot read the locks", extra=mistake)
-            return [_gauge("interlock_exporter_up", 0.0)]
         return [
             _by("interlock_locks", "kind", locks),
             _by("interlock_locks_waiters", "kind", waiting),

@@ -56,7 +56,6 @@ class OpenTelemetry(Observer):
         self._tracer = trace.get_tracer("interlock", __version__, tracer_provider)
         self._lock_name = lock_name
         self._clients: tuple[observe.ClientView, ...] = ()
-        self._known: dict[tuple[str, str, str], Attributes] = {}
         self._waits: dict[tuple[str, str, str], Span] = {}
         self._holds: dict[tuple[str, str, str], Span] = {}
         meter = metrics.get_meter("interlock", __version__, meter_provider)
@@ -239,15 +238,10 @@ class OpenTelemetry(Observer):
         span.end(_nanoseconds(event.time))
 
     def _attributes(self, event: observe.LockEvent) -> Attributes:
-        name = "" if self._lock_name is None else self._lock_name(event.name)
-        key = (event.server, event.kind, name)
-        found = self._known.get(key)
-        if found is None:
-            found = {**_server(event.server), "interlock.lock.kind": event.kind}
-            if self._lock_name is not None:
-                found["interlock.lock.name"] = name
-            self._known[key] = found
-        return found
+        attributes = {**_server(event.server), "interlock.lock.kind": event.kind}
+        if self._lock_name is not None:
+            attributes["interlock.lock.name"] = self._lock_name(event.name)
+        return attributes
 
 
 def _row(attributes: Attributes) -> Row:

