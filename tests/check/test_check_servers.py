@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -178,17 +177,6 @@ def test_of_a_cluster_every_primary_is_looked_at(version: str, kind: str, check:
 
 def _as_dict(row: list[bytes]) -> dict[bytes, bytes]:
     return dict(zip(row[::2], row[1::2], strict=True))
-
-
-def test_connections_that_are_nearly_used_up_are_told(check: Check, severity: SeverityOf) -> None:
-    """Four fifths of maxclients in use are a warning."""
-    with (
-        RedisServer(config={"maxclients": 20}) as server,
-        contextlib.ExitStack() as stack,
-    ):
-        for _ in range(16):
-            stack.enter_context(server.client()).ping()
-        assert severity(check(server.url()), "clients") is WARNING
 
 
 def test_tls_and_unix_sockets_are_recognised(check: Check) -> None:

@@ -28,14 +28,11 @@ MUCH_LAG = 5
 """Seconds. A replica that is healthy acknowledges every second."""
 NEARLY_FULL = 0.9
 """The part of maxmemory that is worth telling."""
-MANY_CLIENTS = 0.8
-"""The part of maxclients that is worth telling."""
 SHOWN = 3
 """Addresses of one name that are told."""
 FORGETS = "two owners can then hold the same lock until the first one's next renewal"
 UNKNOWN = {
-    "INFO": "version, role, replicas, memory and its maxmemory-policy, persistence, "
-    "number of clients",
+    "INFO": "version, role, replicas, memory and its maxmemory-policy, persistence",
     "CONFIG GET": "appendfsync, save, min-replicas-to-write",
 }
 """What stays unknown if the server refuses a command."""
@@ -69,7 +66,6 @@ def judge(facts: Facts, options: Options, *, clustered: bool = False) -> Iterato
             yield from replicas(facts, options)
         yield eviction(facts)
         yield from persistence(facts)
-        yield from clients(facts)
     for command, unknown in UNKNOWN.items():
         if command in facts.silent:
             yield Finding(
@@ -298,15 +294,3 @@ def persistence(facts: Facts) -> Iterator[Finding]:
         "appendfsync always where locks matter more than speed, "
         "or tokens that the resource checks (docs/how-to/fencing.md)",
     )
-
-
-def clients(facts: Facts) -> Iterator[Finding]:
-    """Look at whether more clients can connect."""
-    limit, now = facts.number("maxclients"), facts.number("connected_clients")
-    found = f"{now} of {limit} connections are in use"
-    if now < MANY_CLIENTS * limit:
-        yield Finding("clients", OK, found)
-    elif limit:
-        found += ": at the limit nobody can connect, and waiting acquires wait longer"
-        advice = "raise maxclients, or lower max_connections in the clients' URLs"
-        yield Finding("clients", WARNING, found, advice)
