@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.cli import COMMANDS, parser_of
+from interlock.cli import COMMANDS, EVERY_STATUS, parser_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "commands.md"
-HEAD = """\
+HEAD = f"""\
 # Every command and its options
 
 `tools/make_commands.py` writes this page from what `interlock COMMAND --help` says.
 [The command `interlock`](cli.md), [Operate locks](operations.md) and [Watch
 locks](../how-to/console.md) explain it.
+
+```text
+{EVERY_STATUS}```
 """
 
 
@@ -36,19 +38,24 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each command, and of each word of a command that has words."""
     found: dict[str, argparse.ArgumentParser] = {}
     for name in sorted(COMMANDS):
-        module = import_module(f"interlock.cli.{COMMANDS[name].module}")
-        found[name] = parser_of(name, module)
-        for action in found[name]._actions:  # noqa: SLF001 - argparse has no other way
-            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
-                found |= {f"{name} {word}": parser for word, parser in action.choices.items()}
+        found[name] = _parsers_below(parser_with(name))[name]
+        words = _parsers_below(found[name])
+        found |= {f"{name} {word}": parser for word, parser in words.items()}
     return found
+
+
+def _parsers_below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+            return dict(action.choices)
+    return {}
 
 
 def _section(name: str, parser: argparse.ArgumentParser) -> str:
     parts = [f"## interlock {name}", f"```text\n{(parser.description or '').strip()}\n```"]
     parts.append("\n".join(_table(parser)))
     if " " not in name:  # the words of a command have its epilog
-        lines = (parser.epilog or "").strip().splitlines()
+        lines = (parser.epilog or "").removesuffix(EVERY_STATUS).strip().splitlines()
         parts.append("\n".join(["```text", *(line.rstrip() for line in lines), "```"]))
     return "\n\n".join(parts) + "\n"
 

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 LONG = 60.0
 SUPERVISE = """
 import os, sys, threading, time
-from interlock.cli.options import RunOptions
-from interlock.cli.signals import Signals
-from interlock.cli.supervision import Supervision, start
+from interlock.cli.job import Signals, Supervision, start
+from interlock.cli.run import RunOptions
 
 class Hold:
     lost = threading.Event()

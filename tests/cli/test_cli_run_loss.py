@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.cli.cli_process import LONG, Runs, ended, until_there
 from tests.support.proxy import command, delay_reply
-from tests.support.servers import wait_until
 
 import interlock
 
@@ -138,26 +136,3 @@ def test_a_server_that_died_meanwhile_does_not_cost_the_jobs_status(
     assert err.count("ends with its lease") == 1
     assert err.count("\n") == 1
     assert "Traceback" not in err
-
-
-def test_a_second_signal_gives_up_a_release_that_hangs(
-    own_runs: Runs, fresh_server: RedisServer, tmp_path: Path
-) -> None:
-    """While the server is away, a second signal ends the command at once, with the job's status."""
-    gate = tmp_path / "gate"
-    process = own_runs.started("NAME", "-c", f"echo $$; {until_there(gate)}; exit 3")
-    fresh_server.pause()
-    gate.touch()
-
-    def over() -> bool:
-        process.send_signal(signal.SIGTERM)
-        return process.poll() is not None
-
-    # The first ones may come before the end of the job, which ends by them.
-    wait_until(over, LONG, "the command gives up")
-    fresh_server.resume()
-    status, _, err = ended(process)
-    assert status in (3, 128 + signal.SIGTERM)
-    assert err.splitlines()[-1] == (
-        "interlock: lock 'NAME' was not released: a signal gave it up, and it ends with its lease"
-    )

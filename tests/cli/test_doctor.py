@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +15,6 @@ from tests.support.servers import RedisServer
 from interlock._links.resp import PARSER
 from interlock.check import Finding, Report, Requirements, ServerReport, Severity
 from interlock.check.try_out import SCENES
-from interlock.cli.doctor import configure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,16 +127,6 @@ def test_usage_that_cannot_be_gives_64(arguments: tuple[str, ...], says: str) ->
     assert err.startswith("interlock: ")
     assert says in err
     assert "goes behind" not in err
-
-
-def test_every_option_is_in_the_reference() -> None:
-    """The reference names every option of `interlock doctor`."""
-    parser = argparse.ArgumentParser(add_help=False)
-    configure(parser)
-    docs = Path(__file__).parents[2] / "docs"
-    reference = (docs / "reference" / "cli.md").read_text().partition("## interlock doctor")[2]
-    for option in parser._option_string_actions:
-        assert f"`{option}" in reference
 
 
 def test_a_report_cannot_move_the_cursor() -> None:

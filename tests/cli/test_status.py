@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 
 import pytest
 
 from interlock import cli
 from interlock.cli import run
-from interlock.cli.status import Status, say, signal_status
+from interlock.cli.status import Status, say
 
 
 def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,20 +80,3 @@ def test_the_exit_statuses_are_those_of_the_manual() -> None:
     numbers = (Status.CONFLICT, Status.USAGE, Status.UNAVAILABLE, Status.LOST, Status.MAX_HOLD)
     assert numbers == (1, 64, 69, 70, 124)
     assert (Status.FAULT, Status.OUTPUT) == (71, 74)
-    assert signal_status(signal.SIGTERM) == 143
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["list", "list --watch", "list --deadlocks", "why orders", "doctor", "ticket acquire orders"],
-)
-def test_with_a_closed_stdout_nothing_can_be_told(
-    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With `>&-` a command that only tells something fails before it asks a server."""
-    monkeypatch.setattr(sys, "stdout", None)
-    status = cli.main([*line.split(), "--url", "redis://127.0.0.1:1"], {})
-    monkeypatch.undo()
-    assert status == Status.OUTPUT
-    command = line.partition(" ")[0]
-    assert f"stdout is closed: interlock {command} has nowhere" in capsys.readouterr().err

@@ -150,11 +150,9 @@ def test_an_operator_breaks_the_stuck_hold_from_the_shell(fleet: Fleet) -> None:
         stuck.ask("t1", "release", **LOCK)
     assert others[0].ask("t2", "acquire", timeout=0, **LOCK)
 
-    # Java's id names a thread, and the operator is told so.
     assert fleet.java[-1].ask("t1", "acquire", kind="lock", name="java")
     theirs = shell.release("java", shell.holders("java")[0]["holder"])
     assert theirs.returncode == 0
-    assert "names a thread" in theirs.stderr
     listed = shell.run("list").stdout
     assert "java" not in listed
     assert listed.count("jobs:") == len(others)

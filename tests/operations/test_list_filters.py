@@ -11,7 +11,7 @@ import pytest
 
 from interlock._core.insight.card import CARD, INDEX
 from interlock.cli import main
-from interlock.cli.table import renewed_of
+from interlock.cli.listing import renewed_of
 from interlock.inspection import ClientInfo, HolderInfo
 from interlock.inspection.words import counted, end_of
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tests.cli.cli_process import ENVIRON
 from tests.support.patience import wait_until
 
-from interlock.cli.table import holder_of as holder_words
+from interlock.cli.listing import holder_of as holder_words
 from interlock.inspection import LockInfo
 
 if TYPE_CHECKING:
@@ -136,20 +136,6 @@ def test_a_waiters_id_reaches_no_terminal_raw(
     assert "\\\\x1b[2Jevil:1" in done.stdout
     done = command("why", "fair")
     assert "\x1b" not in done.stdout
-
-
-def test_watching_without_an_output_says_so(redis_url: str) -> None:
-    """`interlock list --watch >&-` fails, and says why in one line."""
-    done = subprocess.run(
-        ["sh", "-c", f'exec "{sys.executable}" -m interlock list --watch >&-'],
-        env={**ENVIRON, "INTERLOCK_URL": redis_url},
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=LONG,
-        check=False,
-    )
-    assert (done.returncode, done.stderr.count("\n")) == (74, 1)
-    assert "stdout is closed: interlock list has nowhere to write" in done.stderr
 
 
 def test_a_number_has_no_holder_that_is_known(

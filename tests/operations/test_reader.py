@@ -5,13 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pty
-import re
-import signal
-import subprocess
-import sys
 import threading
-from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -22,7 +16,7 @@ from tests.support.servers import wait_until
 from interlock import connect
 from interlock.asyncio import connect as asyncio_connect
 from interlock.cli import listing, main
-from interlock.cli.table import waiting_of
+from interlock.cli.listing import waiting_of
 from interlock.errors import ClosedError, ConfigError, HoldLostError, ServerUnavailableError
 from interlock.inspection.card_reader import LIMIT
 from interlock.inspection.pattern import glob
@@ -564,34 +558,3 @@ def test_an_error_while_watching_cannot_move_the_cursor(
     monkeypatch.setattr(listing, "open_reader", away)
     assert main(["list", "--watch"], {}) == one_picture
     assert capsys.readouterr().out.endswith(": gone: \\x1b[2Jevil\n\n")
-
-
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_watching_gives_the_terminal_back(redis_url: str, ending: signal.Signals) -> None:
-    """A signal that ends `list --watch` leaves the terminal as it was before."""
-    ours, theirs = pty.openpty()
-    try:
-        with subprocess.Popen(
-            [sys.executable, "-m", "interlock", "list", "--watch", "--url", redis_url],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        ) as process:
-            os.close(theirs)
-            shown = b""
-            try:
-                while not re.search(rb"\d locks?,", shown):
-                    shown += os.read(ours, 4096)
-                process.send_signal(ending)
-                with suppress(OSError):  # the end of a terminal
-                    while more := os.read(ours, 4096):
-                        shown += more
-            except BaseException:
-                process.kill()  # leaving the block waits for it
-                raise
-        assert process.returncode == 128 + ending
-        assert shown.startswith(b"\x1b[?1049h\x1b[?7l\x1b[?25l")
-        assert shown.endswith(b"\x1b[?7h\x1b[?25h\x1b[?1049l")
-    finally:
-        os.close(ours)

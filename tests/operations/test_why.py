@@ -14,7 +14,7 @@ from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import connect
 from interlock.cli import main
-from interlock.cli.table import row_of
+from interlock.cli.listing import row_of
 from interlock.cli.why import _with_url
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.info import EndInfo

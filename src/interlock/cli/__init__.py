@@ -1,6 +1,6 @@
 """The command `interlock`.
 
-Each word of it is a row in `COMMANDS` and a module with ``DESCRIPTION``, ``EPILOG``,
+Each of its words is a row in `COMMANDS` and a module with ``DESCRIPTION``, ``EPILOG``,
 ``configure(parser)`` and ``main(given, environ)``.
 """
 
@@ -8,44 +8,42 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import signal
 import sys
 import warnings
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from interlock._version import __version__
-from interlock.cli.signals import POSIX
-from interlock.cli.status import Status, UsageError, say, signal_status
-from interlock.errors import ConfigError, InterlockError, MisuseWarning, WrongTypeError
+from interlock.cli.status import Status, UsageError, say
+from interlock.errors import ConfigError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _SIGPIPE = 13
-_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO} if POSIX else {errno.ENOSPC}
-
-
-class Command(NamedTuple):
-    """A word of the command line."""
-
-    module: str
-    summary: str
 
 
 COMMANDS = {
-    "run": Command("run", "run a command while holding a lock"),
-    "list": Command("listing", "list who holds and awaits what, also live, and deadlocks"),
-    "why": Command("why", "say why a lock is as it is, and what to do"),
-    "break": Command("breaking", "break one hold of a lock"),
-    "ticket": Command("ticket", "hold a lock without a process"),
-    "doctor": Command("doctor", "look at a server for whatever endangers locks"),
-    "exporter": Command("exporter", "serve Prometheus metrics of all locks"),
-    "console": Command("console", "serve web pages of all locks"),
+    "run": ("run", "run a command while holding a lock"),
+    "list": ("listing", "list who holds and awaits what, also live, and deadlocks"),
+    "why": ("why", "say why a lock is as it is, and what to do"),
+    "break": ("breaking", "break one hold of a lock"),
+    "ticket": ("ticket", "hold a lock without a process"),
+    "doctor": ("doctor", "look at a server for whatever endangers locks"),
+    "exporter": ("exporter", "serve Prometheus metrics of all locks"),
+    "console": ("console", "serve web pages of all locks"),
 }
-_TELLING = ("list", "why", "ticket", "doctor")
-"""Those whose result is what they print; `ticket` prints nothing with a file."""
+"""Word -> its module, and what it is for."""
+EVERY_STATUS = """\
+exit status of every command:
+   64   usage: the command line, the URL or the name is wrong
+   69   a server could not be asked, or refused (password, database, rights)
+   71   interlock itself failed, and printed a traceback
+   74   the output could not be written
+"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,6 +58,34 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
+def parser_with(word: str) -> Parser:
+    """Return the parser of the command line, which knows the options of the command *word*.
+
+    To import the modules of all commands would take as long as `interlock run` itself.
+    """
+    parser = Parser(
+        prog="interlock",
+        description="Distributed locks on Redis and Valkey, from the shell.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"interlock {__version__}")
+    words = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, (module_name, summary) in COMMANDS.items():
+        each = words.add_parser(
+            name,
+            help=summary,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if name == word:
+            module = import_module(f"{__name__}.{module_name}")
+            each.description = module.DESCRIPTION
+            each.epilog = f"{module.EPILOG}\n{EVERY_STATUS}"
+            each.set_defaults(main=module.main)
+            module.configure(each)
+    return parser
+
+
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
     """Do what the command line says, and return the exit status.
 
@@ -68,124 +94,63 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         environ: environment; that of this process unless given.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    environ = os.environ if environ is None else environ
     # Something else may stand in its place, or nothing (pythonw).
-    stdout: TextIO | None = sys.stdout
-    if reconfigure := getattr(stdout, "reconfigure", None):
+    output: TextIO | None = sys.stdout
+    if isinstance(output, io.TextIOWrapper):
         # A name that the terminal cannot show must not end a command that has changed something.
-        reconfigure(errors="backslashreplace")
+        output.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
-        # A duration may be typed with its unit, and `lease` warns of one without.
-        warnings.filterwarnings("ignore", ".*was it meant in milliseconds", MisuseWarning)
         try:
-            try:
-                return _dispatch(arguments, environ)
-            finally:
-                # Here an error can still be told; when Python exits it cannot.
-                if stdout is not None:
-                    stdout.flush()
+            status = _dispatch(arguments, os.environ if environ is None else environ)
+            if output is not None:
+                output.flush()  # an error can still be reported; when Python exits it cannot
         except (UsageError, ConfigError, WrongTypeError) as error:
-            say(f"{error}{_source(str(error), environ)}")
+            say(str(error))
             return Status.USAGE
         except InterlockError as error:
             say(str(error))
             return Status.UNAVAILABLE
-        except BrokenPipeError:
-            # Nobody reads any more (`| head`); Python would complain again when it exits.
-            _discard_output()
-            return signal_status(_SIGPIPE)
         except KeyboardInterrupt:
-            return signal_status(signal.SIGINT)
+            return 128 + signal.SIGINT
         except Exception as error:  # noqa: BLE001 - Python's own 1 would mean a conflict
             return _unexpected(error)
+    return status
 
 
 def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
-    word, rest = (arguments or [""])[0], arguments[1:]
-    if word not in COMMANDS:
-        _answer_without_command(word, arguments[:1])
-    command: list[str] | None = None
-    if word == "run" and "--" in rest:
+    word = arguments[0] if arguments else ""
+    command: list[str] = []
+    if word == "run" and "--" in arguments:
         # argparse has changed its mind about "--" several times, and need not read what follows.
-        at = rest.index("--")
-        rest, command = rest[:at], rest[at + 1 :]
-    # Importing all of them would take as long as `interlock run` itself.
-    module = import_module(f"{__name__}.{COMMANDS[word].module}")
-    given, unknown = parser_of(word, module).parse_known_args(rest)
+        at = arguments.index("--")
+        arguments, command = arguments[:at], arguments[at + 1 :]
+    namespace, unknown = parser_with(word).parse_known_args(arguments)
     if unknown:
-        where = ""
-        if word == "run" and command is None:
-            where = "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
-        elif "://" in unknown[0]:
-            where = "; a URL goes behind --url"
+        where = "; the command goes behind --: interlock run NAME -- CMD" if word == "run" else ""
         raise UsageError(
             f"unknown arguments: {' '.join(unknown)}{where} (see interlock {word} --help)"
         )
-    if word == "run":
-        given.command = tuple(command or ())
-    if sys.stdout is None and word in _TELLING and not getattr(given, "ticket_file", None):
-        say(f"stdout is closed: interlock {word} has nowhere to write what it tells")
-        return Status.OUTPUT
-    return int(module.main(vars(given), environ))
+    given = vars(namespace)
+    run = given.pop("main")
+    if command:
+        given["command"] = tuple(command)
+    return int(run(given, environ))
 
 
-def parser_of(word: str, module: Any) -> Parser:
-    """Return the parser of the command *word*, which *module* does."""
-    parser = Parser(
-        prog=f"interlock {word}",
-        description=module.DESCRIPTION,
-        epilog=module.EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    module.configure(parser)
-    return parser
-
-
-def _answer_without_command(word: str, arguments: Sequence[str]) -> None:
-    """Print the help or the version, and exit; else raise UsageError."""
-    parser = Parser(
-        prog="interlock",
-        usage="interlock COMMAND [options]",
-        description="Distributed locks on Redis and Valkey, from the shell.",
-        epilog="commands:\n"
-        + "\n".join(f"  {name:<10}{row.summary}" for name, row in COMMANDS.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"interlock {__version__}")
-    parser.parse_known_args(arguments)
-    if word.startswith("-"):
-        parser.error(f"{word} goes behind a command: interlock COMMAND [options]")
-    wrong = f"there is no command {word!r}" if word else "wanted a command, found none"
-    parser.error(f"{wrong}; there are {', '.join(COMMANDS)}")
-
-
-def _source(message: str, environ: Mapping[str, str]) -> str:
-    """Return which variable has the URL that *message* is about; an empty text for none."""
-    from interlock._links.options import redact  # noqa: PLC0415 - only a mistake needs it
-
-    for variable in ("INTERLOCK_URL", "REDIS_URL"):
-        urls = environ.get(variable, "").split()
-        if variable not in message and any(repr(redact(url)) in message for url in urls):
-            return f"; the URL is that of {variable}"
-    return ""
-
-
-def _unexpected(error: Exception) -> Status:
-    """Tell of *error*, and return the status: the output has no room, or it is a fault of ours."""
-    # An error of opening a file names it.
-    if isinstance(error, OSError) and error.errno in _CANNOT_WRITE and error.filename is None:
-        _discard_output()
-        say(f"the output could not be written, but what it tells of is done: {error}")
-        return Status.OUTPUT
-    sys.excepthook(type(error), error, error.__traceback__)
-    return Status.FAULT
-
-
-def _discard_output() -> None:
+def _unexpected(error: Exception) -> int:
+    """Report *error*, and return the status: the output is closed or full, or a fault of ours."""
+    # An error of opening a file has the file's name.
+    number = error.errno if isinstance(error, OSError) and error.filename is None else None
+    if number not in (errno.EPIPE, errno.ENOSPC):
+        sys.excepthook(type(error), error, error.__traceback__)
+        return Status.FAULT
+    # Python would write the rest when it exits, and complain again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if number == errno.EPIPE:  # nobody reads any more (`| head`)
+        return 128 + _SIGPIPE
+    say(f"the output could not be written, but the command has done its work: {error}")
+    return Status.OUTPUT
 
 
 def _show_warning(message: Warning | str, *_where: object, **_how: object) -> None:

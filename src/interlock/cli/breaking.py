@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.foreign_text import safe
 from interlock._drivers.background.log import log_break
-from interlock.cli.reading import add_url, open_client
+from interlock.cli.arguments import add_url, open_client
+from interlock.cli.listing import clock_time, person_of
 from interlock.cli.status import Status, UsageError, log_to_stderr, say, user
-from interlock.cli.table import clock_time, person_of
-from interlock.inspection.kinds import sight_of
 from interlock.options import check_reason
 
 if TYPE_CHECKING:
@@ -34,13 +33,8 @@ Write -- before a NAME that begins with -.
 exit status:
     0   the hold is broken (with --dry-run: would be)
     1   HOLDER, or anybody, does not hold it; nothing was changed
-   64   usage: the command line or the URL is wrong, or --holder has to choose one of several
-   69   a server could not be asked, or refused
-   74   the output could not be written; the hold may be broken
-
-examples:
-  interlock break orders:42 --dry-run
-  interlock break orders:42 --holder 9f1c2a34-...:7 --reason 'stuck since 10:40, OPS-311'
+   64   also: --holder has to choose one of several
+   74   the hold may be broken
 """
 
 
@@ -75,52 +69,31 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     log_to_stderr()
     with open_client(given, environ, log=False) as client:
         info = client.describe(name)
-        holder = given["holder"] or _only_holder(name, info)
-        held = info is not None and any(each.holder == holder for each in info.holders)
-        if info is None or not held:
-            return _refuse(name, holder, info)
+        holders = () if info is None else info.holders
+        if not given["holder"] and len(holders) > 1:
+            ids = ", ".join(each.holder for each in holders)
+            raise UsageError(f"{name!r} has several holders: choose one by --holder: {ids}")
+        hold = next((each for each in holders if given["holder"] in (None, each.holder)), None)
+        if info is None or hold is None:
+            return _refuse(name, given["holder"], info)
+        age = "" if hold.held_for is None else f", held for {clock_time(hold.held_for)}"
+        told = safe(f"the hold of {hold.holder} on {name!r}: {person_of(hold)}{age}")
         if given["dry_run"]:
-            print(_told("would break", info, holder))
+            print(f"would break {told}")
             return 0
-        if not client.force_release(name, holder=holder, reason=reason):
-            return _refuse(name, holder, client.describe(name))
-        log_break(info.kind, name, holder, reason or "no reason was given", user())
-        print(_told("broke", info, holder))
-        ages = [each.held_for for each in info.holders if each.holder == holder]
-        if sight_of(info.kind).by_thread and ages == [None]:
-            say(
-                f"no card tells of this hold, so {holder} names a thread: "
-                "it may be a later hold than the one that you looked at"
-            )
+        if not client.force_release(name, holder=hold.holder, reason=reason):
+            return _refuse(name, hold.holder, client.describe(name))
+        log_break(info.kind, name, hold.holder, reason or "no reason was given", user())
+        print(f"broke {told}")
     return 0
 
 
-def _only_holder(name: str, info: LockInfo | None) -> str:
-    """Return who holds the lock; an empty text for nobody.
-
-    Raises:
-        UsageError: several do.
-    """
-    holders = () if info is None else info.holders
-    if len(holders) > 1:
-        ids = ", ".join(each.holder for each in holders)
-        raise UsageError(f"{name!r} has several holders: choose one by --holder: {ids}")
-    return holders[0].holder if holders else ""
-
-
-def _refuse(name: str, holder: str, info: LockInfo | None) -> Status:
+def _refuse(name: str, holder: str | None, info: LockInfo | None) -> Status:
     """Say that *holder* does not hold the lock, and who does; return the exit status."""
-    holders = () if info is None else info.holders
-    present = ", ".join(each.holder for each in holders) or "nobody that the server shows"
-    who = f"{holder} does not hold {name!r}" if holder else f"nobody holds {name!r}"
-    say(
-        f"{who}; nothing was changed (held by {present})" if holder else f"{who} that can be broken"
-    )
+    if holder:
+        holders = () if info is None else info.holders
+        present = ", ".join(each.holder for each in holders) or "nobody that the server shows"
+        say(f"{holder} does not hold {name!r}; nothing was changed (held by {present})")
+    else:
+        say(f"nobody holds {name!r} that can be broken")
     return Status.CONFLICT
-
-
-def _told(what: str, info: LockInfo, holder: str) -> str:
-    """Return what is done to the hold of *holder*, as one line."""
-    found = next(each for each in info.holders if each.holder == holder)
-    age = "" if found.held_for is None else f", held for {clock_time(found.held_for)}"
-    return safe(f"{what} the hold of {holder} on {info.name!r}: {person_of(found)}{age}")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import socket
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
-from interlock.cli import listening
-from interlock.cli.reading import add_url, open_servers
+from interlock.cli.arguments import add_url, open_servers
+from interlock.cli.serving import need, until_signalled
 from interlock.cli.status import UsageError, log_to_stderr, say
 from interlock.options import Options
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping
 
 DESCRIPTION = """\
@@ -26,46 +25,31 @@ another machine, forward the port: ssh -L 8700:127.0.0.1:8700 HOST, or kubectl p
 
 exit status:
     0   it was ended by a signal
-   64   usage: the command line or the URL is wrong, or the extra is not installed
-
-example:
-  interlock console --url redis://db.example:6379/0
+   64   also: the extra is not installed
 """
 
 LOOPBACK = "127.0.0.1"
-MOST = 65535
-
-
-def _port(text: str) -> int:
-    """Return the port that *text* means; 0 for any that is free.
-
-    Raises:
-        argparse.ArgumentTypeError: it means none.
-    """
-    if not (text.isascii() and text.isdecimal()) or int(text) > MOST:
-        raise argparse.ArgumentTypeError(f"wanted a port up to {MOST}, found {text!r}")
-    return int(text)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Teach *parser* this subcommand."""
+    """Teach *parser* this command."""
     parser.add_argument(
         "--port",
-        type=_port,
+        type=int,
         default=8700,
         help="where to serve; 0 is any free port (default: 8700)",
     )
     add_url(parser)
 
 
-def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
-    """Serve until a signal ends it, and return the exit status; arguments as of `locks_list.main`.
+def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
+    """Serve until a signal ends it, and return the exit status.
 
     Raises:
         UsageError: the port is taken, or the extra is missing.
         ConfigError: a URL that cannot be.
     """
-    listening.need("console", "starlette", "uvicorn", "jinja2")
+    need("console", "starlette", "uvicorn", "jinja2")
     import uvicorn  # noqa: PLC0415 - an extra
 
     from interlock.console import make_app  # noqa: PLC0415 - as above
@@ -81,15 +65,13 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         server_header=False,
         timeout_graceful_shutdown=1,
     )
-    server = uvicorn.Server(config)
-    # While it runs uvicorn has handlers of its own. Then it raises the signal again, for this one.
-    listening.on_end(partial(setattr, server, "should_exit", True))
-    wanted = cast("int", given["port"])
+    port: int = given["port"]
     try:
-        bound = socket.create_server((LOOPBACK, wanted))
-    except OSError as error:
-        raise UsageError(f"cannot listen at {LOOPBACK}:{wanted}: {error}") from error
-    with bound:
+        bound = socket.create_server((LOOPBACK, port))
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"cannot listen at {LOOPBACK}:{port}: {error}") from error
+    # While it runs uvicorn has handlers of its own. Then it raises the signal again, for ours.
+    with until_signalled(), bound:
         say(f"console at http://{LOOPBACK}:{bound.getsockname()[1]}/")
-        server.run(sockets=[bound])
+        uvicorn.Server(config).run(sockets=[bound])
     return 0

@@ -12,7 +12,7 @@ from interlock._version import __version__
 from interlock.check import Requirements, ServerReport, Severity, examine
 from interlock.check.rights import objects, operations
 from interlock.check.try_out import try_out
-from interlock.cli.reading import credentials_of, urls_of
+from interlock.cli.arguments import credentials_of, urls_of
 from interlock.cli.status import Status
 from interlock.sync.client import connect
 
@@ -34,15 +34,6 @@ EPILOG = """\
 exit status:
     0   nothing worse than a warning was found
     1   an error was found
-   64   usage: the command line or the URL is wrong, or no server program is found
-   69   a server could not be asked, or refused (password, database)
-
-examples:
-  interlock doctor --url rediss://app:secret@db.example:6379/0
-  interlock doctor --for fenced_lock                                  # what interlock run needs
-  interlock doctor --for fenced_lock --for semaphore --names 'shop:*'
-  interlock doctor --try                      # what this server does when two clients contend
-  interlock doctor --json
 """
 
 

@@ -2,11 +2,10 @@
 
 Usage: launch.py PARENT_PID DEATH_SIGNAL CMD [ARG...]
 
-Only the child itself can ask for some things. It wants to be told when its parent dies (Linux'
-PR_SET_PDEATHSIG), and to find signals as a program expects them. A `preexec_fn` would ask between
-fork and exec. That is not safe in a process with threads, and interlock has some. So a small
-interpreter of its own asks (about 25 ms). It is started without site packages and imports nothing
-of interlock.
+The job is to get a signal when its parent dies (Linux' PR_SET_PDEATHSIG), which only the child
+itself can ask for. A `preexec_fn` would ask between fork and exec, which is not safe in a process
+with threads, and interlock has some. So a small interpreter of its own asks (about 25 ms). It is
+started without site packages and imports nothing of interlock.
 """
 
 from __future__ import annotations
@@ -28,18 +27,12 @@ def main(parent: int, death_signal: int, command: list[str]) -> int:
         death_signal: how it is felt; 0: not at all.
         command: the program and its arguments.
     """
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's own handler would show a traceback
     for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored_by_python, signal.SIG_DFL)
     if death_signal and sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
         if os.getppid() != parent:  # it died before we asked
             os.kill(os.getpid(), death_signal)
-    # They were blocked by the parent, so that none would meet a half-started interpreter.
-    signal.pthread_sigmask(
-        signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-    )
     try:
         os.execvp(command[0], command)  # noqa: S606 - becoming the job is what this is for
     except FileNotFoundError:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import shutil
-import signal
 import sys
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from interlock._core.model.foreign_text import safe
-from interlock.cli.reading import add_url, open_reader
-from interlock.cli.status import Status, UsageError, one_line, say, signal_status
-from interlock.cli.table import clock_time, lines, row_of, widths_of
-from interlock.cli.values import duration
+from interlock.cli.arguments import add_url, duration, open_reader
+from interlock.cli.status import Status, UsageError, one_line, say
 from interlock.errors import ServerUnavailableError
-from interlock.inspection.kinds import seen
-from interlock.inspection.words import client_of, counted, trouble
+from interlock.inspection import words
+from interlock.inspection.kinds import seen, sight_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from interlock.inspection import LockInfo
+    from interlock.inspection import HolderInfo, LockInfo
 
 DESCRIPTION = """\
 List the locks that anybody holds or awaits: Python or Java, on all primaries of a service.
@@ -33,40 +28,36 @@ Nothing on the server is changed, and the server is never blocked.
 
 EPILOG = """\
 HELD FOR and host, process and thread come from the cards that clients write about holds and waits
-of more than a second, in each renewal round (a third of the lease). Where there is none, HOLDER is
-the id on the server. LATE means that a renewed lock was not renewed in time: its holder is dying,
-or cut off from the server. DEAD means that nobody is there: the client's card is two rounds late,
-and the server has no connection of it. A client that is slow or cut off is "silent since" a time.
-So is one that has not connected again, for a minute after the server was started.
-
-Deadlocks are found by cards as well: locks that Java holds end the search. A suspected one is
-looked at again for some seconds, until it is certain or gone.
+of more than a second, in each renewal round (a third of the lease). LATE means that a renewed lock
+was not renewed in time: its holder is dying, or cut off from the server. DEAD means that nobody is
+there: the client's card is two rounds late, and the server has no connection of it.
 
 exit status:
     0   the list was printed; stderr tells what the user has no right to read
     1   with --deadlocks: there are some
-   64   usage: the command line or the URL is wrong
-   69   a server could not be asked, or refused; with --deadlocks also: none was found, and not all
-        could be read
-  130   Ctrl-C ended --watch
-
-examples:
-  interlock list --url redis://db.example:6379/0
-  interlock list 'orders:*' --waiting --older-than 5m
-  interlock list --late --json
-  interlock list --watch
+   69   with --deadlocks also: none was found, and not all could be read
 """
 
 PAUSE = 2.0
 """Seconds between two pictures of --watch."""
-NARROW = 100
-"""Columns of a terminal below which the column WAITING comes before others."""
-_AROUND = 3
-"""Lines of the terminal that show no lock."""
-_ENTER, _LEAVE = "\x1b[?1049h\x1b[?7l\x1b[?25l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
-"""A screen of our own, where long lines are cut off and no cursor is seen; and back."""
-_HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
-_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_CLEAR = "\x1b[H\x1b[2J"
+_AROUND = 4
+"""Lines of a picture that show no lock."""
+
+
+class Row(NamedTuple):
+    """One line of the list."""
+
+    name: str
+    kind: str
+    held_for: str
+    renewed: str
+    holder: str
+    waiting: str
+
+
+HEADINGS = Row("NAME", "KIND", "HELD FOR", "RENEWED", "HOLDER", "WAITING")
+_WIDEST = (48, 22, 11, 10, 84, 40)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -139,11 +130,15 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
                     print(json.dumps(info.as_dict()))
             elif chosen:
                 rows = [row_of(info) for info in chosen]
-                # The columns of the first page are those of all.
-                heading, widths = not widths, widths or widths_of(rows)
-                print("\n".join(lines(rows, heading=heading, widths=widths)))
+                if not widths:  # the columns of the first page are those of all
+                    rows.insert(0, HEADINGS)
+                    widths = widths_of(rows)
+                print("\n".join(lines(rows, widths)))
     if not found and not given["json"]:
-        say(f"no lock {_wanted(given)}")
+        pattern = "" if given["pattern"] == "*" else f" under {given['pattern']!r}"
+        wanted = " ".join(_filters(given))
+        passes = f" that passes {wanted}" if wanted else ""
+        say(f"no lock is held or awaited{pattern}{passes}")
     return 0
 
 
@@ -151,13 +146,6 @@ def _filters(given: Mapping[str, Any]) -> list[str]:
     """Return the options that choose locks by what is known of their clients."""
     wanted = [f"--{each}" for each in ("waiting", "late", "dead") if given[each]]
     return [*wanted, "--older-than"] if given["older_than"] is not None else wanted
-
-
-def _wanted(given: Mapping[str, Any]) -> str:
-    """Return what no lock is, in words."""
-    pattern = "" if given["pattern"] == "*" else f" under {given['pattern']!r}"
-    wanted = " ".join(_filters(given))
-    return f"is held or awaited{pattern}{f' that passes {wanted}' if wanted else ''}"
 
 
 def _chosen(page: Sequence[LockInfo], given: Mapping[str, Any]) -> Iterator[LockInfo]:
@@ -185,78 +173,136 @@ def _print_deadlocks(given: Mapping[str, Any], environ: Mapping[str, str]) -> in
             continue
         print(f"deadlock of {len(deadlock.steps)}:")
         for step in deadlock.steps:
-            who = safe(f"{client_of(step.client, step.client.client_id)} {step.thread}")
+            who = safe(f"{words.client_of(step.client, step.client.client_id)} {step.thread}")
             print(f"  {who} has waited {clock_time(step.waited)} for {safe(step.waits_for)!r}")
             print(f"      held by {safe(step.held_by)}")
     return Status.FOUND if found else 0
 
 
 def _watch(given: Mapping[str, Any], environ: Mapping[str, str]) -> NoReturn:
-    """Show the locks again and again until a signal ends it.
+    """Print the locks with the most trouble again and again, until Ctrl-C.
 
-    If the output is no terminal, the pictures follow each other.
+    On a terminal each picture replaces the one before. Lines are cut off at its edge.
     """
-    with _whole_screen() as whole:
-        while True:
-            size = shutil.get_terminal_size()
-            narrow = whole and size.columns < NARROW
-            text = _picture(given, environ, size.lines - _AROUND, narrow=narrow)
-            if whole:
-                shown = [f"{line}{_REST_OF_LINE}" for line in text]
-                sys.stdout.write(_HOME + "\r\n".join(shown) + _REST_OF_SCREEN)
-            else:
-                sys.stdout.write("\n".join(text) + "\n\n")
-            sys.stdout.flush()
-            time.sleep(PAUSE)
+    whole = sys.stdout.isatty()
+    while True:
+        size = shutil.get_terminal_size()
+        text = _picture(given, environ, max(size.lines - _AROUND, 1))
+        shown = [line[: size.columns] for line in text] if whole else text
+        print(_CLEAR if whole else "", "\n".join(shown), sep="", end="\n\n", flush=True)
+        time.sleep(PAUSE)
 
 
-def _picture(
-    given: Mapping[str, Any], environ: Mapping[str, str], rows: int, *, narrow: bool
-) -> list[str]:
-    """Return the lines of one picture, with *rows* locks at most.
+def _picture(given: Mapping[str, Any], environ: Mapping[str, str], most: int) -> list[str]:
+    """Return the lines of one picture, with *most* locks at most.
 
-    A server that cannot be asked is told, and asked again for the next picture.
+    If a server cannot be asked, they say so; it is asked again for the next picture.
     """
-    worst: list[LockInfo] = []
-    count = late = awaited = dead = 0
     try:
         with open_reader(given, environ) as reader:
-            for found in reader.pages(given["pattern"], given["kinds"] or ()):
-                page = list(_chosen(found, given))
-                count += len(page)
-                late += sum(info.late for info in page)
-                dead += sum(info.dead for info in page)
-                awaited += sum(bool(info.awaited) for info in page)
-                worst = heapq.nsmallest(max(rows, 1), [*worst, *page], key=trouble)
+            pages = reader.pages(given["pattern"], given["kinds"] or ())
+            found = [info for page in pages for info in _chosen(page, given)]
     except ServerUnavailableError as error:
         return [f"interlock list, {time.strftime('%X')}: {one_line(str(error))}"]
-    head = (
-        f"interlock list, {time.strftime('%X')}: {counted(count, 'lock')}, "
-        f"{dead} dead, {late} late, {awaited} awaited"
+    counts = (
+        f"{words.counted(len(found), 'lock')}, {sum(info.dead for info in found)} dead, "
+        f"{sum(info.late for info in found)} late, {sum(bool(info.awaited) for info in found)} "
+        "awaited"
     )
-    table = lines([row_of(info) for info in worst], heading=True, narrow=narrow)
-    return [head, "", *table]
+    worst = sorted(found, key=words.trouble)[:most]
+    rows = [HEADINGS, *(row_of(info) for info in worst)]
+    return [f"interlock list, {time.strftime('%X')}: {counts}", "", *lines(rows, widths_of(rows))]
 
 
-@contextmanager
-def _whole_screen() -> Generator[bool]:
-    """Take the whole terminal, if there is one, and give it back, also if a signal ends this."""
+def widths_of(rows: Sequence[Row]) -> list[int]:
+    """Return how wide the columns of *rows* are: as wide as these need, within bounds."""
+    columns = zip(*rows, strict=True)
+    return [
+        min(max(map(len, column)), widest) for column, widest in zip(columns, _WIDEST, strict=True)
+    ]
 
-    def end(number: int, frame: object) -> NoReturn:
-        del frame
-        raise SystemExit(signal_status(number))
 
-    whole = sys.stdout.isatty()
-    # Who ignores a signal, as nohup does, goes on to do so.
-    former = {
-        number: signal.signal(number, end)
-        for number in _ENDING
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        sys.stdout.write(_ENTER if whole else "")
-        yield whole
-    finally:
-        sys.stdout.write(_LEAVE if whole else "")
-        for number, handler in former.items():
-            signal.signal(number, handler)
+def lines(rows: Sequence[Row], widths: Sequence[int]) -> Iterator[str]:
+    """Yield *rows* in columns of these *widths*."""
+    for row in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def clock_time(seconds: float | None) -> str:
+    """Return *seconds* as hours, minutes and seconds; a question mark if they are not known."""
+    if seconds is None:
+        return "?"
+    whole = int(seconds)
+    days, rest = divmod(whole, 86400)
+    text = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{days}d {text}" if days else text
+
+
+def row_of(info: LockInfo) -> Row:
+    """Return the line of a lock."""
+    bad = next((each for each in info.holders if each.client.dead), None)
+    late = bad or next((holder for holder in info.holders if holder.late), None)
+    holder = late or next(iter(info.holders), None)
+    waiting = waiting_of(info)
+    if info.deadlock:
+        waiting = f"DEADLOCK {waiting}"
+    if late is not None and late.remaining is not None:
+        waiting = f"{waiting}  ends in {words.duration(late.remaining)}"
+    return Row(
+        safe(info.name),
+        _kind_of(info),
+        clock_time(info.held_for),
+        "" if holder is None else renewed_of(holder),
+        safe(holder_of(info, holder)),
+        waiting,
+    )
+
+
+def _kind_of(info: LockInfo) -> str:
+    """Return the kind of a lock in one or two words."""
+    if info.kind == "semaphore" and info.total is None and not info.awaited:
+        return "semaphore or latch"
+    short = sight_of(info.kind).short
+    word = info.mode or (info.kind if short is None else short)
+    depth = max((holder.depth for holder in info.holders), default=1)
+    if info.holder_count > 1:
+        return f"{word} by {info.holder_count}"
+    return f"{word} x{depth}" if depth > 1 else word
+
+
+def holder_of(info: LockInfo, first: HolderInfo | None = None) -> str:
+    """Return who holds a lock: *first*, and how many others."""
+    if not info.holders:
+        return words.without_holders(info)
+    text, more = person_of(first or info.holders[0]), info.holder_count - 1
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def person_of(holder: HolderInfo) -> str:
+    """Return who *holder* is, as far as that is known."""
+    known = words.client_of(holder.client, holder.holder)
+    return f"{words.given_to(holder) if holder.claim else known} {holder.thread}".rstrip()
+
+
+def renewed_of(holder: HolderInfo) -> str:
+    """Return when a hold was renewed last."""
+    if holder.client.dead:
+        return "DEAD"
+    ago = holder.renewed_ago
+    if ago is None:
+        return "fixed" if holder.renewed is False else "?"
+    return f"LATE {ago:.0f}s" if holder.late else f"{ago:.0f} s ago"
+
+
+def waiting_of(info: LockInfo) -> str:
+    """Return how many wait, and how long the first of them has."""
+    if not info.awaited:
+        return "-"
+    count = 0 if info.waited_by_clients else max(info.waiter_count, len(info.waiters))
+    longest = info.longest_wait
+    clients = info.waiting_clients
+    text = words.counted(clients, "client") if clients else ""
+    if count > 1:
+        text = f"{count} in {text}" if text else str(count)
+    return text if longest is None else f"{text}, first {clock_time(longest)}"

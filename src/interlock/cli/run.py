@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-import os
 import time
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import interlock
-from interlock.cli.options import RunOptions, add_options, run_options
-from interlock.cli.signals import POSIX, Interrupted, Signals
-from interlock.cli.status import UsageError, say, signal_status
-from interlock.cli.supervision import Supervision, start
+from interlock.cli.arguments import credentials_of, duration, lease, positive_duration, urls_of
+from interlock.cli.job import POSIX, Interrupted, Signals, Supervision, start
+from interlock.cli.status import UsageError, say
 from interlock.errors import (
     AcquireTimeoutError,
     HoldLostError,
@@ -22,59 +23,179 @@ from interlock.errors import (
 from interlock.options import Options
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Mapping, Sequence
 
     from interlock import Client, Hold, Permit
+    from interlock.credentials import FileCredentials
 
-Entrance: TypeAlias = "contextlib.AbstractContextManager[Hold]"
+Mode: TypeAlias = Literal["plain", "shared", "exclusive", "fair"]
+"""Which lock of the name is held."""
+OnLost: TypeAlias = Literal["term", "kill", "warn"]
+"""The job's fate when its lock is lost."""
 
 USAGE = "interlock run [options] NAME -- CMD [ARG...]\n       interlock run [options] NAME -c TEXT"
 
 DESCRIPTION = """\
 Run CMD while this process holds the lock NAME, cluster-wide: on all machines that use the same
 server, one CMD at a time. The lock is renewed while CMD runs, released when it has ended, and ends
-by itself should this machine die.
+by itself should this machine die. Without -s, -x, --fair or --limit it is the same lock as
+client.lock(NAME) in Python.
 
-Without -s, -x, --fair or --limit it is the same lock as client.lock(NAME) in Python.
+  interlock run nightly -- ./backup.sh --full
+  interlock run -n -E 0 cron:mail -- /usr/local/bin/send-mail
+  interlock run -w 60 --max-hold 10m deploy:web -c 'git pull && make deploy'
 """
 
 EPILOG = """\
 TIME is 90, 90s, 5m or 2h. INTERLOCK_URL may name several servers, between blanks. The file that
-INTERLOCK_CREDENTIALS_FILE names has a password, or a user and a password in two lines; it is read
-again when it changes.
+INTERLOCK_CREDENTIALS_FILE names has a password, or a user and a password in two lines.
 
-environment of CMD:
-  INTERLOCK_NAME     NAME
-  INTERLOCK_HOLDER   who holds the lock: <client id>:<number>, with --limit the permit's id
-  INTERLOCK_TOKEN    a number that grows with every holder, to be checked by what CMD writes to;
-                     not with -s, -x, --fair, --limit or several --url
+CMD finds INTERLOCK_NAME, INTERLOCK_HOLDER (<client id>:<number>, or the permit's id) and, with the
+plain lock on one server, INTERLOCK_TOKEN, a number that grows with every holder, in its
+environment. INT, TERM, HUP and QUIT are passed on to it.
 
 exit status: the one of CMD (128 + n when signal n ended it), or
     1   the lock was not acquired: -n, or -w has passed (see -E)
-   64   usage: the command line, the URL or the name is wrong, or no server program is found
-   69   the server is not available, or refuses (password, database)
    70   the lock was lost, and CMD stopped for it (see --on-lost)
-   71   interlock itself failed, and printed a traceback; CMD does not run
   124   CMD was stopped by --max-hold
   126   CMD cannot be executed
   127   CMD was not found
   128+n signal n came before CMD was started
-
-INT, TERM, HUP and QUIT are passed on to CMD.
-
-examples:
-  interlock run nightly -- ./backup.sh --full
-  interlock run -n -E 0 cron:mail -- /usr/local/bin/send-mail
-  interlock run -w 60 --max-hold 10m deploy:web -c 'git pull && make deploy'
-  interlock run --limit 4 thumbnails -- convert in.png -resize 100x out.png
 """
+
+_DURATIONS = (
+    ("--lease", lease, "keep others out so long if this machine dies (default: 30)"),
+    ("--min-hold", duration, "hold the lock at least so long, even if CMD ends sooner"),
+    ("--max-hold", positive_duration, "stop CMD after so long"),
+    ("--kill-after", duration, "kill a CMD that does not stop within so long (default: 5)"),
+)
+_MODES = (
+    (("-s", "--shared"), "shared", "hold it together with others who also say -s (a read lock)"),
+    (("-x", "--exclusive"), "exclusive", "hold it alone, where others say -s (a write lock)"),
+    (("--fair",), "fair", "hold it alone, first come, first served, where all say --fair"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What `interlock run` was asked for; durations in seconds, None where there is no bound.
+
+    With a *limit*, one of so many permits is held in place of a lock.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    shell_text: str | None = None
+    urls: tuple[str, ...] = ()
+    wait: float | None = None
+    mode: Mode = "plain"
+    limit: int | None = None
+    conflict_exit_code: int = 1
+    lease: float | timedelta | None = None
+    min_hold: float = 0.0
+    max_hold: float | None = None
+    on_lost: OnLost = "term"
+    kill_after: float = 5.0
+    verbose: bool = False
+    credentials: FileCredentials | None = None
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Teach *parser* this command."""
+    """Teach *parser* this command; what is not typed has the default of `RunOptions`."""
     parser.usage = USAGE
-    add_options(parser)
+    parser.argument_default = argparse.SUPPRESS
+    add = parser.add_argument
+    add("name", metavar="NAME", help="the name of the lock")
+    waiting = parser.add_mutually_exclusive_group()
+    waiting.add_argument(
+        *("-n", "--nonblock"),
+        dest="wait",
+        action="store_const",
+        const=0.0,
+        help="do not wait for the lock: try once",
+    )
+    waiting.add_argument(
+        *("-w", "--wait", "--timeout"),
+        type=duration,
+        metavar="TIME",
+        help="wait so long for the lock (default: for ever)",
+    )
+    modes = parser.add_mutually_exclusive_group()
+    for names, mode, text in _MODES:
+        modes.add_argument(*names, dest="mode", action="store_const", const=mode, help=text)
+    modes.add_argument(
+        "--limit",
+        type=partial(_number, least=1, most=2**31 - 1),  # as in Redisson
+        metavar="N",
+        help="be one of N who run at a time (a semaphore)",
+    )
+    add(
+        *("-E", "--conflict-exit-code"),
+        type=partial(_number, least=0, most=255),
+        metavar="STATUS",
+        help="exit with STATUS if the lock was not acquired (default: 1; 0 also says nothing)",
+    )
+    add(
+        *("-c", "--command"),
+        dest="shell_text",
+        metavar="TEXT",
+        help="run TEXT in $SHELL (default: /bin/sh) instead of CMD",
+    )
+    for flag, read, text in _DURATIONS:
+        add(flag, type=read, metavar="TIME", help=text)
+    add(
+        "--on-lost",
+        choices=("term", "kill", "warn"),
+        help="when the lock is lost: stop CMD, kill it at once, or only say so (default: term)",
+    )
+    add(
+        "--url",
+        dest="urls",
+        action="append",
+        metavar="URL",
+        help="the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own); "
+        "several times: hold a majority of independent servers",
+    )
+    add("-v", "--verbose", action="store_true", help="say how long the wait was, and for whom")
+
+
+def _number(text: str, least: int, most: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"wanted {least} to {most}, found {text!r}")
+    return number
+
+
+def options_of(given: Mapping[str, Any], environ: Mapping[str, str]) -> RunOptions:
+    """Return the options of a run, checked together.
+
+    Args:
+        given: field -> value, what the command line says.
+        environ: for the URLs and the credentials.
+
+    Raises:
+        UsageError: for what cannot be done.
+    """
+    urls = tuple(given.get("urls") or urls_of(environ))
+    known: dict[str, Any] = {**given, "urls": urls, "credentials": credentials_of(environ)}
+    options = RunOptions(**known)
+    if options.command and options.shell_text is not None:
+        raise UsageError("wanted one command, found two: give -c TEXT or -- CMD, not both")
+    if not options.command and options.shell_text is None:
+        raise UsageError(
+            "wanted a command, found none: interlock run [options] NAME -- CMD [ARG...]"
+        )
+    if len(set(urls)) < len(urls):
+        raise UsageError("the same --url twice: a majority needs independent servers")
+    if len(urls) > 1 and (options.mode != "plain" or options.limit is not None):
+        raise UsageError(
+            f"wanted one --url, found {len(urls)}: "
+            "a majority of servers gives the plain lock only, without -s, -x, --fair or --limit"
+        )
+    return options
 
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
@@ -86,12 +207,12 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """
     if not POSIX:
         raise UsageError("run needs a POSIX system; on Windows use the library, or WSL")
-    options = run_options(given, environ)
+    options = options_of(given, environ)
     try:
         with Signals() as signals:
             return _run(options, environ, signals)
     except Interrupted as interrupted:
-        return signal_status(interrupted.signum)
+        return 128 + interrupted.signum
 
 
 def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> int:
@@ -115,14 +236,16 @@ def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> i
             job = start(command, _environment(hold, environ), options.on_lost)
             supervision = Supervision(job, hold, options, signals, began)
             status = supervision.run()
-            signals.give_up_by(partial(_give_up, options, status))
     except AcquireTimeoutError as error:
         _explain_conflict(error, options)
     except InterlockError as error:
         if supervision is None:
             raise
-        # The job has ended, and its status counts; what came after it is only told.
-        _explain_release(error, options, told=supervision.loss_noticed)
+        # The job has ended, and its status counts; what came after it is only reported.
+        if not isinstance(error, HoldLostError):
+            say(f"the release of {options.name!r} failed: {error}")
+        elif not supervision.loss_noticed:
+            say(f"{error}; the command has ended by itself, but may not have been alone")
     return status
 
 
@@ -135,7 +258,7 @@ def _acquire(clients: Sequence[Client], options: RunOptions, stack: contextlib.E
     began = time.monotonic()
     try:
         # One try first: without a server it fails at once, where a wait would wait out the outage.
-        hold: Hold | None = stack.enter_context(_entrance(clients, options, 0))
+        hold: Hold | None = stack.enter_context(_entrance(clients, options, timedelta(0)))
     except AcquireTimeoutError as error:
         if options.wait == 0:
             raise
@@ -151,28 +274,21 @@ def _acquire(clients: Sequence[Client], options: RunOptions, stack: contextlib.E
     if hold is None:
         left = None
         if options.wait is not None:
-            left = max(0.0, began + options.wait - time.monotonic())
+            left = timedelta(seconds=max(0.0, began + options.wait - time.monotonic()))
         hold = stack.enter_context(_entrance(clients, options, left))
     if options.verbose:
         say(f"got lock {options.name!r} after {time.monotonic() - began:.1f} s")
     return hold
 
 
-def _entrance(clients: Sequence[Client], options: RunOptions, timeout: float | None) -> Entrance:
-    """Return a context manager that waits for the lock and gives the hold.
+def _entrance(
+    clients: Sequence[Client], options: RunOptions, timeout: timedelta | None
+) -> contextlib.AbstractContextManager[Hold]:
+    """Return a context manager that waits *timeout* for the lock and gives the hold.
 
     The locks exclude each other whatever their kind, for each refuses a hash that it does not know.
     But only those of one kind hear of each other's releases. A permit is acquired here already; it
     comes back by itself if we are killed.
-
-    Args:
-        clients: one for each URL, in their order.
-        options: what is asked for.
-        timeout: seconds to wait; None for ever, 0 for one try.
-
-    Raises:
-        UsageError: the semaphore has another limit.
-        InterlockError: as acquiring does.
     """
     name, client = options.name, clients[0]
     if len(clients) > 1:
@@ -190,8 +306,12 @@ def _entrance(clients: Sequence[Client], options: RunOptions, timeout: float | N
             return client.fair_lock(name, timeout=timeout)
 
 
-def _permit(client: Client, name: str, limit: int, timeout: float | None) -> Permit:
-    """Return a permit of the semaphore *name*, which has *limit* permits or is made with them."""
+def _permit(client: Client, name: str, limit: int, timeout: timedelta | None) -> Permit:
+    """Return a permit of the semaphore *name*, which has *limit* permits or is made with them.
+
+    Raises:
+        UsageError: the semaphore has another limit.
+    """
     semaphore = client.leased_semaphore(name)
     # One try first: without a server it fails at once, where the rest would wait out the outage.
     permit = semaphore.try_acquire()
@@ -225,22 +345,3 @@ def _environment(hold: Hold, environ: Mapping[str, str]) -> dict[str, str]:
         ours["INTERLOCK_TOKEN"] = str(hold.token)
     inherited = {key: value for key, value in environ.items() if key != "INTERLOCK_TOKEN"}
     return inherited | ours
-
-
-def _give_up(options: RunOptions, status: int, again: bool) -> None:
-    """End this process in a signal handler, if a signal came *again*; else say what it waits for.
-
-    The library would carry a release through after an exception.
-    """
-    if not again:
-        say(f"the release of {options.name!r} is under way; another signal gives it up")
-        return
-    say(f"lock {options.name!r} was not released: a signal gave it up, and it ends with its lease")
-    os._exit(status)
-
-
-def _explain_release(error: InterlockError, options: RunOptions, *, told: bool) -> None:
-    if not isinstance(error, HoldLostError):
-        say(f"the release of {options.name!r} failed: {error}")
-    elif not told:
-        say(f"{error}; the command has ended by itself, but may not have been alone")

@@ -9,26 +9,20 @@ import logging
 import os
 import sys
 
+from interlock._core.model.foreign_text import safe
+
 
 class Status(enum.IntEnum):
     """Exit statuses of interlock itself; every other one is the job's own."""
 
-    CONFLICT = 1
-    """The lock was not got (flock(1); another one with --conflict-exit-code)."""
-    FOUND = 1
-    """The check found what it was to look for."""
-    USAGE = 64
-    """The command line, the URL or the name cannot work (EX_USAGE)."""
-    UNAVAILABLE = 69
-    """The server could not be reached, or refused (EX_UNAVAILABLE)."""
-    LOST = 70
-    """The lock was lost, and the job stopped for it."""
-    FAULT = 71
-    """Interlock itself failed (EX_OSERR, for EX_SOFTWARE is LOST)."""
-    OUTPUT = 74
-    """The output could not be written (EX_IOERR)."""
-    MAX_HOLD = 124
-    """The job was stopped after --max-hold (timeout(1))."""
+    CONFLICT = 1  # the lock was not acquired (flock(1); another one with --conflict-exit-code)
+    FOUND = 1  # the check found what it was to look for
+    USAGE = 64  # the command line, the URL or the name cannot work (EX_USAGE)
+    UNAVAILABLE = 69  # the server could not be reached, or refused (EX_UNAVAILABLE)
+    LOST = 70  # the lock was lost, and the job stopped for it
+    FAULT = 71  # interlock itself failed (EX_OSERR, for EX_SOFTWARE is LOST)
+    OUTPUT = 74  # the output could not be written (EX_IOERR)
+    MAX_HOLD = 124  # the job was stopped after --max-hold (timeout(1))
 
 
 class UsageError(Exception):
@@ -43,11 +37,6 @@ def user() -> str:
         return f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"
 
 
-def signal_status(signum: int) -> int:
-    """Return the exit status that stands for an end by *signum*, as shells count."""
-    return 128 + signum
-
-
 def log_to_stderr() -> None:
     """Write warnings of the loggers to stderr, one line each, with the time."""
     logging.basicConfig(stream=sys.stderr, format="interlock: %(asctime)s %(message)s")
@@ -55,9 +44,6 @@ def log_to_stderr() -> None:
 
 def one_line(message: str) -> str:
     """Return *message* as one line that a terminal shows and does not act on."""
-    # The import takes longer than all of what a command says of itself.
-    from interlock._core.model.foreign_text import safe  # noqa: PLC0415
-
     return safe(" ".join(message.split()))
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import socket
 import sys
+import tempfile
 from argparse import RawDescriptionHelpFormatter
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interlock.cli.reading import add_url, open_client
+from interlock.cli.arguments import add_url, duration, lease, open_client
 from interlock.cli.status import Status, UsageError, one_line, say, user
-from interlock.cli.ticket_file import NewFile, read_ticket
-from interlock.cli.values import duration, lease
-from interlock.errors import AcquireTimeoutError, ConfigError, InterlockError, NotHeldError
-from interlock.inspection.words import client_of
+from interlock.errors import AcquireTimeoutError, NotHeldError
 from interlock.options import check_reason
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from interlock import Client, Ticket
-    from interlock.inspection import HolderInfo
-
-LEASE = 600.0
-"""Seconds that a ticket is good for, unless another number is given."""
 
 DESCRIPTION = """\
 Hold a lock without a process. `acquire` locks NAME, prints a ticket and exits. The lock stays
@@ -34,22 +30,17 @@ ticket, on any machine. It is the same lock as client.lock(NAME) in Python and `
 
 EPILOG = """\
 Everybody who has the ticket can release the lock. With --ticket-file it is in a file that only you
-can read, and nothing is printed. A ticket that was there is replaced if it is over. If it still
-holds another lock, or if the file has anything else, it stays and nothing is locked.
+can read, in place of what was there, and nothing is printed.
 
 exit status:
     0   acquire: the lock is held, and the ticket written; else the ticket is good, or was released
     1   acquire: somebody else holds it, or it was lost before the ticket was written; else the
         ticket is over: released, used, ended or broken. stderr says who holds the lock
-   64   usage: the command line, the URL, the ticket or the file cannot work
-   69   the server could not be asked, or refused
    74   the ticket could not be written; the lock is free again
-
-examples:
-  interlock ticket acquire deploy --lease 15m --wait 60 --reason 'release 1.7' --ticket-file t
-  interlock ticket extend --ticket-file t --lease 15m
-  interlock ticket release --ticket-file t
 """
+
+_LONGEST = 100_000
+"""Characters of a ticket that are read."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +52,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
             word,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=EPILOG,
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -78,6 +68,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     acquire.add_argument(
         "--reason", default="", metavar="TEXT", help="why; `interlock list` and `why` tell it"
     )
+    acquire.add_argument(
+        "--ticket-file", metavar="FILE", help="write the ticket to FILE, with mode 600"
+    )
     extend = add("extend", "let the ticket be good for so long from now on")
     status = add("status", "tell whether the ticket is still good, and for how long")
     release = add("release", "release the lock of the ticket")
@@ -85,13 +78,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         each.add_argument(
             "--lease",
             type=lease,
-            default=LEASE,
+            default="10m",
             metavar="TIME",
             help="how long the ticket is good for, from now on (default: 10m)",
         )
-    acquire.add_argument(
-        "--ticket-file", metavar="FILE", help="write the ticket to FILE, with mode 600"
-    )
     for each in (extend, status, release):
         each.add_argument(
             "--ticket-file",
@@ -107,108 +97,59 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """Do what the word says, and return the exit status.
 
     Raises:
-        UsageError: the ticket's file cannot be read or written, or has what may not be lost.
+        UsageError: the ticket's file cannot be read.
         ConfigError: a URL, a name, a ticket or a reason that cannot be.
         ServerUnavailableError: the server could not be asked.
     """
-    if given["word"] == "acquire":
-        return _acquire(given, environ)
-    text = read_ticket(given["ticket_file"])
+    word = given["word"]
+    reason = check_reason(given.get("reason", ""))
+    text = "" if word == "acquire" else _read(given["ticket_file"])
     with open_client(given, environ) as client:
-        ticket = client.ticket(text)
         try:
-            match given["word"]:
-                case "extend":
-                    _extend(client, ticket, given["lease"])
-                case "status":
-                    return _status(client, ticket)
-                case _:
-                    ticket.release()
-        except NotHeldError as error:
+            if word == "acquire":
+                return _acquire(client, given, reason)
+            ticket = client.ticket(text)
+            if word == "status":
+                return _status(client, ticket)
+            if word == "extend":
+                _extend(client, ticket, given["lease"])
+            else:
+                ticket.release()
+        except (AcquireTimeoutError, NotHeldError) as error:
             say(str(error))
             return Status.CONFLICT
     return 0
 
 
-def _acquire(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    reason, path = check_reason(given["reason"]), given["ticket_file"]
-    with contextlib.ExitStack() as stack:
-        file = stack.enter_context(contextlib.closing(NewFile(path))) if path else None
-        client = stack.enter_context(open_client(given, environ))
-        if file is not None:
-            _check_replaceable(client, file.present(), given["name"], path)
-        try:
-            with client.fenced_lock(given["name"], timeout=given["wait"]) as hold:
-                # If this process dies before the ticket is written, this short lease ends it.
-                ticket = client.ticket(hold.hand_over())
-        except AcquireTimeoutError as error:
-            say(f"{error}{_known(client, error)}")
-            return Status.CONFLICT
-        return _deliver(client, ticket, file, given["lease"], reason)
-
-
-def _check_replaceable(client: Client, present: str, name: str, path: str) -> None:
-    """Check that *present*, the text of the file, may give way to a ticket for *name*.
-
-    A ticket for *name* itself needs no check: while it is good, the lock cannot be acquired.
-
-    Raises:
-        UsageError: it is no ticket, or a ticket that still holds another lock.
-    """
-    if not present:
-        return
-    try:
-        ticket = client.ticket(present)
-    except ConfigError as error:
-        raise UsageError(
-            f"{path} has something that is no ticket of this client, and would be lost: {error}"
-        ) from error
-    if ticket.name != name and _holder_with(client, ticket.name, ticket.holder) is not None:
-        raise UsageError(
-            f"{path} has the ticket that holds {ticket.name!r}, and it would be lost:"
-            " release it first, or name another file"
-        )
-
-
-def _deliver(
-    client: Client, ticket: Ticket, file: NewFile | None, wanted: float, reason: str
-) -> int:
-    """Write *ticket* where it is wanted, and only then let it be good for *wanted* seconds.
-
-    If that fails, free the lock: nobody could release it.
-    """
+def _acquire(client: Client, given: Mapping[str, Any], reason: str) -> int:
+    """Lock, and write the ticket; if that fails, free the lock: nobody could release it."""
+    wanted: float | timedelta = given["lease"]
+    with client.fenced_lock(given["name"], timeout=timedelta(seconds=given["wait"])) as hold:
+        # If this process dies before the ticket is written, this short lease ends it.
+        ticket = client.ticket(hold.hand_over())
     try:
         ticket.announce(wanted, reason, who=f"{user()}@{socket.gethostname()}")
-        if file is not None:
-            file.write(str(ticket))
-        else:
-            print(ticket)
-            sys.stdout.flush()
-        ticket.renew(wanted)
-    except NotHeldError as error:
-        say(str(error))
-        return Status.CONFLICT
-    except BaseException as error:
-        client.ticket(str(ticket)).release()
-        if isinstance(error, OSError):
-            say(f"the ticket could not be written, so the lock is free again: {error}")
-            return Status.OUTPUT
+        _write(str(ticket), given["ticket_file"])
+    except OSError as error:
+        ticket.release()
+        say(f"the ticket could not be written, so the lock is free again: {error}")
+        return Status.OUTPUT
+    except BaseException:
+        ticket.release()
         raise
+    ticket.renew(wanted)
     return 0
 
 
-def _extend(client: Client, ticket: Ticket, wanted: float) -> None:
-    """Let *ticket* be good for *wanted* seconds, and tell operators so.
-
-    Raises:
-        NotHeldError: it is over.
-    """
+def _extend(client: Client, ticket: Ticket, wanted: float | timedelta) -> None:
+    """Let *ticket* be good for *wanted* seconds, and tell operators so."""
     ticket.renew(wanted)
-    holder = _holder_with(client, ticket.name, ticket.holder)
-    if holder is not None:
-        ticket.announce(
-            wanted, holder.thread, who=holder.client.host, held_for=holder.held_for or 0.0
-        )
+    info = client.describe(ticket.name)
+    for each in () if info is None else info.holders:
+        if each.holder == ticket.holder:
+            ticket.announce(
+                wanted, each.thread, who=each.client.host, held_for=each.held_for or 0.0
+            )
 
 
 def _status(client: Client, ticket: Ticket) -> int:
@@ -229,21 +170,38 @@ def _status(client: Client, ticket: Ticket) -> int:
     return 0
 
 
-def _known(client: Client, error: AcquireTimeoutError) -> str:
-    """Return what operators see of the holder that *error* names, in brackets; empty for nothing.
+def _read(path: str) -> str:
+    """Return the ticket in the file *path*; ``-`` is stdin.
 
-    Cost:
-        About seven round trips.
+    Raises:
+        UsageError: it cannot be read.
     """
-    found = None
-    with contextlib.suppress(InterlockError):  # the user may lack the rights
-        found = _holder_with(client, str(error.name), str(error.holder))
-    told = "" if found is None else f"{client_of(found.client, '')} {found.thread}".strip()
-    return f" ({told})" if told else ""
+    try:
+        if path == "-":
+            return sys.stdin.read(_LONGEST).strip()
+        with Path(path).open(encoding="utf-8") as file:
+            return file.read(_LONGEST).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the ticket: {error}") from error
 
 
-def _holder_with(client: Client, name: str, holder: str) -> HolderInfo | None:
-    """Return what operators see of *holder*; None if it does not hold the lock *name*."""
-    info = client.describe(name)
-    found = () if info is None else info.holders
-    return next((each for each in found if each.holder == holder), None)
+def _write(ticket: str, path: str | None) -> None:
+    """Print *ticket*, or write it to the file *path*, which has the old text or the whole new one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if path is None:
+        print(ticket, flush=True)
+        return
+    target = Path(path)
+    file, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(file, "w") as opened:
+            opened.write(f"{ticket}\n")
+            opened.flush()
+            os.fsync(opened.fileno())
+        Path(beside).replace(target)
+    except OSError:
+        Path(beside).unlink()
+        raise

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.foreign_text import safe
-from interlock.cli.reading import add_url, open_reader
+from interlock.cli.arguments import add_url, open_reader
 from interlock.cli.status import Status
 from interlock.inspection.face import account_of
 from interlock.inspection.why import word_of
@@ -24,8 +24,6 @@ EPILOG = """\
 exit status:
     0   somebody holds or awaits it
     1   nobody does
-   64   usage: the command line or the URL is wrong
-   69   a server could not be asked, or refused
 """
 
 

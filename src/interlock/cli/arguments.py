@@ -1,7 +1,11 @@
-"""Which server a command is about, and how it gets there."""
+"""Arguments that several commands take: durations, and the server with its credentials."""
 
 from __future__ import annotations
 
+import argparse
+import math
+import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import interlock
@@ -11,12 +15,44 @@ from interlock.credentials import FileCredentials
 from interlock.options import Options
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Mapping
 
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.inspection import Reader
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def duration(text: str) -> float:
+    """Return the seconds that *text* stands for: ``90``, ``90s``, ``5m`` or ``2h``.
+
+    Raises:
+        argparse.ArgumentTypeError: unless it is a time that can be waited for.
+    """
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        seconds = float(number) * _UNITS[unit]
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= threading.TIMEOUT_MAX:
+        raise argparse.ArgumentTypeError(
+            f"wanted a duration such as 90, 90s, 5m or 2h, found {text!r}"
+        )
+    return seconds
+
+
+def positive_duration(text: str) -> float:
+    """Read a duration above 0; errors as of `duration`."""
+    if not (seconds := duration(text)):
+        raise argparse.ArgumentTypeError(f"wanted a duration above 0, found {text!r}")
+    return seconds
+
+
+def lease(text: str) -> float | timedelta:
+    """Read a duration; one with a unit is a timedelta, which nobody means in milliseconds."""
+    seconds = duration(text)
+    return timedelta(seconds=seconds) if text[-1] in _UNITS else seconds
 
 
 def add_url(parser: argparse.ArgumentParser) -> None:
@@ -62,12 +98,7 @@ def credentials_of(environ: Mapping[str, str]) -> FileCredentials | None:
 
 
 def open_servers(given: Mapping[str, Any], environ: Mapping[str, str]) -> Endpoint | Cluster:
-    """Return the servers that were named.
-
-    Raises:
-        UsageError: as `url_of`.
-        ConfigError: a URL that cannot be.
-    """
+    """Return the servers that were named; errors as `url_of`, and ConfigError for a wrong URL."""
     return open_url(url_of(given, environ), credentials_of(environ))
 
 
