@@ -38,6 +38,7 @@ SAMPLES: list[tuple[list[str], str, object]] = [
     (["--on-lost", "kill"], "on_lost", "kill"),
     (["--kill-after", "0.5"], "kill_after", 0.5),
     (["--url", "redis://one/0"], "urls", ("redis://one/0",)),
+    (["--url=redis://a", "--url=redis://b"], "urls", ("redis://a", "redis://b")),
     (["-v"], "verbose", True),
     (["--verbose"], "verbose", True),
 ]
@@ -152,12 +153,6 @@ def test_what_cannot_be_done_is_told(
     """A run needs one command, and only the plain lock has a majority of servers."""
     with pytest.raises(UsageError, match=complaint):
         parse(*arguments, command=command)
-
-
-def test_several_urls() -> None:
-    """--url may be repeated, for a majority of servers."""
-    urls = ("redis://a", "redis://b", "redis://c")
-    assert parse(*(f"--url={url}" for url in urls)).urls == urls
 
 
 @pytest.mark.parametrize(

@@ -313,23 +313,6 @@ def test_a_job_that_may_not_be_signalled_is_waited_for(
     assert "within" not in err
 
 
-def test_after_a_fault_of_ours_a_job_that_may_not_be_killed_is_waited_for(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing leaves the supervision, which then gives the lock up, before the job has ended."""
-
-    def broken(*_: object) -> None:
-        raise RuntimeError("broken")
-
-    refuse(stage, monkeypatch, signal.SIGKILL)
-    monkeypatch.setattr(Signals, "wait", broken)
-    with pytest.raises(RuntimeError, match="broken"):
-        stage.shell(FINISHING)
-    with pytest.raises(ProcessLookupError):
-        os.kill(stage.pid, 0)
-    assert capsys.readouterr().err == REFUSED.format(9)
-
-
 def test_a_closed_stderr_does_not_keep_the_job_alive(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

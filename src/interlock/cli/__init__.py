@@ -1,7 +1,8 @@
 """The command `interlock`.
 
 Each of its words is a row in `COMMANDS` and a module with ``DESCRIPTION``, ``EPILOG``,
-``configure(parser)`` and ``main(given, environ)``.
+``configure(parser)`` and ``main(given, environ)``, which returns the exit status. The errors that it
+raises are reported here: UsageError, and those of the library.
 """
 
 from __future__ import annotations

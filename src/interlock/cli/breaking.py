@@ -57,13 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """Break the hold, and return the exit status.
-
-    Raises:
-        ConfigError: a URL or a reason that cannot be, or nobody can hold what NAME is.
-        UsageError: there are several holders, and none was chosen.
-        ServerUnavailableError: a server could not be asked.
-    """
+    """Break the hold, and return the exit status."""
     name, reason = given["name"], check_reason(given["reason"]).strip()
     # The record is this command's own: it names the user, and comes whatever happens next.
     log_to_stderr()

@@ -43,12 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """Serve until a signal ends it, and return the exit status.
-
-    Raises:
-        UsageError: the port is taken, or the extra is missing.
-        ConfigError: a URL that cannot be.
-    """
+    """Serve until a signal ends it, and return the exit status."""
     need("console", "starlette", "uvicorn", "jinja2")
     import uvicorn  # noqa: PLC0415 - an extra
 

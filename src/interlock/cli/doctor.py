@@ -74,11 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """Look, print what was found, and return the exit status.
-
-    Raises:
-        ConfigError: a URL, objects or names that cannot be.
-    """
+    """Look, print what was found, and return the exit status."""
     chosen = given["objects"] or ["lock"]
     requirements = Requirements(
         tuple(objects()) if "all" in chosen else tuple(chosen), given["names"]

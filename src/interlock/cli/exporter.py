@@ -45,12 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """Serve until a signal ends it, and return the exit status.
-
-    Raises:
-        UsageError: the address is not ours, or taken, or an extra is missing.
-        ConfigError: a URL that cannot be.
-    """
+    """Serve until a signal ends it, and return the exit status."""
     need("prometheus", "prometheus_client")
     import prometheus_client  # noqa: PLC0415 - an extra
 

@@ -106,13 +106,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """Print the locks page by page as they are read, and return the exit status.
-
-    Raises:
-        ConfigError: a URL that cannot be.
-        UsageError: no URL, or options that exclude each other.
-        ServerUnavailableError: a server could not be asked.
-    """
+    """Print the locks page by page as they are read, and return the exit status."""
     if given["deadlocks"]:
         if _filters(given) or given["kinds"] or given["watch"] or given["pattern"] != "*":
             raise UsageError("--deadlocks is about all locks: give it nothing but --json and --url")

@@ -175,9 +175,6 @@ def options_of(given: Mapping[str, Any], environ: Mapping[str, str]) -> RunOptio
     Args:
         given: field -> value, what the command line says.
         environ: for the URLs and the credentials.
-
-    Raises:
-        UsageError: for what cannot be done.
     """
     urls = tuple(given.get("urls") or urls_of(environ))
     known: dict[str, Any] = {**given, "urls": urls, "credentials": credentials_of(environ)}
@@ -199,12 +196,7 @@ def options_of(given: Mapping[str, Any], environ: Mapping[str, str]) -> RunOptio
 
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """Run the command that was asked for, and return the exit status.
-
-    Raises:
-        UsageError: if it cannot be done.
-        InterlockError: if the lock could not be had for another reason than its being taken.
-    """
+    """Run the command that was asked for, and return the exit status."""
     if not POSIX:
         raise UsageError("run needs a POSIX system; on Windows use the library, or WSL")
     options = options_of(given, environ)
@@ -250,27 +242,22 @@ def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> i
 
 
 def _acquire(clients: Sequence[Client], options: RunOptions, stack: contextlib.ExitStack) -> Hold:
-    """Return the hold, whose release is left to *stack*.
-
-    Raises:
-        AcquireTimeoutError: if it is taken, or stays so.
-    """
+    """Return the hold, whose release is left to *stack*."""
     began = time.monotonic()
+    hold: Hold | None = None
     try:
         # One try first: without a server it fails at once, where a wait would wait out the outage.
-        hold: Hold | None = stack.enter_context(_entrance(clients, options, timedelta(0)))
+        hold = stack.enter_context(_entrance(clients, options, timedelta(0)))
     except AcquireTimeoutError as error:
         if options.wait == 0:
             raise
         if options.verbose:
             say(f"waiting for lock {options.name!r}, held by {_holders(error, options)}")
-        hold = None
     except ServerUnavailableError as error:
         # A server that is there may be too far away or too busy to answer in the little time of a
         # single try.
         if not error.transient or options.wait == 0:
             raise
-        hold = None
     if hold is None:
         left = None
         if options.wait is not None:
@@ -307,11 +294,7 @@ def _entrance(
 
 
 def _permit(client: Client, name: str, limit: int, timeout: timedelta | None) -> Permit:
-    """Return a permit of the semaphore *name*, which has *limit* permits or is made with them.
-
-    Raises:
-        UsageError: the semaphore has another limit.
-    """
+    """Return a permit of the semaphore *name*, which has *limit* permits or is made with them."""
     semaphore = client.leased_semaphore(name)
     # One try first: without a server it fails at once, where the rest would wait out the outage.
     permit = semaphore.try_acquire()

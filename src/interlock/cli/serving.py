@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def need(extra: str, *modules: str) -> None:
-    """Raise unless *modules* of *extra* are installed.
-
-    Raises:
-        UsageError: one is missing.
-    """
+    """Raise unless *modules* of *extra* are installed."""
     for module in modules:
         if find_spec(module) is None:
             raise UsageError(f"{module} is not installed: pip install 'interlock[{extra}]'")

@@ -94,13 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """Do what the word says, and return the exit status.
-
-    Raises:
-        UsageError: the ticket's file cannot be read.
-        ConfigError: a URL, a name, a ticket or a reason that cannot be.
-        ServerUnavailableError: the server could not be asked.
-    """
+    """Do what the word says, and return the exit status."""
     word = given["word"]
     reason = check_reason(given.get("reason", ""))
     text = "" if word == "acquire" else _read(given["ticket_file"])
@@ -171,11 +165,7 @@ def _status(client: Client, ticket: Ticket) -> int:
 
 
 def _read(path: str) -> str:
-    """Return the ticket in the file *path*; ``-`` is stdin.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
+    """Return the ticket in the file *path*; ``-`` is stdin."""
     try:
         if path == "-":
             return sys.stdin.read(_LONGEST).strip()
@@ -186,11 +176,7 @@ def _read(path: str) -> str:
 
 
 def _write(ticket: str, path: str | None) -> None:
-    """Print *ticket*, or write it to the file *path*, which has the old text or the whole new one.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Print *ticket*, or write it to the file *path*, which has the old text or the whole new one."""
     if path is None:
         print(ticket, flush=True)
         return

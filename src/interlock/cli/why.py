@@ -35,12 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """Print the paragraph, and return the exit status.
-
-    Raises:
-        ConfigError: a URL that cannot be.
-        ServerUnavailableError: a server could not be asked.
-    """
+    """Print the paragraph, and return the exit status."""
     name = given["name"]
     with open_reader(given, environ) as reader:
         info, account = account_of(reader, name)
