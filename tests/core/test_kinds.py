@@ -17,7 +17,7 @@ from interlock._core.locks.ticket import WITH_TICKETS, lock_of
 from interlock._core.locks.transfer import Ticket
 from interlock._core.model import names
 from interlock.errors import ConfigError
-from interlock.inspection.kinds import KINDS, channel_of, name_in, recognize, seen
+from interlock.inspection.kinds import KINDS, channel_of, name_in, seen
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench
@@ -70,36 +70,6 @@ def test_what_is_seen_has_a_name_and_a_channel(kind: str, name: str) -> None:
     """The key of an object leads back to its name, and there is a channel to listen at."""
     assert name_in(seen()[kind].key(name), seen()[kind].key) == name
     assert name.strip("{}") in channel_of(kind, name)
-
-
-@pytest.mark.parametrize(
-    ("key", "answer", "queued", "counted", "kind"),
-    [
-        ("x", "lock", False, False, "lock"),
-        ("x", "lock", True, False, "fair_lock"),
-        ("x", "lock", True, True, "fair_lock"),
-        ("x", "lock", False, True, "fenced_lock"),
-        ("x", "write", False, False, "read_write_lock"),
-        ("x", "group", False, False, "group_lock"),
-        ("x", "number", False, False, "semaphore"),
-        ("{x}:timeout", "leased", False, False, "leased_semaphore"),
-        ("x:timeout", "lock", False, False, "lock"),
-        ("interlock_election:{x}", "lock", False, True, "election"),
-        ("interlock_election:{x}", "lock", False, False, "election"),
-    ],
-)
-def test_what_a_script_tells_is_recognized(
-    key: str, answer: str, queued: bool, counted: bool, kind: str
-) -> None:
-    """Key, answer, queue and token lead to one kind."""
-    found, _ = recognize(key, answer, queued=queued, counted=counted)
-    assert found == kind
-
-
-def test_a_foreign_answer_is_no_kind() -> None:
-    """An answer that no script of ours gives is refused."""
-    with pytest.raises(TypeError, match="wanted a kind of lock"):
-        recognize("x", "house", queued=False, counted=False)
 
 
 def test_everything_is_played() -> None:

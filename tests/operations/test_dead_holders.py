@@ -16,8 +16,8 @@ from tests.support.patience import GIVE_UP, wait_until
 from interlock import Options, connect
 from interlock._links.urls import open_url
 from interlock.cli import main
-from interlock.inspection import Reader, card_reader
-from interlock.inspection.face import account_of
+from interlock.inspection import Reader, cards
+from interlock.inspection.why import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.support.servers import RedisServer
 
     from interlock.inspection import LockInfo
-    from interlock.inspection.info import EndInfo
+    from interlock.inspection.cards import End
 
 HOLDER = """
 import sys, interlock
@@ -50,15 +50,15 @@ def card_tells(url: str, name: str) -> bool:
     return described(url, name).held_for is not None
 
 
-def ends(url: str, name: str) -> list[EndInfo]:
-    """Return how holds of *name* ended."""
+def last_end(url: str, name: str) -> End | None:
+    """Return how the last hold of *name* ended."""
     with Reader(open_url(url), Options()) as reader:
-        return reader.ends(name)
+        return reader.last_end(name)
 
 
 def ended(url: str, name: str) -> bool:
     """Return whether a card tells how a hold of *name* ended."""
-    return bool(ends(url, name))
+    return last_end(url, name) is not None
 
 
 @pytest.fixture
@@ -168,10 +168,12 @@ def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis
         command = ["break", "broken", "--holder", broken.holder, "--reason", "expired"]
         assert main([*command, "--url", redis_url]) == 0
         _ = redis_client.delete("taken")
-        found: dict[str, EndInfo] = {}
+        found: dict[str, End] = {}
         for name in ("kept", "broken", "taken"):
             wait_until(partial(ended, redis_url, name), GIVE_UP, f"a card tells the end of {name}")
-            [found[name]] = ends(redis_url, name)
+            end = last_end(redis_url, name)
+            assert end is not None
+            found[name] = end
         assert {end.client.client_id for end in found.values()} == {client.client_id}
         assert {name: (end.lost, end.why) for name, end in found.items()} == {
             "kept": (False, ""),
@@ -188,7 +190,9 @@ def test_a_card_tells_how_a_term_ended(redis_url: str) -> None:
         with client.election("boss"):
             wait_until(partial(card_tells, redis_url, "boss"), GIVE_UP, "a card tells")
         wait_until(partial(ended, redis_url, "boss"), GIVE_UP, "a card tells the end")
-        assert [(end.lost, end.why) for end in ends(redis_url, "boss")] == [(False, "")]
+        end = last_end(redis_url, "boss")
+        assert end is not None
+        assert (end.lost, end.why) == (False, "")
 
 
 def test_who_has_no_connection_is_not_called_alive(redis_url: str) -> None:
@@ -227,6 +231,6 @@ def test_a_client_may_come_back_after_a_start_of_the_server(
     fresh_server.execute("HSET", "stuck", f"{name}:1", "1")
     client = described(url).holders[0].client
     assert (client.state, client.connected) == ("silent", None)
-    monkeypatch.setattr(card_reader, "BACK_WITHIN", 0)
+    monkeypatch.setattr(cards, "BACK_WITHIN", 0)
     client = described(url).holders[0].client
     assert (client.state, client.connected) == ("dead", False)

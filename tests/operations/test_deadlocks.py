@@ -16,7 +16,7 @@ from interlock._core.insight.card import CARD, FORMAT, INDEX
 from interlock._links.urls import open_url
 from interlock.errors import ServerUnavailableError
 from interlock.inspection import Reader
-from interlock.inspection.face import account_of
+from interlock.inspection.why import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

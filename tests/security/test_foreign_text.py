@@ -134,10 +134,9 @@ READ_EXACTLY = {
     "_embedded/supervisor.py": "the embedded server's own answer",
     "_links/login.py": "words of a command",
     "asyncio/redis_py.py": "what the caller gave",
-    "inspection/cards.py": "fields of a card; what they tell is made safe piece by piece",
-    "inspection/locks.py": "a kind",
-    "inspection/search.py": "names of locks, and a cursor",
-    "inspection/card_reader.py": "a cursor",
+    "inspection/cards.py": "a cursor; fields of a card, which are made safe piece by piece",
+    "inspection/reader.py": "a kind, and names of locks",
+    "inspection/service.py": "names of locks, and a cursor",
     "sync/redis_py.py": "what the caller gave",
 }
 """Files that decode bytes without `safe`, and why they may."""

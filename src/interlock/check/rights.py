@@ -12,7 +12,7 @@ from importlib import resources
 from interlock._core.insight.card import CARD, INDEX
 from interlock._core.model import names
 from interlock._core.scripts.script import text_of
-from interlock.inspection.kinds import KINDS, PERMITS_QUEUE, KeyPattern, Named, Uses, seen
+from interlock.inspection.kinds import KINDS, KeyPattern, Named, Uses, seen
 
 _INSPECTION = resources.files("interlock.inspection").joinpath("lua")
 _COMMENT = re.compile(r"--.*")
@@ -89,8 +89,8 @@ def operations() -> dict[str, Uses]:
             ("card_read", "lock_info", "forced_note_write", "forced_note_read"),
             (
                 *(KeyPattern(of) for of in read),
-                *(KeyPattern(names.read_entries, varied=True), PERMITS_QUEUE, *_CARDS),
+                *(KeyPattern(names.read_entries, varied=True), *_CARDS),
             ),
-            others=("scan", "zscan", "pubsub|numsub", "pubsub|channels", "client|list"),
+            others=("scan", "zscan", "pubsub|numsub", "pubsub|channels", "client|list", "info"),
         ),
     }

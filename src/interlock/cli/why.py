@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from interlock._core.model.foreign_text import safe
 from interlock.cli.arguments import add_url, open_reader
 from interlock.cli.status import Status
-from interlock.inspection.face import account_of
-from interlock.inspection.why import word_of
+from interlock.inspection.why import account_of, word_of
 
 if TYPE_CHECKING:
     import argparse

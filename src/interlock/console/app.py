@@ -29,7 +29,7 @@ from interlock._core.model.foreign_text import safe
 from interlock.console.graph import called, graph_of
 from interlock.console.reading import Reading
 from interlock.inspection import Deadlock, Reader
-from interlock.inspection.face import account_of
+from interlock.inspection.why import account_of
 from interlock.inspection.words import clock_at, duration, end_of, silence, trouble, without_holders
 from interlock.sync.client import Client
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-
-from interlock.inspection.kinds import queues_permits, sight_of
+from typing import Any
 
 LATE_SHARE = 2 / 3
 """A renewed hold with less than this share of its lease left was not renewed in time."""
@@ -12,8 +11,6 @@ LATE_MARGIN = 0.05
 """Share of the lease that a renewal takes on its way, and that does not count as late."""
 CLAIMED = "0" * 8
 """How the id of a permit begins that a waiter was given, and has not taken yet."""
-LEFT_LOCKED = "left locked"
-"""The program of a hold whose lease goes on for a least time after its call has ended."""
 DEAD_AFTER = 120.0
 """Seconds of silence after which a client is dead, where its connections cannot be seen."""
 
@@ -112,14 +109,8 @@ class HolderInfo:
     @property
     def claim(self) -> bool:
         """Return whether it was given to a waiter that has not taken it yet, for 250 ms at most."""
-        return is_claim(self.holder)
-
-    @property
-    def late(self) -> bool:
-        """Return whether its renewal is late: the holder is dying, or cut off from the server."""
-        if not self.renewed or self.lease is None or self.remaining is None:
-            return False
-        return self.remaining < (LATE_SHARE - LATE_MARGIN) * self.lease
+        client, _, number = self.holder.removesuffix(":write").partition(":")
+        return number == "0" if number else client.startswith(CLAIMED)
 
     @property
     def renewed_ago(self) -> float | None:
@@ -128,18 +119,24 @@ class HolderInfo:
             return None
         return max(self.lease - self.remaining, 0.0)
 
+    @property
+    def late(self) -> bool:
+        """Return whether its renewal is late: the holder is dying, or cut off from the server."""
+        if not self.renewed or self.lease is None or self.remaining is None:
+            return False
+        return self.remaining < (LATE_SHARE - LATE_MARGIN) * self.lease
+
 
 @dataclass(frozen=True, slots=True)
 class WaiterInfo:
-    """One thread or task that waits for a lock or permits, or a client that waits for permits.
+    """One thread or task that waits for a lock or permits.
 
     Attributes:
         holder: the holder id under which it will hold the lock. One that waits for permits has
             another name here, which begins with the client's id. A client without a card has its
-            name in the server's queue.
+            name in the queue of a fair lock.
         client: the client, as far as it is known.
-        waited: seconds; None where no card tells. For a client in the queue for permits: since it
-            came to the queue, or got permits and others of its threads went on waiting.
+        waited: seconds; None where no card tells.
         remaining: seconds for which its place in a fair queue is kept; None without a queue.
         thread: the thread or task; empty where no card tells.
         owner: as of `HolderInfo`.
@@ -160,32 +157,6 @@ class WaiterInfo:
         return _party(self)
 
 
-@dataclass(frozen=True, slots=True)
-class EndInfo:
-    """How a hold ended, as the card of its client tells it for a minute.
-
-    Attributes:
-        holder: the holder id.
-        client: its client.
-        ago: seconds since then.
-        lost: whether it was lost; else it was released.
-        why: the reason of a loss, with what an operator said who broke the hold; empty for a
-            release.
-    """
-
-    holder: str
-    client: ClientInfo
-    ago: float
-    lost: bool
-    why: str = ""
-
-
-def is_claim(holder: str) -> bool:
-    """Return whether *holder* stands for a waiter that a release has given a lock or a permit."""
-    client, _, number = holder.removesuffix(":write").partition(":")
-    return number == "0" if number else client.startswith(CLAIMED)
-
-
 def _party(each: HolderInfo | WaiterInfo) -> str:
     return each.holder if each.owner is None else f"{each.client.client_id}/{each.owner}"
 
@@ -204,16 +175,13 @@ class LockInfo:
         holder_count: how many hold it.
         remaining: seconds until the last hold ends unless it is renewed; None if never.
         waiters: who waits: the fair queue in its order, or those of whom cards tell, the longest
-            wait first; of very many only some. For permits, these are the threads and tasks on
-            cards, and of clients without any the places in the server's queue.
+            wait first; of very many only some.
         waiting: how many wait in the fair queue, or else how many clients listen for a release.
         free: free permits of a semaphore, or the count of a latch; else None.
         total: all permits of a semaphore, or the count that a latch was set up with, if Python has
             set it; else None.
         token: the last fencing token; None where there is none.
-        waiter_count: how many threads and tasks wait, as far as the queue and cards tell. It is 0
-            if permits are awaited, and no card tells by whom: a client may have several threads
-            that wait.
+        waiter_count: how many threads and tasks wait, as far as the queue and cards tell.
     """
 
     name: str
@@ -273,17 +241,12 @@ class LockInfo:
     @property
     def queued(self) -> bool:
         """Return whether its waiters stand in a list of the server's, each with its place."""
-        return sight_of(self.kind).queue is not None
+        return self.kind == "fair_lock"
 
     @property
-    def waited_for_permits(self) -> bool:
-        """Return whether permits are what its waiters want."""
-        return queues_permits(self.kind)
-
-    @property
-    def waited_by_clients(self) -> bool:
-        """Return whether each of `waiters` is a client, with one waiting thread or more."""
-        return self.waited_for_permits and not self.waiter_count
+    def any_number(self) -> bool:
+        """Return whether nothing tells if it is a semaphore or a latch."""
+        return self.kind == "semaphore" and self.total is None and not self.awaited
 
     @property
     def waiting_clients(self) -> int:
@@ -293,15 +256,12 @@ class LockInfo:
 
     def as_dict(self) -> dict[str, object]:
         """Return the same as what JSON can carry."""
-        told = asdict(self)
-        told["late"] = self.late
-        told["dead"] = self.dead
-        told["deadlock"] = self.deadlock
-        told["longest_wait"] = self.longest_wait
-        for each, entry in zip(self.waiters, told["waiters"], strict=True):
-            entry["client"]["state"] = each.client.state
+        told: dict[str, Any] = asdict(self)
+        for word in ("late", "dead", "deadlock", "longest_wait"):
+            told[word] = getattr(self, word)
+        for waiter, entry in zip(self.waiters, told["waiters"], strict=True):
+            entry["client"]["state"] = waiter.client.state
         for holder, entry in zip(self.holders, told["holders"], strict=True):
-            entry["late"] = holder.late
-            entry["dead"] = holder.client.dead
+            entry["late"], entry["dead"] = holder.late, holder.client.dead
             entry["client"]["state"] = holder.client.state
         return told

@@ -53,10 +53,6 @@ class KeyPattern(NamedTuple):
     varied: bool = False
     fixed: str = ""
 
-    def example(self, name: str) -> str:
-        """Return one that belongs to the object *name*."""
-        return self.of(name) + ("interlock-check" if self.varied else "")
-
     def pattern(self, name_pattern: str) -> str:
         """Return what an ACL calls those of the objects *name_pattern*, which may end with ``*``."""
         if self.fixed:
@@ -95,36 +91,26 @@ def _itself(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """How the reader recognizes an object on a server, and what operators call its parts.
+    """How the reader finds an object on a server.
 
     Attributes:
-        answers: what the script `lua/lock_info.lua` may say of it.
-        type: of the key that is looked at, in the words of the command TYPE.
-        key: from the name to that key.
-        queue: from the name to the list of its waiters; only with a queue is it of this kind.
-        token: from the name to its fencing token; only with one is it of this kind.
-        total: from the name to the key with all its permits, or its first count, if a number that
-            has it is of this kind.
-        heard: whether only a listener on its channel tells it from another number.
-        alone: whether no owner awaits what it holds.
+        key: from the name to the key that is looked at.
+        token: from the name to its fencing token.
+        total: from the name to the key with all its permits, or its first count, if it is a number.
         permits: whether its holders are permits, which cards know by their ids.
         by_thread: whether a holder id may name a thread, and so a later hold of it.
-        short: what tables call it; its name if None.
-        number: what its number is called, if it has one.
     """
 
-    answers: tuple[str, ...] = ("lock",)
-    type: str = "hash"
     key: Named = _itself
-    queue: Named | None = None
     token: Named | None = None
     total: Named | None = None
-    heard: bool = False
-    alone: bool = False
     permits: bool = False
     by_thread: bool = False
-    short: str | None = None
-    number: str = "free"
+
+    @property
+    def type(self) -> str:
+        """Return the type of the key that is looked at, in the words of the command TYPE."""
+        return "zset" if self.permits else "hash" if self.total is None else "string"
 
     @property
     def apart(self) -> bool:
@@ -132,18 +118,8 @@ class Sight:
         return self.key is not _itself
 
     def name_of(self, key: str) -> str:
-        """Return the name of the object with *key*."""
+        """Return the name of the object with *key*; *key* itself if it belongs to none."""
         return name_in(key, self.key)
-
-    def fits(self, key: str, answer: str, *, queued: bool, counted: bool) -> bool:
-        """Return whether `lock_info` told *answer* of it: *queued* or *counted* by a token."""
-        if self.heard or answer not in self.answers:
-            return False
-        if self.apart:
-            return self.name_of(key) != key
-        if queued or self.queue is not None:
-            return queued and self.queue is not None
-        return (self.token is not None) == counted
 
 
 @cache
@@ -236,7 +212,7 @@ _LOCK = (
     *_scripts("locks", "acquire release"),
 )
 _QUEUE, _HEARD = _room(names.lock_channel)
-PERMITS_QUEUE, _PERMITS_HEARD = _room(names.semaphore_channel)
+_PERMITS_QUEUE, _PERMITS_HEARD = _room(names.semaphore_channel)
 _REQUESTS = KeyPattern(partial(names.request_latch, request=""), varied=True)
 _OWN_REQUESTS = KeyPattern(partial(names.own_request, request=""), varied=True)
 _OF_ELECTION = partial(_after, names.election_key)
@@ -247,7 +223,7 @@ KINDS = {
     "lock": Kind(
         (Lock,),
         Uses(_LOCK, (_OWN_REQUESTS,), _HEARD, queue=_QUEUE),
-        Sight(alone=True, by_thread=True),
+        Sight(by_thread=True),
         forced.by_its_class(Lock),
     ),
     "fair_lock": Kind(
@@ -257,7 +233,7 @@ KINDS = {
             (*_keys(names.fair_queue, names.fair_timeouts), _OWN_REQUESTS),
             (_turn(names.lock_channel),),
         ),
-        Sight(queue=names.fair_queue, by_thread=True, short="fair"),
+        Sight(by_thread=True),
         forced.by_its_class(FairLock),
     ),
     "fenced_lock": Kind(
@@ -268,7 +244,7 @@ KINDS = {
             _HEARD,
             queue=_QUEUE,
         ),
-        Sight(token=names.fence_token, alone=True, by_thread=True, short="fenced"),
+        Sight(token=names.fence_token, by_thread=True),
         forced.by_its_class(FencedLock),
     ),
     "read_write_lock": Kind(
@@ -282,8 +258,7 @@ KINDS = {
             (KeyPattern(names.read_write_channel), *_HEARD[1:]),
             queue=_QUEUE,
         ),
-        # Its mode, read or write, tells the kind too.
-        Sight(("read", "write"), alone=True, by_thread=True, short=""),
+        Sight(by_thread=True),
         forced.read_write_lock,
     ),
     "group_lock": Kind(
@@ -293,7 +268,7 @@ KINDS = {
             (_OWN_REQUESTS,),
             _keys(names.lock_channel),
         ),
-        Sight(("group",), short="group"),
+        Sight(),
         forced.group_lock,
     ),
     # The reader takes it for a plain lock: on a server it is one.
@@ -307,9 +282,9 @@ KINDS = {
             + _scripts("semaphore", "delete expire"),
             (*_keys(names.permit_leases), _REQUESTS, _OWN_REQUESTS),
             _PERMITS_HEARD,
-            queue=PERMITS_QUEUE,
+            queue=_PERMITS_QUEUE,
         ),
-        Sight(("leased",), "zset", names.permit_leases, permits=True, short="permits"),
+        Sight(names.permit_leases, permits=True),
         forced.leased_semaphore,
     ),
     # It is the leased semaphore of its name.
@@ -321,9 +296,9 @@ KINDS = {
             + _scripts("semaphore", "delete add set total expire"),
             (_REQUESTS, *_keys(names.semaphore_total)),
             _PERMITS_HEARD,
-            queue=PERMITS_QUEUE,
+            queue=_PERMITS_QUEUE,
         ),
-        Sight(("number",), "string", total=names.semaphore_total),
+        Sight(total=names.semaphore_total),
     ),
     "count_down_latch": Kind(
         (CountDownLatch,),
@@ -332,14 +307,7 @@ KINDS = {
             (_REQUESTS, *_keys(names.latch_ending, names.latch_total)),
             _keys(names.latch_channel),
         ),
-        Sight(
-            ("number",),
-            "string",
-            total=names.latch_total,
-            heard=True,
-            short="latch",
-            number="count",
-        ),
+        Sight(total=names.latch_total),
     ),
     "event": Kind(
         (Event,),
@@ -386,7 +354,7 @@ KINDS = {
             named=False,
             queue=_ELECTION_QUEUE,
         ),
-        Sight(key=names.election_key, token=_ELECTION_TOKEN, alone=True),
+        Sight(names.election_key, _ELECTION_TOKEN),
         forced.by_its_class(_election),
         names.election_key,
     ),
@@ -406,26 +374,11 @@ def sight_of(kind: str) -> Sight:
     return sight
 
 
-def recognize(key: str, answer: str, *, queued: bool, counted: bool) -> tuple[str, Sight]:
-    """Return the kind that `lock_info` has told of; TypeError if something else has answered."""
-    # The key of one that is apart could be the name of another.
-    for kind, sight in sorted(seen().items(), key=lambda each: not each[1].apart):
-        if sight.fits(key, answer, queued=queued, counted=counted):
-            return kind, sight
-    raise TypeError(f"wanted a kind of lock, found {answer[:100]!r}")
-
-
 def channel_of(kind: str, name: str) -> str:
     """Return the channel of the releases of the object *name*."""
     uses = KINDS[kind].uses
     assert uses is not None  # whatever the reader recognizes
     return uses.channels[0].of(name)
-
-
-def queues_permits(kind: str) -> bool:
-    """Return whether the server has a queue of the clients that wait for permits of *kind*."""
-    uses = KINDS[kind].uses
-    return uses is not None and uses.queue is PERMITS_QUEUE
 
 
 def force_release(session: Session, kind: str, name: str, holder: str, reason: str) -> Op[bool]:

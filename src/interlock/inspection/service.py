@@ -16,7 +16,7 @@ from interlock._links.resp import ReplyError, pack
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from interlock._links.endpoint import Endpoint
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 TOGETHER = 50
 """Keys that one script looks at, on a server that is no cluster."""
-GONE = -2
-"""What PTTL returns for a key that does not exist."""
 Call = tuple[tuple[str, ...], tuple[str | int, ...]]
 """The keys of one object, and the arguments of a script for that object."""
 _LUA = resources.files("interlock.inspection").joinpath("lua")
@@ -116,7 +114,7 @@ class Service:
         """
         found: list[int] = []
         for node in self.nodes:
-            [reply] = self.ask(node, [("INFO", "server")])
+            [reply] = self.ask(node, [("INFO", "server")], may_lack=True)
             if isinstance(reply, bytes):
                 found += map(int, _UPTIME.findall(reply))
         return min(found, default=None)
@@ -145,6 +143,21 @@ class Service:
                 raise _no_right(node, reply)
         return replies
 
+    def scan(self, node: Endpoint, kind: str, pattern: str, step: int) -> Iterator[list[str]]:
+        """Yield the keys of type *kind* that match *pattern* and are text, some at a time."""
+        cursor = ""
+        while cursor != "0":
+            command = ("SCAN", cursor or "0", "MATCH", pattern, "COUNT", step, "TYPE", kind)
+            [reply] = self.ask(node, [command])
+            if isinstance(reply, ReplyError):
+                text = f"{node.where} refused SCAN: {reply}"
+                raise ServerUnavailableError(text, code=code_of(reply))
+            told, keys = cast("tuple[bytes, list[bytes]]", reply)
+            cursor = told.decode()
+            texts = [key.decode("utf-8", "ignore") for key in keys]
+            # A lock's name is UTF-8.
+            yield [key for key, at in zip(texts, keys, strict=True) if key and key.encode() == at]
+
     def run(
         self, node: Endpoint, script: Script[object], limit: int, calls: Sequence[Call]
     ) -> list[object]:
@@ -161,28 +174,11 @@ class Service:
         ]
         for i, reply in zip(missing, self.ask(node, again), strict=True):
             replies[i] = reply
-        for i, reply in enumerate(replies):
-            if code_of(reply) == "TRYAGAIN":
-                tail = _arguments(limit, [self._present(node, groups[i][0])])
-                [replies[i]] = self.ask(node, [("EVALSHA", script.sha, *tail)])
         found: list[object] = []
         for group, reply in zip(groups, replies, strict=True):
             refused = isinstance(reply, ReplyError)
             found += [reply] * len(group) if refused else cast("list[object]", reply)
         return found
-
-    def _present(self, node: Endpoint, call: Call) -> Call:
-        """Return *call* with its first key in place of those that are missing.
-
-        While a slot moves, a missing key refuses the call.
-        """
-        (first, *others), arguments = call
-        left = self.ask(node, [("PTTL", key) for key in others])
-        found = [
-            key if isinstance(each, int) and each != GONE else first
-            for key, each in zip(others, left, strict=True)
-        ]
-        return (first, *found), arguments
 
 
 def _arguments(limit: int, calls: Sequence[Call]) -> tuple[str | int, ...]:

@@ -14,25 +14,21 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from interlock._core.insight.card import LASTING, MOST
 from interlock._core.insight.events import tell_loss
-from interlock._core.insight.observing import ENDLESS
 from interlock.inspection.words import by_ticket, clock_at, counted, duration, given_to, left_locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from interlock.inspection.cards import End
     from interlock.inspection.deadlocks import Deadlock
-    from interlock.inspection.info import ClientInfo, EndInfo, HolderInfo, LockInfo, WaiterInfo
+    from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
+    from interlock.inspection.reader import Reader
 
 TOLD = 3
 """Groups of holders that are told one by one."""
 LISTED = 10
 """Holder ids and waiters that are named."""
-LONG_TURN = 30.0
-"""Seconds of a wait during which a lock that is held for less has changed hands."""
-NEW = 600
-"""Seconds after the start of a server in which it may explain what is missing."""
 LOSSES = {
     "expired": "its lease ran out",
     "force-released": "it was released by force",
@@ -40,6 +36,22 @@ LOSSES = {
     "unreachable past validity": "no renewal succeeded until the lease had run out",
 }
 """The reason of a loss -> in words."""
+ADVICE = {
+    "dead": "Make sure on {host} that the process has gone; then break the hold.",
+    "dead holders": (
+        "Make sure that the dead processes have gone; then break each of their holds."
+    ),
+    "deadlock": (
+        "One of them must give way: break one hold, and then acquire in one order everywhere."
+    ),
+    "silent": "Look at the process on {host}; it may still be at work.",
+    "late": "Look at the process on {host}; it may still be at work.",
+    "many holders": "Look at what each holder does; break a hold only if it is stuck.",
+    "ticket": "Ask {who} whether the ticket is in use; break the hold only if it is not.",
+    "left locked": "It ends by itself. Break the hold only if the next call must not wait.",
+    "holder": "Look at what the holder does; break the hold only if it is stuck.",
+}
+"""What is the matter with a lock that somebody holds -> what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,84 +77,72 @@ class Account:
         return " ".join(self.sentences)
 
 
+def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
+    """Return the lock *name*, and why it is as it is; errors as `Reader.describe`.
+
+    Cost:
+        A description, and a look at all cards.
+    """
+    info = reader.describe(name)
+    return info, explain(
+        name,
+        info,
+        end=reader.last_end(name),
+        deadlocks=reader.deadlocks() if info is not None and info.deadlock else (),
+        type_of_key=reader.type_of(name) if info is None else "none",
+    )
+
+
 def explain(
     name: str,
     info: LockInfo | None,
     *,
-    ends: Sequence[EndInfo] = (),
+    end: End | None = None,
     deadlocks: Sequence[Deadlock] = (),
-    beside: Mapping[str, str] | None = None,
-    uptime: int | None = None,
+    type_of_key: str = "none",
 ) -> Account:
     """Return the account of one lock.
 
     Args:
         name: of the lock.
         info: what is known of it; None if nobody holds or awaits it.
-        ends: how its holds ended, the newest first.
+        end: how its last hold ended.
         deadlocks: of any locks.
-        beside: of `Reader.beside`.
-        uptime: seconds since the last start of a server; None if that is not known.
+        type_of_key: of the key of that name, in the words of the command TYPE.
     """
-    rings = [each for each in deadlocks if any(step.waits_for == name for step in each.steps)]
+    ending = [] if end is None else [_end(end)]
     if info is None:
-        told = [*_nobody(name, beside or {}, None if ends else uptime)]
-    else:
-        told = [*_holders(info), *_waiters(info), *map(_ring, rings)]
-    told += [_end(each) for each in ends[:1]]
-    state = "free" if info is None else _state(info, rings)
-    advice, commands = ("", ()) if info is None else _advice(info, state)
-    return Account(name, state, (*told, *filter(None, [advice])), commands)
+        return Account(name, "free", (*_nobody(name, type_of_key), *ending))
+    rings = [each for each in deadlocks if any(step.waits_for == name for step in each.steps)]
+    state = _state(info, rings)
+    advice, commands = _advice(info, state)
+    told = (*_holders(info), *_waiters(info), *map(_ring, rings), *ending, *advice)
+    return Account(name, state, told, commands)
 
 
 def _state(info: LockInfo, rings: Sequence[Deadlock]) -> str:
-    if info.dead:
-        return "dead"
-    if rings or info.deadlock:
-        return "deadlock"
-    if info.silent or info.late:
-        return "silent" if info.silent else "late"
-    if info.holders or info.awaited:
-        return "held" if info.holders else "awaited"
-    return "free" if info.free else "held"
+    """Return what is the matter, the worst first."""
+    held, awaited = bool(info.holders), info.awaited
+    states = {
+        "dead": info.dead,
+        "deadlock": bool(rings) or info.deadlock,
+        "silent": info.silent,
+        "late": info.late,
+        "held": held or not (awaited or info.free),
+        "awaited": awaited,
+    }
+    return next((state for state, is_so in states.items() if is_so), "free")
 
 
-def _nobody(name: str, beside: Mapping[str, str], uptime: int | None) -> Iterator[str]:
+def _nobody(name: str, type_of_key: str) -> Iterator[str]:
     """Yield what is known of a lock that nobody holds or awaits."""
-    if "event_waiters" not in beside:
-        yield f"Nobody holds or awaits {name!r}."
-    yield from objects_of(name, beside)
-    if uptime is not None and uptime < NEW:
-        yield (
-            f"A server was started {duration(uptime)} ago, at {clock_at(uptime)}: what it did not "
-            "keep on disk is lost, and holders may not know it yet."
-        )
-
-
-def objects_of(name: str, found: Mapping[str, str]) -> Iterator[str]:
-    """Yield what was *found* of other objects with this name, by `Reader.beside`."""
-    if foreign := found.get("key"):
+    yield f"Nobody holds or awaits {name!r}."
+    if type_of_key != "none":
         # Somebody may have acquired the lock since it was looked at, and a lock is a hash.
-        lasts = "if that lasts, " if foreign == "hash" else ""
+        lasts = "if that lasts, " if type_of_key == "hash" else ""
         yield (
-            f"The key {name!r} is a {foreign} without a holder: {lasts}another program uses it, "
-            "perhaps as a lock of another library, and nobody can acquire a lock of that name."
-        )
-    if event := found.get("event"):
-        yield f"The event {name!r} is {event}."
-    if waiting := found.get("event_waiters"):
-        waits = "client waits" if waiting == "1" else "clients wait"
-        yield f"{waiting} {waits} for the event {name!r}, which is not set."
-    if "condition" in found:
-        yield f"Somebody waits for the condition {name!r}."
-    if "barrier" in found:
-        yield f"Somebody waits at the barrier {name!r}."
-    if count := found.get("count_down_latch"):
-        yield f"The latch {name!r} is open; it was set up with the count {count}."
-    if permits := found.get("semaphore"):
-        yield (
-            f"The semaphore {name!r} had {permits} permits, and is gone: another program has "
-            "deleted it, or the server has evicted it."
+            f"The key {name!r} is a {type_of_key} without a holder: {lasts}another program uses "
+            "it, perhaps as a lock of another library, and nobody can acquire a lock of that name."
         )
 
 
@@ -160,6 +160,9 @@ def _person(client: ClientInfo, thread: str, holder: str) -> str:
     if thread and program:
         return f"{thread} of {program}"
     return program or thread or f"{holder} (no card tells its process)"
+
+
+# Holders.
 
 
 def _holders(info: LockInfo) -> Iterator[str]:
@@ -182,26 +185,20 @@ def _holders(info: LockInfo) -> Iterator[str]:
 
 def _number(info: LockInfo, kind: str) -> Iterator[str]:
     """Yield what is known of permits, or of the count of a latch."""
-    free, total = info.free or 0, info.total
+    of = "" if info.total is None else f" of {info.total}"
     if info.kind == "count_down_latch":
-        yield f"The latch {info.name!r} is at {free}{f' of {total}' if total else ''}, and opens at 0."
-        return
-    if info.kind == "semaphore" and not info.awaited and total is None:
+        yield f"The latch {info.name!r} is at {info.free}{of}, and opens at 0."
+    elif info.any_number:
         yield (
-            f"The number {info.name!r} is {free}: the free permits of a semaphore, or the count of "
-            "a latch. The server does not show which, or who holds permits."
+            f"The number {info.name!r} is {info.free}: the free permits of a semaphore, or the "
+            "count of a latch. The server does not show which, or who holds permits."
         )
-        return
-    held = f"{counted(info.holder_count, 'permit')} held and " if info.holders else ""
-    yield f"The {kind} {info.name!r} has {held}{free} free."
-    if total is not None:
-        story = f"so {total - free} are taken, unless Java has changed it"
-        if free > total:
-            story = "so Java has added some, or somebody has released more than was acquired"
-        yield f"Python has set {total} in all, {story}."
-    if info.kind == "semaphore":
+    else:
+        held = f"{counted(info.holder_count, 'permit')} held and " if info.holders else ""
+        yield f"The {kind} {info.name!r} has {held}{info.free}{of} free."
+    if info.kind == "semaphore" and not info.any_number:
         yield "The server does not show who holds its permits."
-        if info.awaited and free < 1:
+        if info.awaited and not info.free:
             yield (
                 "Those of a program that has died do not come back by themselves: "
                 f"client.semaphore({info.name!r}).release(n) gives n of them back."
@@ -239,14 +236,13 @@ def _group(what: str, group: Sequence[HolderInfo]) -> Iterator[str]:
     else:
         who = _person(first.client, first.thread if len(threads) == 1 else "", first.holder)
     times = [each.held_for for each in group if each.held_for is not None]
-    word = "for" if number == 1 else "the longest for"
-    held = f"{'' if number == 1 else ','} {word} {duration(max(times))}" if times else ""
+    word = " for" if number == 1 else ", the longest for"
+    held = f"{word} {duration(max(times))}" if times else ""
     permits = "A permit is" if number == 1 else f"{number} permits are"
     yield f"{f'{what} is' if what else permits} held by {who}{held}."
     yield from _details(group)
-    yield _life(
-        min(group, key=lambda each: inf if each.remaining is None else each.remaining), number
-    )
+    soonest = min(group, key=lambda each: inf if each.remaining is None else each.remaining)
+    yield f"{_life(soonest, number)} {_ends(soonest, number)}"
 
 
 def _details(group: Sequence[HolderInfo]) -> Iterator[str]:
@@ -256,8 +252,7 @@ def _details(group: Sequence[HolderInfo]) -> Iterator[str]:
     ids = ", ".join([each.holder for each in group[:LISTED]])
     more = f" and {number - LISTED} more" if number > LISTED else ""
     yield f"The {word} id is {ids}." if number == 1 else f"The {word} ids are {ids}{more}."
-    depth = max(each.depth for each in group)
-    if depth > 1:
+    if (depth := max(each.depth for each in group)) > 1:
         yield f"It was entered {depth} times."
     for trace in list(dict.fromkeys(each.trace_id for each in group if each.trace_id))[:TOLD]:
         yield f"It was acquired in the trace {trace}."
@@ -266,32 +261,30 @@ def _details(group: Sequence[HolderInfo]) -> Iterator[str]:
 
 
 def _life(each: HolderInfo, number: int) -> str:
-    """Return whether a holder is alive, and when its hold ends, the first of *number* alike."""
-    client, ends, one = each.client, _ends(each, number), number == 1
+    """Return whether a holder is alive, or *number* alike are."""
+    client, silent = each.client, each.client.silent or 0.0
+    since = f"{clock_at(silent)} ({duration(silent)})"
     if by_ticket(client) or left_locked(client):
         until = ": it is held until the ticket is used" if by_ticket(client) else ""
-        return f"No process is needed for that{until}. {ends}"
-    silent = 0.0 if client.silent is None else client.silent
-    since = f"{clock_at(silent)} ({duration(silent)})"
+        return f"No process is needed for that{until}."
     if client.dead:
         known = "and it has no connection" if client.connected is False else "for too long"
-        return f"That process is dead: it has been silent since {since}, {known}. {ends}"
+        return f"That process is dead: it has been silent since {since}, {known}."
     if client.answering is False:
-        return f"That process is slow, frozen or cut off: it is silent since {since}. {ends}"
+        return f"That process is slow, frozen or cut off: it is silent since {since}."
     if client.answering is None:
-        whether, new = ("it is", "it is new, is Java, writes")
-        if not one:
-            whether, new = "they are", "they are new, are Java, write"
+        they, new = ("it is", "it is new, is Java, writes")
+        if number > 1:
+            they, new = "they are", "they are new, are Java, write"
         return (
-            f"Whether {whether} alive is not known: {new} no card, or ended within the first "
-            f"seconds. {ends}"
+            f"Whether {they} alive is not known: {new} no card, or ended within the first seconds."
         )
     if client.connected is False:
         return (
             f"That process has no connection, and answered {duration(silent)} ago: it has ended, "
-            f"or is connecting again. {ends}"
+            "or is connecting again."
         )
-    return f"That process is alive: it answered {duration(silent)} ago. {ends}"
+    return f"That process is alive: it answered {duration(silent)} ago."
 
 
 def _ends(each: HolderInfo, number: int) -> str:
@@ -312,18 +305,18 @@ def _ends(each: HolderInfo, number: int) -> str:
     return f"{lease} {in_time}, at {clock_at(-left)}{unless}."
 
 
+# Waiters.
+
+
 def _waiters(info: LockInfo) -> Iterator[str]:
     if not info.awaited:
         yield "Nobody waits."
         return
     number = max(info.waiter_count, len(info.waiters))
-    if not number or info.waited_by_clients:
+    if not number:
         one = info.waiting_clients == 1
         waits = "1 client waits" if one else f"{info.waiting_clients} clients wait"
         yield f"{waits} for it, {'' if one else 'each '}with one thread or more."
-        if info.waiters:
-            yield f"The first in its queue is {_waiter(info, info.waiters[0])}."
-            yield from _others(info, info.waiters[0])
         return
     clients = counted(info.waiting_clients, "client")
     yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {clients}."
@@ -333,51 +326,21 @@ def _waiters(info: LockInfo) -> Iterator[str]:
         queue = f", at place {place} of the queue" if info.queued else ""
         who = _person(first.client, first.thread, first.holder)
         yield f"The longest wait is that of {who}: {duration(first.waited)}{queue}."
-        yield from _others(info, first)
-        if _changes_hands(info, first.waited):
-            what = "its permits have" if info.waited_for_permits else "the lock has"
-            yield f"Meanwhile {what} changed hands: it is busy, and not stuck."
+        others = [_waiter(each) for each in info.waiters if each is not first]
+        if others:
+            order = "In the order of the queue, the others are" if info.queued else "The others are"
+            more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
+            yield f"{order}: {'; '.join(others[:LISTED])}{more}."
     head = next(iter(info.waiters), None)
     if head and info.queued and not info.holders and head.client.answering is False:
         left = "" if head.remaining is None else f" for {duration(head.remaining)} more"
         yield f"The first in its queue does not answer; its place is kept{left}."
 
 
-def _others(info: LockInfo, first: WaiterInfo) -> Iterator[str]:
-    """Yield who waits besides *first*, those in a queue in its order."""
-    others = [_waiter(info, each) for each in info.waiters if each is not first]
-    if others:
-        order = "In the order of the queue, the others are" if info.queued else "The others are"
-        more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
-        yield f"{order}: {'; '.join(others[:LISTED])}{more}."
-
-
-def _waiter(info: LockInfo, each: WaiterInfo) -> str:
-    """Return who waits for *info*, and for how long."""
-    fallback = f"client {each.client.client_id}" if info.waited_by_clients else each.holder
+def _waiter(each: WaiterInfo) -> str:
+    """Return who waits, and for how long."""
     since = "" if each.waited is None else f", for {duration(each.waited)}"
-    return f"{_person(each.client, each.thread, fallback)}{since}"
-
-
-def _changes_hands(info: LockInfo, waited: float) -> bool:
-    """Return whether all holders have come while one has *waited*.
-
-    A new leader does not mean that candidates take turns: the one before it may have died.
-    """
-    held = max(map(_held_at_most, info.holders), default=inf)
-    return info.kind != ENDLESS and waited > LONG_TURN and held < waited / 2
-
-
-def _held_at_most(each: HolderInfo) -> float:
-    """Return for how many seconds a hold has lasted at most, as far as cards tell.
-
-    A hold that its client's card does not list has begun since, or shortly before.
-    """
-    if each.held_for is not None or each.claim:
-        return each.held_for or 0.0
-    client = each.client
-    listed = (client.holds or 0) + (client.waits or 0) <= MOST
-    return inf if client.silent is None or not listed else client.silent + LASTING
+    return f"{_person(each.client, each.thread, each.holder)}{since}"
 
 
 def _ring(deadlock: Deadlock) -> str:
@@ -389,54 +352,41 @@ def _ring(deadlock: Deadlock) -> str:
     return f"It is a deadlock of {number}: {', '.join(steps)}, and each holds what another awaits."
 
 
-def loss_of(why: str) -> str:
-    """Return in words *why* a hold was lost, as a card tells it."""
-    reason, _, detail = why.partition(": ")
-    if detail and reason in LOSSES:
-        return f"{LOSSES[reason]}: {detail}"
-    return LOSSES.get(why, why or "unknown why")
-
-
-def _end(each: EndInfo) -> str:
+def _end(each: End) -> str:
+    """Return how a hold ended."""
+    reason, _, detail = each.why.partition(": ")
+    why = LOSSES.get(reason, reason or "unknown why")
+    how = f"lost: {why}{f': {detail}' if detail else ''}" if each.lost else "released"
     who = _person(each.client, "", each.holder)
-    how = f"lost: {loss_of(each.why)}" if each.lost else "released"
     return f"The hold of {who} ended {duration(each.ago)} ago: it was {how}."
 
 
-def _advice(info: LockInfo, state: str) -> tuple[str, tuple[str, ...]]:
+# What to do.
+
+
+def _advice(info: LockInfo, state: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what to do, and the commands."""
-    if not info.holders:
-        return "", ()
+    if not info.holders or (state == "held" and not info.awaited):
+        return (), ()
     worst = min(info.holders, key=_health)
-    client, where = worst.client, worst.client.host or "its host"
-    release = _break(worst, info.name)
-    dump = [f"py-spy dump --pid {client.pid}"] if client.pid else []
-    commands = (*dump, release)
+    client, release = worst.client, _break(worst, info.name)
+    commands: tuple[str, ...] = (release,)
+    if client.pid:
+        commands = (f"py-spy dump --pid {client.pid}", release)
+    matter = state
     if state == "dead":
         dead = [each for each in info.holders if each.client.dead]
+        matter = "dead holders" if len(dead) > 1 else state
         commands = tuple([_break(each, info.name) for each in dead[:TOLD]])
-        told = f"Make sure on {where} that the process has gone; then break the hold."
-        if len(dead) > 1:
-            told = "Make sure that the dead processes have gone; then break each of their holds."
     elif state == "deadlock":
         commands = ("interlock list --deadlocks", release)
-        told = (
-            "One of them must give way: break one hold, and then acquire in one order everywhere."
+    elif state == "held":
+        alone = (
+            "ticket" if by_ticket(client) else "left locked" if left_locked(client) else "holder"
         )
-    elif state in ("silent", "late"):
-        told = f"Look at the process on {where}; it may still be at work."
-    elif not info.awaited:
-        told, commands = "", ()
-    elif info.holder_count > 1:
-        told = "Look at what each holder does; break a hold only if it is stuck."
-    elif by_ticket(client):
-        who = client.host or "those who took it"
-        told = f"Ask {who} whether the ticket is in use; break the hold only if it is not."
-    elif left_locked(client):
-        told = "It ends by itself. Break the hold only if the next call must not wait."
-    else:
-        told = "Look at what the holder does; break the hold only if it is stuck."
-    return told, commands
+        matter = "many holders" if info.holder_count > 1 else alone
+    host, who = client.host or "its host", client.host or "those who took it"
+    return (ADVICE[matter].format(host=host, who=who),), commands
 
 
 def _break(each: HolderInfo, name: str) -> str:
@@ -454,12 +404,11 @@ def word_of(text: str) -> str:
     """
     if text.isprintable():
         return shlex.quote(text)
-    parts = [
-        f"\\{each}"
-        if each in "\\'"
-        else each
-        if each.isprintable()
-        else "".join(f"\\{byte:03o}" for byte in each.encode(errors="surrogatepass"))
-        for each in text
-    ]
-    return f"$'{''.join(parts)}'"
+
+    def octal(letter: str) -> str:
+        if letter in "\\'":
+            return f"\\{letter}"
+        data = letter.encode(errors="surrogatepass")
+        return letter if letter.isprintable() else "".join(f"\\{byte:03o}" for byte in data)
+
+    return f"$'{''.join(map(octal, text))}'"

@@ -7,12 +7,12 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from interlock._core.insight.card import BY_TICKET
-from interlock.inspection.info import LEFT_LOCKED
-from interlock.inspection.kinds import sight_of
 
 if TYPE_CHECKING:
     from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo
 
+LEFT_LOCKED = "left locked"
+"""The program of a hold whose lease goes on for a least time after its call has ended."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _TENTHS = 10
 """Seconds below which tenths are told."""
@@ -107,7 +107,7 @@ def without_holders(info: LockInfo) -> str:
     """Return what is told in place of holders: the server shows none."""
     if info.free is None:
         return "nobody"
-    return f"{sight_of(info.kind).number}: {info.free}"
+    return f"{'count' if info.kind == 'count_down_latch' else 'free'}: {info.free}"
 
 
 def trouble(

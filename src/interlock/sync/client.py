@@ -311,7 +311,7 @@ class Client:
         Cost:
             About two round trips for each 500 cards, on connections of its own.
         """
-        from interlock.inspection.face import read_deadlocks  # noqa: PLC0415 - seldom asked for
+        from interlock.inspection.reader import read_deadlocks  # noqa: PLC0415 - seldom asked for
 
         driver = self._driver
         return driver.aside(read_deadlocks, self._servers, driver.session.options)
@@ -326,7 +326,7 @@ class Client:
         Cost:
             About six round trips, on connections of its own.
         """
-        from interlock.inspection.face import read_lock  # noqa: PLC0415 - seldom asked for
+        from interlock.inspection.reader import read_lock  # noqa: PLC0415 - seldom asked for
 
         driver, session = self._driver, self._driver.session
         return driver.aside(
