@@ -16,7 +16,6 @@ from tests.support.servers import wait_until
 from interlock import connect
 from interlock.asyncio import connect as asyncio_connect
 from interlock.cli import listing, main
-from interlock.cli.listing import waiting_of
 from interlock.errors import ClosedError, ConfigError, HoldLostError, ServerUnavailableError
 from interlock.inspection.reader import LIMIT
 from interlock.inspection.why import explain

@@ -13,7 +13,7 @@ from interlock.cli.arguments import add_url, duration, open_reader
 from interlock.cli.status import Status, UsageError, one_line, say
 from interlock.errors import ServerUnavailableError
 from interlock.inspection import words
-from interlock.inspection.kinds import seen, sight_of
+from interlock.inspection.kinds import seen
 
 if TYPE_CHECKING:
     import argparse
@@ -253,12 +253,14 @@ def row_of(info: LockInfo) -> Row:
     )
 
 
+_SHORT = {"leased_semaphore": "permits", "count_down_latch": "latch"}
+
+
 def _kind_of(info: LockInfo) -> str:
     """Return the kind of a lock in one or two words."""
-    if info.kind == "semaphore" and info.total is None and not info.awaited:
+    if info.any_number:
         return "semaphore or latch"
-    short = sight_of(info.kind).short
-    word = info.mode or (info.kind if short is None else short)
+    word = info.mode or _SHORT.get(info.kind, info.kind.removesuffix("_lock"))
     depth = max((holder.depth for holder in info.holders), default=1)
     if info.holder_count > 1:
         return f"{word} by {info.holder_count}"
@@ -293,7 +295,7 @@ def waiting_of(info: LockInfo) -> str:
     """Return how many wait, and how long the first of them has."""
     if not info.awaited:
         return "-"
-    count = 0 if info.waited_by_clients else max(info.waiter_count, len(info.waiters))
+    count = max(info.waiter_count, len(info.waiters))
     longest = info.longest_wait
     clients = info.waiting_clients
     text = words.counted(clients, "client") if clients else ""
