@@ -93,7 +93,6 @@ def _compiled() -> bool:
 
 
 NEEDS = {
-    "bench": _extra("bench", "tests/benchmarks"),
     "hosts": _extra("hosts", "tests/hosts"),
     "monitoring": _extra("monitoring", "tests/monitoring"),
     "types": _extra("types", "tests/typing"),
@@ -123,7 +122,6 @@ NEEDS = {
         lambda: importlib.util.find_spec("test.lock_tests") is not None,
         "tests/cpython",
     ),
-    "valgrind": _apt("valgrind gcc", _on_path("valgrind", "gcc")),
 }
 """Each need by its name. ``tls`` is a server with TLS built in: a `TlsFront` is not enough."""
 

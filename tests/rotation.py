@@ -6,8 +6,6 @@ be lost, and no call may fail. The waits are told beside those of a minute befor
 password stays.
 
 ``--hour`` changes as many passwords as an hour has, 1,800, ten in a second, with shorter leases.
-``--virtual`` plays an hour of virtual time in the simulator, or ``--seconds``. That server closes
-each connection that has not logged in anew half a second after a change.
 ``--short`` takes a few seconds; `.ci/run` runs it.
 """
 
@@ -28,21 +26,15 @@ import interlock
 import interlock.asyncio
 from tests.support.rotation import Rotation
 from tests.support.servers import RedisServer
-from tests.support.simulator import Simulator
-from tests.support.simulator.logins import Account
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.support.simulator.client import Process
+    from collections.abc import Sequence
 
 HOLDS = 100
 CONTENDERS = 4
 """Of each face."""
 PATIENCE = 60.0
 """Seconds that a contender waits at most."""
-WORK = 0.3
-"""Seconds of virtual time for which a contender has the lock."""
 
 
 @dataclass
@@ -177,106 +169,13 @@ def play(seconds: float, before: float, every: float, lease: float) -> Record:
     return record
 
 
-@dataclass
-class Gaps:
-    """A simulated lock that is contended: how long nobody has it after each release.
-
-    Attributes:
-        released_at: when it was released last.
-        before: seconds of each gap while the password stayed.
-        during: the same while it changed.
-    """
-
-    released_at: float | None = None
-    before: list[float] = field(default_factory=list[float])
-    during: list[float] = field(default_factory=list[float])
-
-
-def play_virtual(
-    seconds: float, before: float, seed: int, *, tells: bool, checked: bool
-) -> tuple[Gaps, Account, list[str]]:
-    """Hold a hundred locks, and contend for one, for *before* + *seconds* of virtual time.
-
-    Args:
-        seconds: how long the password changes, every two seconds.
-        before: how long it stays first.
-        seed: of the simulator.
-        tells: whether the provider tells for how long its answer still works.
-        checked: whether the invariants are checked after every step, which takes most of the time.
-
-    Returns:
-        The gaps of the contended lock, the server's account, and what went wrong.
-    """
-    invariants = None if checked else ()
-    simulator = Simulator(seed, steps=10**9, invariants=invariants)
-    gaps, wrong = Gaps(), list[str]()
-    account = simulator.network.account = Account(simulator.network, 2.0, tells=tells)
-    end = before + seconds
-
-    def hold(me: Process) -> Iterator[Any]:
-        lock = me.lock(f"held {me.owner.label}")
-        held = yield me.acquire(lock)
-        yield me.pass_time(end - simulator.now)
-        if held is None or not held.valid(me.client.clock()):
-            wrong.append(f"{lock.name} is lost: {held}")
-        yield me.release(lock)
-
-    def contend(me: Process) -> Iterator[Any]:
-        lock = me.lock("contended")
-        while simulator.now < end:
-            held = yield me.acquire(lock, timeout=PATIENCE)
-            if held is None:
-                wrong.append(f"nobody releases {lock.name}")
-                return
-            if gaps.released_at is not None:
-                gap = simulator.now - gaps.released_at
-                (gaps.before if simulator.now < before else gaps.during).append(gap)
-            yield me.pass_time(WORK)
-            gaps.released_at = simulator.now
-            yield me.release(lock)
-
-    clients = [simulator.client(lease=6.0) for _ in range(4)]
-    for client in clients[:2]:
-        for _ in range(HOLDS // 2):
-            simulator.spawn(client, hold)
-    for client in clients[2:]:
-        for _ in range(CONTENDERS):
-            simulator.spawn(client, contend)
-    simulator.timeline.at(before, account.rotate)
-    simulator.timeline.at(end, account.stop)
-    simulator.run()
-    wrong += [f"{p.name}: {p.error}" for client in clients for p in client.processes if p.error]
-    return gaps, account, wrong
-
-
-def tell_virtual(seconds: float, *, tells: bool) -> bool:
-    """Play *seconds* of virtual time and tell what happened; return whether all went well."""
-    gaps, account, wrong = play_virtual(seconds, 600.0, 1, tells=tells, checked=False)
-    for when, times in (("before", gaps.before), ("while it changed", gaps.during)):
-        print(
-            f"{len(times)} gaps {when}: median {1000 * statistics.median(times):.1f} ms, "
-            f"longest {1000 * max(times):.0f} ms"
-        )
-    print(
-        f"{account.changes} passwords, {account.logins} logins, {account.refused} refused, "
-        f"{account.closed} connections closed; {HOLDS} lasting holds, {len(wrong)} errors"
-    )
-    for each in wrong[:10]:
-        print(each)
-    return not wrong
-
-
 def main(arguments: Sequence[str]) -> int:
     """Play as *arguments* say; return 1 if anything was lost."""
     parser = argparse.ArgumentParser(prog="python -m tests.rotation")
     _ = parser.add_argument("--seconds", type=float)
     _ = parser.add_argument("--hour", action="store_true")
-    _ = parser.add_argument("--virtual", action="store_true")
     _ = parser.add_argument("--short", action="store_true")
     options: Any = parser.parse_args(arguments)
-    if options.virtual:
-        good = [tell_virtual(options.seconds or 3600.0, tells=tells) for tells in (True, False)]
-        return int(not all(good))
     if options.hour:
         record = play(180.0, 10.0, every=0.1, lease=3.0)
     elif options.short:

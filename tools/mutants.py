@@ -46,7 +46,6 @@ TARGETS = {
 TESTS = (
     "test_lock_base.py", "test_releasing.py", "test_late_grants.py", "test_passing_locally.py",
     "test_holds.py", "test_repeating.py", "test_idempotency.py", "test_session.py",
-    "test_mutations.py",
 )  # fmt: skip
 """The quick ones first: most mutants do not outlive them."""
 THOROUGH = "test_interruption_sweep.py"

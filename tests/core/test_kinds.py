@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,8 +21,6 @@ from interlock.inspection.kinds import KINDS, channel_of, name_in, seen
 if TYPE_CHECKING:
     from tests.core.bench import Bench
 
-DOCS = Path(__file__).parents[2] / "docs"
-
 
 def test_each_kind_is_called_like_its_factory() -> None:
     """The names of the kinds are those of the client's factories, and none is missing."""
@@ -38,14 +35,6 @@ def test_each_kind_is_called_like_its_factory() -> None:
         and not name.startswith(("_", "try"))
     }
     assert made == KINDS.keys()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_page_tells_of_its_factory(kind: str) -> None:
-    """The factory of a kind is documented."""
-    entry = f"::: interlock.Client.{kind}"
-    pages = [page.read_text(encoding="utf-8").splitlines() for page in DOCS.rglob("*.md")]
-    assert any(entry in lines for lines in pages)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -57,12 +57,10 @@ class Header:
         declared: the indexes of KEYS and of ARGV.
         open_ended: which of the two may have more.
         optional: how many of each of the two may be left out.
-        words: the words that the lines after them begin with.
     """
 
     declared: dict[str, list[int]]
     open_ended: set[str]
-    words: list[str]
     optional: dict[str, int]
 
 
@@ -79,14 +77,13 @@ def header_of(stem: str) -> Header:
                 open_ended.add(table)
         else:
             assert not line.startswith(("-- KEYS", "-- ARGV")), f"cannot be read: {line}"
-    words = re.findall(r"^-- (Returns|Source|Wire) +\S", TEXTS[stem], re.MULTILINE)
     optional = {
         table: len(
             re.findall(rf"^-- {table}.*{_CONTINUED}; may be left out", TEXTS[stem], re.MULTILINE)
         )
         for table in declared
     }
-    return Header(declared, open_ended, words, optional)
+    return Header(declared, open_ended, optional)
 
 
 def body_of(stem: str) -> list[str]:
@@ -143,20 +140,6 @@ def test_every_text_is_loaded_once_and_has_a_constructor() -> None:
         for publish in MESSAGES:
             assert told[publish].text == SENT[script.name][publish]
         assert inspect.isfunction(getattr(module, script.name))
-
-
-@pytest.mark.parametrize("stem", TEXTS)
-def test_header_is_complete(stem: str) -> None:
-    """A header begins with the script's name and a sentence, and numbers its parameters.
-
-    It ends with what the script returns, where it comes from, and what is on the wire.
-    """
-    header = header_of(stem)
-
-    assert re.match(rf"-- {stem}: \S.*\.\n--\n", TEXTS[stem])
-    assert header.words == ["Returns", "Source", "Wire"]
-    for indexes in header.declared.values():
-        assert indexes == list(range(1, len(indexes) + 1))
 
 
 @pytest.mark.parametrize("stem", TEXTS)

@@ -56,11 +56,6 @@ REPOSITORY = re.compile(
 )
 
 
-def test_there_are_examples() -> None:
-    """The README has at least the two examples that a newcomer reads first."""
-    assert sum(str(example.id).startswith("README.md") for example in EXAMPLES) >= 2
-
-
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_runs(example: str, server: RedisServer, redis_url: str, tmp_path: Path) -> None:
     """An example of the documentation runs as it stands, on a real server."""
@@ -144,45 +139,11 @@ def test_links_of_the_package_work_on_pypi() -> None:
         assert not target.endswith(".md") or "/blob/main/" in target, target
 
 
-def test_the_checks_run_the_commands_of_the_readme() -> None:
-    """CI takes both from the README, where each stands exactly once, on one line."""
-    text, bare = (ROOT / "README.md").read_text(), (ROOT / ".ci/bare").read_text()
-    for command in ("^python3 -m venv .*interlock run", "^python3 -m venv .*pytest$"):
-        assert len(re.findall(command, text, re.MULTILINE)) == 1
-        assert f"grep -m1 '{command}" in bare
-    assert "try .ci/bare" in (ROOT / ".ci/run").read_text()
-
-
 def test_the_release_notes_have_the_changelog() -> None:
     """The site shows the text of the changelog on its page of releases."""
     page = hooks().with_changelog((ROOT / "docs" / "releases.md").read_text())
     text = (ROOT / "CHANGELOG.md").read_text()
     assert page.endswith(text[text.index("\n## ") + 1 :] + "\n")
-
-
-def test_the_promises_stand_on_one_page() -> None:
-    """One page has the promises; the README and the site's first page only link it."""
-    assert "**provided** that" in (ROOT / "docs/promises.md").read_text()
-    for name in ("README.md", "docs/index.md"):
-        text = (ROOT / name).read_text()
-        assert "**provided** that" not in text
-        assert "promises" in text
-    for page in PAGES:
-        assert "[README](" not in page.read_text(), "the site has no README"
-
-
-WITH_PROGRAMS = [page for page in PAGES if "```python" in page.read_text()]
-
-
-@pytest.mark.parametrize("page", WITH_PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_with_programs_has_tabs_or_says_what_it_is_about(page: Path) -> None:
-    """A reader finds the program for threads, asyncio and trio, or reads for which one it is."""
-    text = page.read_text()
-    if page.parent == ROOT or str(page.relative_to(ROOT)) in QUOTING:
-        return
-    about = r"(?:page\s+is\s+about|program\s+is\s+for)\s+(?:threads|asyncio|trio)"
-    told = re.search(f"{about}|neither threads nor tasks", text)
-    assert told or "=== " in hooks().FENCE.sub(hooks().tabs, text)
 
 
 TASKS = {

@@ -206,16 +206,6 @@ CONNECTING: list[Mistake] = [
         "`interlock doctor` prints the rights",
     ),
     program(
-        "the fake server without its extra",
-        """
-        import sys
-        sys.modules["fakeredis"] = None
-        import interlock.testing
-        interlock.testing.fake().__enter__()
-        """,
-        "pip install 'interlock[testing]'",
-    ),
-    program(
         "fakeredis",
         """
         import interlock, redis

@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 TABLE = [*LOCKS, *OBJECTS, *TASKS, *CONNECTING, *COMMANDS]
 
 
-def test_the_table_is_long_enough() -> None:
-    """There are as many mistakes as a new user made in an hour, each told apart."""
-    assert len(TABLE) >= 112
-    assert len({mistake.name for mistake in TABLE}) == len(TABLE)
-
-
 @pytest.mark.parametrize("mistake", TABLE, ids=lambda mistake: mistake.name.replace(" ", "-"))
 def test_a_mistake_is_told(mistake: Mistake, redis_url: str, tmp_path: Path) -> None:
     """The author of a mistake reads what is wrong and what to write, in a few lines."""

@@ -6,14 +6,12 @@ Java's side is on file (`fixtures`).
 from __future__ import annotations
 
 import contextlib
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop import fixtures
 from tests.interop.conftest import connect
-from tests.interop.sequences import NAMES, ON_PURPOSE, SEQUENCES
+from tests.interop.sequences import NAMES, SEQUENCES
 from tests.interop.stage import Stage
 
 if TYPE_CHECKING:
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
 
     from tests.interop.agent import Agent
     from tests.support.servers import RedisServer
-
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE, WIRE = DOCS / "explanation" / "redisson.md", DOCS / "reference" / "wire.md"
 
 every_sequence = pytest.mark.parametrize("sequence", SEQUENCES)
 every_name = pytest.mark.parametrize("name", NAMES)
@@ -85,21 +80,3 @@ def test_field_names_of_group_locks_are_on_file(
     assert shared_agents("java").ask("t1", "hash", values=values) == [
         vector["field"] for vector in vectors
     ]
-
-
-def test_every_difference_is_explained() -> None:
-    """Each difference on purpose has a heading in the documentation; nothing else has one."""
-    headings = re.findall(r"^### (.+)$", PAGE.read_text(), re.MULTILINE)
-    anchors = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    assert set(ON_PURPOSE) == anchors
-
-
-def test_every_proof_of_the_wire_is_there() -> None:
-    """Tests and sequences that docs/reference/wire.md names exist; it names all sequences."""
-    page = WIRE.read_text()
-    tests = "".join(file.read_text() for file in Path(__file__).parents[1].rglob("test_*.py"))
-    for test in re.findall(r"`(test_\w+)`", page):
-        assert f"def {test}(" in tests, test
-    proofs = " ".join(re.findall(r"\[sequences?\s+([^\]`]+)", page)).replace("\n", " ")
-    named = set(re.findall(r"[\w-]+", proofs))
-    assert named == set(SEQUENCES)

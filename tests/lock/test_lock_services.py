@@ -115,11 +115,3 @@ async def test_every_lock_like(
     results = await asyncio.gather(*runs, return_exceptions=True)
     if failures := [each for each in results if isinstance(each, Exception)]:
         raise ExceptionGroup(f"{test.__name__} on {' and '.join(modes)}", failures)
-
-
-def test_the_suite_is_there() -> None:
-    """The suite has tests of each file, and every mode is in one of the sets."""
-    files = {inspect.getmodule(test) for test in _suite().values()}
-    assert files == {test_lock_owners, test_lock_holds, test_lock_blocks, test_lock_crowds}
-    assert len(_suite()) > 35
-    assert sorted(itertools.chain.from_iterable(_alike())) == sorted(MODES)

@@ -9,6 +9,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from interlock.inspection.server_facts import ServerFacts, story_of
 from prometheus_client import CollectorRegistry, generate_latest
 from tests.monitoring.serving import ask, served
 from tests.support.patience import GIVE_UP, wait_until
@@ -20,7 +21,6 @@ from interlock.cli import main
 from interlock.errors import ClosedError
 from interlock.exporter import Fleet
 from interlock.inspection import ClientInfo, HolderInfo, LockInfo
-from interlock.inspection.server_facts import ServerFacts, story_of
 from interlock.inspection.words import trouble
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import resting
 from tests.read_write.wire import CHANNEL
-from tests.support.model.redis_model import RedisModel
 from tests.support.patience import GIVE_UP
 from tests.support.scripts import run_script
 from tests.support.servers import wait_until
@@ -23,8 +22,6 @@ from interlock._core.scripts import read_write_lock as scripts
 from interlock._core.scripts.script import stand_in_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import redis
     from tests.read_write.wire import Wire
 
@@ -35,29 +32,10 @@ PROMPT = 10
 """Seconds: far below the poll cap of these clients."""
 
 
-class Model:
-    """The server in memory, with what these tests ask of a real one."""
-
-    def __init__(self) -> None:
-        self._model = RedisModel(now=lambda: 1000.0)
-
-    def eval(self, text: str, keys: int, *words: Any) -> Any:
-        """Run a script."""
-        return self._model.eval(text, words[:keys], words[keys:])
-
-    def hgetall(self, key: str) -> dict[bytes, bytes]:
-        """Return a hash."""
-        flat: Any = self._model.execute("HGETALL", key)
-        return dict(zip(flat[::2], flat[1::2], strict=True))
-
-    def __getattr__(self, command: str) -> Callable[..., Any]:
-        return lambda *words: self._model.execute(command.upper(), *words)
-
-
-@pytest.fixture(params=["server", "model"])
-def store(request: pytest.FixtureRequest) -> Any:
-    """Give a real server, and the model of one."""
-    return Model() if request.param == "model" else request.getfixturevalue("redis_client")
+@pytest.fixture
+def store(redis_client: redis.Redis) -> redis.Redis:
+    """Give a real server."""
+    return redis_client
 
 
 def run(store: Any, call: Eval[Any]) -> Any:
@@ -97,7 +75,7 @@ def test_a_writer_that_is_refused_stands_in_the_queue(store: Any) -> None:
 
 def test_who_leaves_others_behind_stays_in_the_queue(store: Any) -> None:
     """A client whose other threads wait stands at the end of the queue again."""
-    store.zadd(QUEUE, 1, "me") if isinstance(store, Model) else store.zadd(QUEUE, {"me": 1})
+    store.zadd(QUEUE, {"me": 1})
     assert run(store, writes(1, others_wait=True)) is None
     assert run(store, writes(1, "you")) > 29_000
     assert store.zrange(QUEUE, 0, -1) == [b"me", b"you"]

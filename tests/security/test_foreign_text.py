@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Face
 
-SOURCE = Path(interlock.__file__).parent
 EVIL = "\x1b]0;owned\x07\r\nERROR root forged \N{RIGHT-TO-LEFT OVERRIDE}\N{ZERO WIDTH SPACE}\x9b2J"
 TRIES = 30
 HOLDER = f"{EVIL}:1"
@@ -118,56 +115,3 @@ async def test_a_forged_reason_is_told_in_one_line(
         await call(face, lock.release)
     await told(client.close())
     assert str(lost.value).isprintable()
-
-
-READ_EXACTLY = {
-    "_core/insight/connection_name.py": "a pattern lets only ids through",
-    "_core/model/form.py": "a command that was packed here",
-    "_core/model/highway_hash.py": "base64",
-    "_core/model/messages.py": "channels and messages of our scripts, which are sent",
-    "_core/queue/places.py": "digits, which are compared",
-    "_core/queue/waiters.py": "digits, which are compared",
-    "_core/scripts/script.py": "the package's own scripts",
-    "_core/scripts/source.py": "the package's own scripts",
-    "_drivers/background/sentinel_monitor.py": "an address, which is compared",
-    "_drivers/background/subscriber.py": "channels, which are compared",
-    "_embedded/supervisor.py": "the embedded server's own answer",
-    "_links/login.py": "words of a command",
-    "asyncio/redis_py.py": "what the caller gave",
-    "inspection/cards.py": "a cursor; fields of a card, which are made safe piece by piece",
-    "inspection/reader.py": "a kind, and names of locks",
-    "inspection/service.py": "names of locks, and a cursor",
-    "sync/redis_py.py": "what the caller gave",
-}
-"""Files that decode bytes without `safe`, and why they may."""
-
-
-def decodes_as_it_is(path: Path) -> bool:
-    """Return whether *path* decodes bytes outside of `safe`."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    made_safe = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "safe"
-        for inner in ast.walk(node)
-    }
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "decode"
-        and "script" not in ast.unparse(node.func.value).lower()
-        and "_TYPES" not in ast.unparse(node.func.value)
-        and node not in made_safe
-        for node in ast.walk(tree)
-    )
-
-
-def test_bytes_are_made_safe_where_they_are_read() -> None:
-    """Each file that decodes bytes makes the text safe, or is listed with the reason."""
-    found = {
-        path.relative_to(SOURCE).as_posix()
-        for path in SOURCE.rglob("*.py")
-        if "testing" not in path.parts and decodes_as_it_is(path)
-    }
-    # Its errors are made safe by their class, and a parser decodes nothing else.
-    assert found - {"_links/resp.py", "_core/model/foreign_text.py"} == set(READ_EXACTLY)

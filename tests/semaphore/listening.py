@@ -1,36 +1,15 @@
-"""A server, or the model of one, that tells what its listeners heard."""
+"""A server that tells what its listeners heard."""
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
-
-from tests.support.model.redis_model import RedisModel
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pytest
     import redis
 
 
-class Server(Protocol):
+class Server:
     """A server that runs commands, and those who listen to it."""
-
-    def execute(self, *words: Any) -> Any:
-        """Run a command."""
-        ...
-
-    def listen(self, *channels: str) -> None:
-        """Listen to *channels* from now on."""
-        ...
-
-    def heard(self) -> list[tuple[str, str]]:
-        """Return channel and text of each message since the last call."""
-        ...
-
-
-class Real:
-    """A real server."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
@@ -64,44 +43,3 @@ class Real:
     def close(self) -> None:
         """Listen no more."""
         self._ears.close()
-
-
-class Model:
-    """The model of a server."""
-
-    def __init__(self) -> None:
-        self._listeners: Counter[str] = Counter()
-        self._heard: list[tuple[str, str]] = []
-        self._model = RedisModel(
-            now=time.time,
-            on_publish=self._publish,
-            listeners=lambda channel: self._listeners[channel.decode()],
-        )
-
-    def _publish(self, channel: bytes, payload: bytes) -> int:
-        if self._listeners[channel.decode()]:
-            self._heard.append((channel.decode(), payload.decode()))
-        return self._listeners[channel.decode()]
-
-    def execute(self, *words: Any) -> Any:
-        """Run a command."""
-        return self._model.execute(*words)
-
-    def listen(self, *channels: str) -> None:
-        """Listen to *channels*."""
-        self._listeners.update(channels)
-
-    def heard(self) -> list[tuple[str, str]]:
-        """Return what came."""
-        heard, self._heard = self._heard, []
-        return heard
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-def real_or_model(request: pytest.FixtureRequest) -> Real | Model:
-    """Return what a fixture with the parameters "server" and "model" asks for."""
-    if request.param == "server":
-        return Real(request.getfixturevalue("redis_client"))
-    return Model()

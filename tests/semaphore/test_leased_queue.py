@@ -1,4 +1,4 @@
-"""What the scripts do with those who wait for permits with leases, on a server and on its model."""
+"""What the scripts do with those who wait for permits with leases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from faultlab.mistakes import Condition
-from tests.semaphore.listening import real_or_model
+from tests.semaphore.listening import Server
 from tests.support.mutations import Mutation, mutate
 
 from interlock._core.scripts import leased_semaphore as scripts
@@ -17,7 +17,7 @@ from interlock._core.scripts.script import Grant, Refusal, Request, stand_in_que
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.semaphore.listening import Server
+    import redis
 
     from interlock._core.model.effects import Eval
 
@@ -125,10 +125,10 @@ class Room:
         return int(self.server.execute("ZCARD", LEASES))
 
 
-@pytest.fixture(params=["server", "model"])
-def room(request: pytest.FixtureRequest) -> Iterator[Room]:
+@pytest.fixture
+def room(redis_client: redis.Redis) -> Iterator[Room]:
     """Give a semaphore with three permits."""
-    server = real_or_model(request)
+    server = Server(redis_client)
     server.execute("SET", "name", 3)
     yield Room(server)
     server.close()

@@ -1,4 +1,4 @@
-"""What the scripts do with those who wait for permits, on a server and on the model of one."""
+"""What the scripts do with those who wait for permits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.semaphore.listening import Real, real_or_model
+from tests.semaphore.listening import Server
 
 from interlock._core.scripts import semaphore as scripts
 from interlock._core.scripts.script import Request, stand_in_queue
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import redis
-    from tests.semaphore.listening import Server
 
     from interlock._core.model.effects import Eval
 
@@ -113,10 +112,10 @@ class Room:
         return int(self.server.execute("GET", "name"))
 
 
-@pytest.fixture(params=["server", "model"])
-def room(request: pytest.FixtureRequest) -> Iterator[Room]:
+@pytest.fixture
+def room(redis_client: redis.Redis) -> Iterator[Room]:
     """Give a semaphore without permits."""
-    server = real_or_model(request)
+    server = Server(redis_client)
     server.execute("SET", "name", 0)
     yield Room(server)
     server.close()
@@ -343,7 +342,7 @@ def test_nobody_who_is_gone_stays_among_those_who_want_too_many(room: Room) -> N
 
 def test_many_who_want_too_many_cost_a_release_few_commands(redis_client: redis.Redis) -> None:
     """A release asks once who of them listens, however many they are and whose turn it is."""
-    server = Real(redis_client)
+    server = Server(redis_client)
     room = Room(server)
     names = [f"big{number}" for number in range(126)]
     server.listen(*(WAKE + name for name in names))
@@ -439,7 +438,7 @@ def test_who_comes_too_late_passes_permits_on_beside_others(room: Room) -> None:
 @pytest.mark.parametrize("denied", ["-pubsub", "-time"])
 def test_without_a_right_all_are_told(redis_client: redis.Redis, denied: str) -> None:
     """Nobody waits for a look: neither others, nor a client's own next waiter."""
-    room = Room(Real(redis_client))
+    room = Room(Server(redis_client))
     room.server.execute("SET", "name", 0)
     room.wait("a:5", "b")
     room.server.listen(CHANNEL)

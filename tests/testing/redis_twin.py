@@ -101,25 +101,18 @@ class Twin:
     def __exit__(self, *_: object) -> None:
         self.server.close()
 
-    def ask(self, *args: str | bytes | int) -> tuple[object, object]:
-        """Return both replies to the same command, errors as values."""
-        expected = self.server.execute(*args)
-        try:
-            return expected, self.model.execute(*args)
-        except ModelError as error:
-            return expected, error
-
-    def check(
-        self, *args: str | bytes | int, near: bool = False, unordered: bool = False
-    ) -> object:
+    def check(self, *args: str | bytes | int, near: bool = False) -> object:
         """Execute the same command on both, compare the replies and return the model's."""
-        replies = self.ask(*args)
-        expected, found = map(comparable, replies)
-        if unordered and isinstance(expected, list):
-            expected, found = sorted(expected), sorted(found)
+        answer = self.server.execute(*args)
+        reply: object
+        try:
+            reply = self.model.execute(*args)
+        except ModelError as error:
+            reply = error
+        expected, found = comparable(answer), comparable(reply)
         same = alike(expected, found) if near else expected == found
         assert same, f"{args}: the server says {expected!r}, the model {found!r}"
-        return replies[1]
+        return reply
 
     def check_dumps(self) -> None:
         """Compare everything that is stored, deadlines too."""

@@ -162,39 +162,3 @@ def test_scripts_behave_on_the_model_as_on_a_real_server(reference: Path, family
                 twin.check_dumps()
     for script in own:
         assert succeeded[script.name], f"{script.name} never succeeds: {errors[script.name]}"
-
-
-def test_there_are_scripts_to_compare() -> None:
-    """The conversations are about something: scripts are found, and each belongs to a family."""
-    assert "lock_acquire" in {script.name for script in _SCRIPTS}
-    assert _FAMILIES
-
-
-def test_arguments_follow_the_header() -> None:
-    """Names and declarations decide what is sent, and ranges are as long as each other."""
-    script = _Script.parse(
-        "sample",
-        """-- sample: does nothing.
---
--- KEYS[1]     lock     hash {holder: depth}
--- KEYS[2..n]  timeouts zset
--- ARGV[1]     lease    integer > 0, milliseconds
--- ARGV[2]     count    integer >= 1, how many
--- ARGV[3]     ids      string, 8 hex digits each
--- ARGV[4]     mode     1: this; 0: that
--- ARGV[5..n]  holder   string, one for each of the timeouts
---
--- Returns  KEYS[1] when done
-""",
-    )
-    for seed in range(20):
-        count, lock, *rest = script.parameters(random.Random(seed))
-        timeouts, (lease, number, ids, mode, *holders) = rest[: count - 1], rest[count - 1 :]
-        assert lock in ("lock:{a}", "lock:{b}", "lock:{c}")
-        assert all(key.startswith("timeouts:{") for key in timeouts)
-        assert lease >= LONG
-        assert 1 <= number <= 4
-        assert re.fullmatch(r"(([abc])\2{7}){1,2}", ids)
-        assert mode in ("0", "1")
-        assert len(holders) == len(timeouts) == len(set(timeouts))
-        assert set(holders) <= {"aaaa:1", "bbbb:1", "cccc:1"}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from tests.support.simulator.workload import KINDS, PROFILES, play
 
@@ -32,13 +29,3 @@ def test_invariants_hold_with_replicas(kind: str, profile: int) -> None:
 def test_forced_releases_let_others_overtake() -> None:
     """Two forced releases let two clients pass one that stands in the queue: it is no error."""
     play(901676, "lock")
-
-
-def test_command_plays_seeds() -> None:
-    """The simulator can be run from the command line, over any range of seeds."""
-    command = [sys.executable, "-m", "tests.support.simulator", "--seeds", "2", "--start", "7"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith("2 seeds, ")
-    assert ended.stdout.endswith("every invariant held\n")

@@ -145,30 +145,6 @@ def test_an_interrupted_block_leaves_nothing_behind(kind: Kind, when: When) -> N
         assert next_one.error is None, place
 
 
-def test_a_seed_decides_everything() -> None:
-    """The same seed lets the coroutines take turns in the same order; another seed does not."""
-
-    def order(seed: int) -> list[int]:
-        stage, turns = Stage(KINDS[0], seed), list[int]()
-
-        def worker(number: int) -> Callable[[Client, Any], Coroutine[Any, Any, object]]:
-            async def work(client: Client, lock: Any) -> None:
-                for _ in range(4):
-                    async with lock:
-                        turns.append(number)
-                    await client.pass_time(stage.simulator.random.random())
-
-            return work
-
-        for number in range(4):
-            _ = stage.spawn(worker(number))
-        stage.run()
-        return turns
-
-    assert order(1) == order(1)
-    assert len({tuple(order(seed)) for seed in range(5)}) > 1
-
-
 def test_two_processes_of_one_client_are_two_owners() -> None:
     """Each coroutine owns what it acquired; a timeout of another one names the lock."""
     stage = Stage(KINDS[0], 1)

@@ -7,22 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.model.redis_model import ModelError
 from tests.support.simulator import (
-    Interrupted,
     InvariantError,
     Process,
     Simulator,
-    StepBudgetError,
-    schedule,
 )
-from tests.support.simulator.schedule import Schedule
 from tests.support.simulator.workload import play
 
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.model.effects import Cleanup
-from interlock._core.model.holds import HELD, LOST
-from interlock.errors import ServerUnavailableError, WrongTypeError
+from interlock._core.model.holds import HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -49,19 +43,6 @@ def visit(seconds: float = 1.0, **options: Any) -> Callable[[Process], Run]:
     return program
 
 
-def two(
-    first: Callable[[Process], Run], second: Callable[[Process], Run], **faults: Any
-) -> tuple[Simulator, Process, Process]:
-    """Return a simulation of two processes in clients of their own; their names are p and q."""
-    simulator = Simulator(1, schedule=Schedule(**faults))
-    clients = [simulator.client(lease=LEASE, outage_timeout=1.0) for _ in range(2)]
-    return (
-        simulator,
-        simulator.spawn(clients[0], first, "p"),
-        simulator.spawn(clients[1], second, "q"),
-    )
-
-
 def later(program: Callable[[Process], Run], seconds: float = 0.01) -> Callable[[Process], Run]:
     """Return *program*, begun a little later."""
 
@@ -72,138 +53,14 @@ def later(program: Callable[[Process], Run], seconds: float = 0.01) -> Callable[
     return delayed
 
 
-class TestRun:
-    """What a run is."""
+def test_seed_decides_everything() -> None:
+    """The same seed gives the same run, event by event; another one gives another."""
 
-    def test_lock_passes_from_one_to_the_next(self) -> None:
-        """Processes that want one lock get it one after the other, in virtual time."""
-        simulator, first, second = two(visit(), later(visit()))
-        simulator.run()
+    def events(seed: int) -> list[tuple[float, str]]:
+        return [(event.at, event.who) for event in play(seed).timeline.trace]
 
-        assert first.result < 0.1
-        assert second.result == pytest.approx(1.0, abs=0.1)
-
-    def test_seed_decides_everything(self) -> None:
-        """The same seed gives the same run, event by event; another one gives another."""
-
-        def events(seed: int) -> list[tuple[float, str]]:
-            return [(event.at, event.who) for event in play(seed).timeline.trace]
-
-        assert events(7) == events(7)
-        assert events(7) != events(11)
-
-    def test_endless_run_is_ended(self) -> None:
-        """A run that does not come to its end is an error that names the seed."""
-
-        def program(me: Process) -> Run:
-            while True:
-                yield me.pass_time(0.1)
-
-        simulator = Simulator(42, steps=1000)
-        simulator.spawn(simulator.client(), program)
-        with pytest.raises(StepBudgetError, match="seed 42"):
-            simulator.run()
-
-    def test_error_of_a_program_is_raised_with_the_story(self) -> None:
-        """An error in a program fails the run, with the seed and what happened before."""
-
-        def program(me: Process) -> Run:
-            yield me.acquire(me.lock("x"))
-            raise AssertionError("as it should not be")
-
-        simulator = Simulator(5)
-        simulator.spawn(simulator.client(), program)
-        with pytest.raises(AssertionError, match="as it should not be") as raised:
-            simulator.run()
-
-        [story] = raised.value.__notes__
-        assert "seed 5" in story
-        assert "acquire" in story
-
-    def test_error_of_the_library_is_kept(self) -> None:
-        """A program may end by an error of the library as any thread may."""
-
-        def program(me: Process) -> Run:
-            yield me.release(me.lock("x"))
-
-        simulator = Simulator(1)
-        process = simulator.spawn(simulator.client(), program)
-        simulator.run()
-
-        assert "is not held" in str(process.error)
-        assert repr(process) == "<Process a.1 ended>"
-
-    def test_some_time_can_be_run(self) -> None:
-        """A test may look at the world in the midst of a run."""
-        simulator, first, second = two(visit(), later(visit()))
-        simulator.run_for(0.5)
-        assert simulator.now == pytest.approx(0.5)
-        assert simulator.running() == [first, second]
-        assert set(simulator.network.dump()) == {"x", "interlock_queue:{x}"}
-        simulator.run()
-
-        assert simulator.running() == []
-
-    def test_clients_have_names_and_options(self) -> None:
-        """Clients are called a, b, c and so on, and may differ in their options."""
-        simulator = Simulator(1)
-        clients = [simulator.client(lease=float(n)) for n in range(1, 29)]
-
-        assert [client.name for client in clients[:3] + clients[25:]] == [
-            "a",
-            "b",
-            "c",
-            "z",
-            "a1",
-            "b1",
-        ]
-        assert clients[4].session.options.lease == 5.0
-        assert repr(clients[0]) == "<SimulatedClient a>"
-
-    def test_servers_are_independent(self) -> None:
-        """A lock of one server says nothing about that of another."""
-        simulator = Simulator(1)
-        there = simulator.client(server=simulator.server())
-        processes = [simulator.spawn(c, visit(timeout=0)) for c in (simulator.client(), there)]
-        simulator.run()
-
-        assert all(process.result is not None for process in processes)
-
-    def test_listeners_are_told_and_may_fail(self) -> None:
-        """What an on_lost callback raises is kept with the client, and stops nothing."""
-
-        def program(me: Process) -> Run:
-            hold = yield me.acquire(me.lock("x"), lease=0.5)
-            hold.listen(lambda: 1 / 0)
-            yield me.pass_time(1.0)
-
-        simulator = Simulator(1)
-        client = simulator.client()
-        simulator.spawn(client, program)
-        simulator.run()
-
-        assert [type(error) for error in client.reported] == [ZeroDivisionError]
-
-    def test_key_of_another_type_is_an_error(self) -> None:
-        """A server's errors are what they are for a real client."""
-        simulator, first, _ = two(visit(), visit())
-        simulator.network.server.execute("SET", "x", "something", "PX", 10_000)
-        simulator.run()
-
-        assert isinstance(first.error, WrongTypeError)
-
-    def test_unknown_error_of_the_server_is_unavailability(self) -> None:
-        """A script that fails is reported with the server's code."""
-        simulator, first, _ = two(visit(), visit())
-        simulator.network.server.eval = _failing  # type: ignore[method-assign]
-        simulator.run()
-
-        assert isinstance(first.error, ServerUnavailableError)
-        assert first.error.code == "OOM"
-
-
-def _failing(*_: object) -> Any:
-    raise ModelError("OOM command not allowed when used memory > 'maxmemory'.")
+    assert events(7) == events(7)
+    assert events(7) != events(11)
 
 
 def test_documented_example_runs() -> None:
@@ -214,221 +71,6 @@ def test_documented_example_runs() -> None:
     )
 
     exec(example, {})
-
-
-class TestEffectFaults:
-    """What can befall one effect."""
-
-    @pytest.mark.parametrize(
-        ("fault", "runs"),
-        [
-            (schedule.drop_request(0.2), 1),
-            (schedule.drop_reply(0.2), 2),
-            (schedule.duplicate(), 2),
-            (schedule.delay_request(4.0), 2),
-            (schedule.delay_reply(4.0), 2),
-        ],
-        ids=lambda value: getattr(value, "kind", None),
-    )
-    def test_message_is_lost_repeated_or_late(self, fault: schedule.Fault, runs: int) -> None:
-        """The client tries again when it must; the script runs as often as the fault allows."""
-        simulator = Simulator(1, schedule=Schedule(effects={("p", 0): fault}))
-        process = simulator.spawn(simulator.client(), visit(5.0), "p")
-        simulator.run()
-
-        assert process.result is not None
-        ran = [
-            e
-            for e in simulator.timeline.trace
-            if e.who == "server" and "lock_acquire" in str(e.what)
-        ]
-        assert len(ran) == runs
-
-    @pytest.mark.parametrize(("when", "runs"), [("before", 0), ("after", 1), ("late", 1)])
-    def test_operation_is_interrupted(self, when: schedule.When, runs: int) -> None:
-        """An interruption comes before or after the server acts.
-
-        It may also come long before the request arrives.
-        """
-        fault = schedule.interrupt(when, seconds=0.5)
-        simulator, process, _ = two(visit(), later(visit(), 1.0), effects={("p", 0): fault})
-        simulator.run_for(0.9)
-
-        assert isinstance(process.error, Interrupted)
-        ran = [e for e in simulator.timeline.trace if "lock_acquire" in str(e.what)]
-        assert len(ran) == runs
-        simulator.run()
-
-    @pytest.mark.parametrize("sent", [False, True])
-    def test_server_fails(self, sent: bool) -> None:
-        """An operation can be told of an unavailable server, whether or not its script ran."""
-        simulator, process, _ = two(
-            visit(), later(visit()), effects={("p", 0): schedule.fail(sent=sent)}
-        )
-        simulator.run()
-
-        assert isinstance(process.error, ServerUnavailableError)
-        assert process.error.sent is sent
-
-    def test_server_does_not_fail_where_it_is_not_asked(self) -> None:
-        """A wait cannot end by an error of the server."""
-        simulator, _, process = two(
-            visit(), later(visit()), effects={("q", n): schedule.fail(sent=True) for n in (0, 2)}
-        )
-        simulator.run()
-
-        assert process.result is not None
-
-    @pytest.mark.parametrize("when", ["before", "after"])
-    def test_process_is_abandoned(self, when: schedule.When) -> None:
-        """An abandoned process ends without a word; its lock ends with its lease."""
-        simulator, process, successor = two(
-            visit(), later(visit()), effects={("p", 1): schedule.abandon(when)}
-        )
-        simulator.run()
-
-        assert (process.ended, process.error, process.result) == (True, None, None)
-        assert successor.result == pytest.approx(LEASE, abs=0.2)
-
-    def test_finally_of_an_abandoned_program_is_not_performed(self) -> None:
-        """A program that is killed gets nothing of what its finally still asks for."""
-
-        def program(me: Process) -> Run:
-            lock = me.lock("x")
-            try:
-                yield me.acquire(lock)
-                yield me.pass_time(1.0)
-            finally:
-                yield me.release(lock)
-
-        simulator, process, successor = two(
-            program, later(visit()), effects={("p", 1): schedule.abandon()}
-        )
-        simulator.run()
-
-        assert process.ended
-        assert successor.result == pytest.approx(LEASE, abs=0.2)
-
-    def test_process_is_interrupted_from_outside(self) -> None:
-        """A test can interrupt a process wherever it is, with whatever it likes."""
-        simulator, first, second = two(visit(60.0), later(visit()))
-        simulator.run_for(0.5)
-        second.interrupt()
-        first.interrupt(ServerUnavailableError("no more"))
-        simulator.run()
-        second.interrupt()
-
-        assert isinstance(second.error, Interrupted)
-        assert isinstance(first.error, ServerUnavailableError)
-
-
-class TestTimedFaults:
-    """What can happen at a time."""
-
-    def test_crash_ends_a_hold_with_its_lease(self) -> None:
-        """The lock of a crashed client is not renewed, and is free when its lease ends."""
-        simulator, _, successor = two(
-            visit(60.0), later(visit()), times=[(0.5, schedule.crash("a"))]
-        )
-        simulator.run()
-
-        assert successor.result == pytest.approx(LEASE, abs=0.2)
-        assert simulator.clients[0].crashed
-
-    def test_pause_loses_what_it_outlasts(self) -> None:
-        """A client that is paused beyond its lease finds its hold lost when it goes on."""
-        lost: list[bool] = []
-
-        def program(me: Process) -> Run:
-            hold = yield me.acquire(me.lock("x"))
-            yield me.pass_time(1.0)
-            lost.append(hold.lost(me.client.clock()))
-
-        simulator, _, successor = two(
-            program, later(visit()), times=[(0.5, schedule.pause(5.0, "a"))]
-        )
-        simulator.run()
-
-        assert lost == [True]
-        assert successor.result == pytest.approx(LEASE, abs=0.2)
-
-    def test_outage_is_sat_out(self) -> None:
-        """A renewed hold outlives an outage that is shorter than its lease."""
-        simulator, holder, successor = two(
-            visit(8.0), later(visit()), times=[(n, schedule.outage(0.8)) for n in (1.0, 4.0)]
-        )
-        simulator.run()
-
-        assert holder.error is None
-        assert successor.result >= 8.0
-
-    def test_restart_empties_the_server(self) -> None:
-        """A server that lost its keys gives the lock to the next owner.
-
-        Its former holder hears of that at its next renewal.
-        """
-        states: list[str] = []
-
-        def program(me: Process) -> Run:
-            hold = yield me.acquire(me.lock("x"))
-            yield me.pass_time(1.5)
-            states.append(hold.state)
-
-        simulator, _, successor = two(program, later(visit()), times=[(0.5, schedule.restart())])
-        simulator.run()
-
-        assert states == [LOST]
-        assert successor.result < 2.5
-
-    def test_operator_removes_a_key(self) -> None:
-        """Removing a key frees the lock without a message; the next owner finds it by looking."""
-        simulator, _, successor = two(
-            visit(60.0), later(visit()), times=[(0.5, schedule.force_release("x"))]
-        )
-        simulator.run_for(5.0)
-
-        assert successor.result == pytest.approx(1.5, abs=1.1)
-
-    def test_lost_messages_are_made_up_for_by_looking(self) -> None:
-        """With every message lost the next owner has the lock within a poll cap."""
-        simulator, _, successor = two(
-            visit(0.5), later(visit()), times=[(0.0, schedule.lose_messages(9.0))]
-        )
-        simulator.run()
-
-        assert 0.5 < successor.result <= 2.6
-
-    def test_deaf_client_looks_often(self) -> None:
-        """A client without a subscriber connection polls, and hears again when it has a new one."""
-        simulator, _, successor = two(
-            visit(2.0), later(visit()), times=[(0.2, schedule.deafen(1.0, "b"))]
-        )
-        simulator.run_for(0.5)
-        assert not simulator.clients[1].session.waiters.hearing
-        simulator.run_for(1.0)
-        assert simulator.clients[1].session.waiters.hearing
-        simulator.run()
-
-        assert successor.result == pytest.approx(2.0, abs=0.1)
-
-    def test_fault_without_a_victim_does_nothing(self) -> None:
-        """A fault for a client that is gone, or a key that nobody uses, changes nothing."""
-        simulator, *_ = two(visit(), later(visit()))
-        for fault in (schedule.crash("nobody"), schedule.force_release()):
-            simulator.strike(fault)
-        simulator.run()
-
-        assert all(process.result is not None for c in simulator.clients for process in c.processes)
-
-    def test_faults_end_before_the_world_comes_to_rest(self) -> None:
-        """When all processes have ended nothing further goes wrong, and what does ends."""
-        simulator, *_ = two(
-            visit(), visit(), times=[(1.5, schedule.outage(1e6)), (1e6, schedule.restart())]
-        )
-        simulator.run()
-
-        assert not simulator.network.unreachable
-        assert simulator.network.dump() == {}
 
 
 class TestInvariants:
@@ -567,33 +209,3 @@ class TestInvariants:
         simulator.spawn(simulator.client(), program)
         with pytest.raises(KeyError, match="strange lock"):
             simulator.run()
-
-
-class TestSchedule:
-    """Which faults happen where."""
-
-    def test_nothing_is_planned_by_itself(self) -> None:
-        """A schedule without anything in it is benign."""
-        assert Schedule().benign
-        assert not Schedule(times=[(1.0, schedule.restart())]).benign
-
-    def test_rates_are_kept(self) -> None:
-        """Drawn faults come about as often as asked for, and take no longer than allowed."""
-        simulator = Simulator(1)
-        plan = Schedule(rates={"raise": 0.3, "pause": 2.0, "crash": 0.0}, longest=2.0)
-        drawn = [plan.at_effect("p", n, simulator.random) for n in range(2000)]
-        faults = [fault for fault in drawn if fault is not None]
-        timed = [plan.next_timed(simulator.random) for _ in range(2000)]
-
-        assert 450 < len(faults) < 750
-        assert {fault.kind for fault in faults} == {"raise"}
-        assert all(fault.seconds <= 2.0 for fault in faults)
-        assert {fault.kind for _, fault in filter(None, timed)} == {"pause"}
-        assert 0.4 < sum(seconds for seconds, _ in filter(None, timed)) / 2000 < 0.6
-
-    def test_planned_fault_comes_before_drawn_ones(self) -> None:
-        """What is planned for a place happens there, whatever the rates."""
-        planned = schedule.duplicate()
-        plan = Schedule(effects={("p", 1): planned}, rates={"raise": 1.0})
-
-        assert plan.at_effect("p", 1, Simulator(1).random) is planned

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import redis
 from tests.lock.lock_like import resting, take_turn, until
 from tests.support.doings import DOINGS, two_clients
 from tests.support.model.redis_model import RedisModel
@@ -334,34 +333,6 @@ def test_a_cluster_is_asked_for_sharded_messages(mode: str | None, *, sharded: b
     with ModelServer(strict=mode) as fake:
         cluster = Cluster([Endpoint.from_url(fake.url)])
         assert cluster.has_sharded_channels() is sharded
-
-
-def test_the_rules_are_enforced() -> None:
-    """A script that breaks a rule of its service is refused, so that the suite can fail."""
-    with ModelServer(strict="keys") as fake, redis.Redis.from_url(fake.url) as client:
-        for text, keys, error in (
-            ("return redis.call('get', ARGV[1])", ["a"], "bad lua script"),
-            ("local k = KEYS[1] return redis.call('get', k)", ["a"], "bad lua script"),
-            ("local c = 'get' return redis.call(c, KEYS[1])", ["a"], "bad lua script"),
-            ("KEYS[1] = 'b' return redis.call('get', KEYS[1])", ["a"], "undeclared key"),
-            ("return 1", [], "number of keys"),
-        ):
-            with pytest.raises(redis.ResponseError, match=error):
-                client.eval(text, len(keys), *keys)
-    with (
-        ModelServer(strict="kvrocks") as fake,
-        redis.Redis.from_url(fake.url) as client,
-        pytest.raises(redis.ResponseError, match="not allowed from script"),
-    ):
-        client.eval("return redis.call('pubsub', 'numsub', 'a')", 1, "a")
-    with (
-        ModelServer(strict="aiven") as fake,
-        redis.Redis.from_url(fake.url) as client,
-        pytest.raises(redis.ResponseError, match="unknown command"),
-    ):
-        client.config_get("maxmemory")
-    with pytest.raises(LookupError, match="no mode 'none'"):
-        ModelServer(strict="none")
 
 
 def test_a_cluster_with_plain_channels_is_asked_too(

@@ -33,15 +33,6 @@ def _hset(db: Keyspace, args: Args) -> Reply:
     return len(stored) - before
 
 
-def _hsetnx(db: Keyspace, args: Args) -> Reply:
-    key, field, text = args
-    stored = db.make(key, Hash)
-    if field in stored:
-        return 0
-    stored[field] = text
-    return 1
-
-
 def _hget(db: Keyspace, args: Args) -> Reply:
     return _read(db, args[0]).get(args[1])
 
@@ -57,10 +48,6 @@ def _hgetall(db: Keyspace, args: Args) -> Reply:
 
 def _hkeys(db: Keyspace, args: Args) -> Reply:
     return list(_read(db, args[0]))
-
-
-def _hvals(db: Keyspace, args: Args) -> Reply:
-    return list(_read(db, args[0]).values())
 
 
 def _hlen(db: Keyspace, args: Args) -> Reply:
@@ -97,12 +84,10 @@ def _hincrby(db: Keyspace, args: Args) -> Reply:
 
 COMMANDS: Table = {
     b"HSET": at_least(3, _hset),
-    b"HSETNX": exactly(3, _hsetnx),
     b"HGET": exactly(2, _hget),
     b"HMGET": at_least(2, _hmget),
     b"HGETALL": exactly(1, _hgetall),
     b"HKEYS": exactly(1, _hkeys),
-    b"HVALS": exactly(1, _hvals),
     b"HLEN": exactly(1, _hlen),
     b"HEXISTS": exactly(2, _hexists),
     b"HDEL": at_least(2, _hdel),

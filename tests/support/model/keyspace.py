@@ -148,10 +148,6 @@ class Keyspace:
         del self._entries[key]
         return True
 
-    def rename(self, source: bytes, target: bytes) -> None:
-        """Move *source*, which exists, over whatever is at *target*."""
-        self._entries[target] = self._entries.pop(source)
-
     def clear(self) -> None:
         """Remove everything."""
         self._entries.clear()

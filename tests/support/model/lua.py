@@ -1,7 +1,7 @@
 """Lua 5.1 as Redis runs it, and the only place that knows lupa.
 
 A script sees ``KEYS``, ``ARGV``, ``redis.call``, ``redis.pcall``, ``redis.error_reply``,
-``redis.status_reply``, ``redis.sha1hex`` and the harmless part of Lua's library. The rest fails
+``redis.sha1hex`` and the harmless part of Lua's library. The rest fails
 aloud, as an unknown global does on a server: cjson, cmsgpack, bit, struct, coroutines, loading of
 code, ``_G`` and ``rawset``. So do random numbers, because a simulation has one seed and Lua's
 generator has another.
@@ -81,10 +81,6 @@ local redis = {
   -- Not tail calls: those would hide from error messages where the script called.
   call = function(...) local reply = command(true, ...) return reply end,
   pcall = function(...) local reply = command(false, ...) return reply end,
-  status_reply = function(...)
-    if not one_string(...) then return {err = 'ERR wrong number or type of arguments'} end
-    return {ok = ...}
-  end,
   error_reply = function(...)
     if not one_string(...) then return {err = 'ERR wrong number or type of arguments'} end
     local text = (...):gsub('^%-', '')

@@ -1,8 +1,8 @@
 """A Redis server in memory that runs the real Lua scripts, on a clock of the caller's choice.
 
 It is the server of the simulator: no sockets, no threads, no time but the one it is given. It
-answers as Redis 7.0 does, errors included, and refuses aloud what it does not know. The tests hold
-it against a real server, command by command and script by script.
+knows the commands of the library's scripts, answers as Redis 7.0 does, errors included, and refuses
+aloud what it does not know. The tests hold it against a real server, script by script.
 
 fakeredis cannot take its place: it has neither a clock of ours nor a hook for the messages of the
 simulated network, an acquire script takes eight times as long, and errors differ from Redis's.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tests.support.model.keyspace import (
@@ -22,11 +21,6 @@ from tests.support.model.keyspace import (
     pairs,
 )
 from tests.support.model.lists import bounds
-
-_NOT_TOGETHER = "ERR GT, LT, and/or NX options at the same time are not compatible"
-_LIMIT_OF_RANKS = (
-    "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
-)
 
 
 class _Bounds(NamedTuple):
@@ -56,56 +50,27 @@ def _read(db: Keyspace, key: bytes) -> ZSet:
 
 def _zadd(db: Keyspace, args: Args) -> Reply:
     key, *rest = args
-    flags: set[bytes] = set()
-    while rest and rest[0].upper() in (b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"):
-        flags.add(rest.pop(0).upper())
-    _check_flags(flags, len(rest))
+    flag = rest.pop(0).upper() if rest[0].upper() in (b"NX", b"INCR") else b""
+    if not rest or len(rest) % 2:
+        raise ModelError(SYNTAX_ERROR)
+    if flag == b"INCR" and len(rest) > 2:
+        raise ModelError("ERR INCR option supports a single increment-element pair")
     scores = [(number(score), member) for score, member in pairs(rest)]
     stored = _read(db, key)
-    added = changed = 0
+    added = 0
     after = 0.0
     for given, member in scores:
         before = stored.get(member)
-        after = before + given if before is not None and b"INCR" in flags else given
+        if before is not None and flag == b"NX":
+            continue
+        after = before + given if before is not None and flag == b"INCR" else given
         if math.isnan(after):
             raise ModelError("ERR resulting score is not a number (NaN)")
-        if not _wanted(flags, before, after):
-            if b"INCR" in flags:
-                return None
-            continue
-        if before != after:
-            stored[member] = after + 0.0  # a small sorted set keeps a score of -0 as 0
-            changed += 1
-            added += before is None
+        stored[member] = after + 0.0  # a small sorted set keeps a score of -0 as 0
+        added += before is None
     if added and added == len(stored):
         db.put(key, stored)
-    if b"INCR" in flags:
-        return format_score(after)
-    return changed if b"CH" in flags else added
-
-
-def _check_flags(flags: set[bytes], rest: int) -> None:
-    if rest == 0 or rest % 2:
-        raise ModelError(SYNTAX_ERROR)
-    if {b"NX", b"XX"} <= flags:
-        raise ModelError("ERR XX and NX options at the same time are not compatible")
-    if len(flags & {b"NX", b"GT", b"LT"}) > 1:
-        raise ModelError(_NOT_TOGETHER)
-    if b"INCR" in flags and rest > 2:
-        raise ModelError("ERR INCR option supports a single increment-element pair")
-
-
-def _wanted(flags: set[bytes], before: float | None, after: float) -> bool:
-    if before is None:
-        return b"XX" not in flags
-    if b"NX" in flags or (b"GT" in flags and after <= before):
-        return False
-    return not (b"LT" in flags and after >= before)
-
-
-def _zincrby(db: Keyspace, args: Args) -> Reply:
-    key, amount, member = args
-    return _zadd(db, (key, b"INCR", amount, member))
+    return format_score(after) if flag == b"INCR" else added
 
 
 def _zrem(db: Keyspace, args: Args) -> Reply:
@@ -153,90 +118,40 @@ def _zcount(db: Keyspace, args: Args) -> Reply:
     return sum(map(limits.admit, _read(db, args[0]).values()))
 
 
-def _zrank(db: Keyspace, args: Args) -> Reply:
-    stored = _read(db, args[0])
-    if args[1] not in stored:
-        return None
-    return stored.ranked().index((stored[args[1]], args[1]))
-
-
-@dataclass(slots=True)
-class _Selection:
-    """The options of ZRANGE and its like."""
-
-    by_score: bool = False
-    reverse: bool = False
-    with_scores: bool = False
-    offset: int = 0
-    count: int = -1  # any negative count: all
-
-    @classmethod
-    def parse(cls, options: Args) -> _Selection:
-        chosen = cls()
-        rest = list(options)
-        while rest:
-            option = rest.pop(0).upper()
-            if option == b"WITHSCORES":
-                chosen.with_scores = True
-            elif option == b"LIMIT" and len(rest) > 1:
-                chosen.offset, chosen.count = integer(rest.pop(0)), integer(rest.pop(0))
-            elif option == b"REV":
-                chosen.reverse = True
-            elif option == b"BYSCORE":
-                chosen.by_score = True
-            else:
-                raise ModelError(SYNTAX_ERROR)
-        return chosen
-
-    def reply(self, found: list[tuple[float, bytes]]) -> Reply:
-        if self.with_scores:
-            return [part for score, member in found for part in (member, format_score(score))]
+def _reply(found: list[tuple[float, bytes]], options: list[bytes]) -> Reply:
+    if not options:
         return [member for _, member in found]
+    if options != [b"WITHSCORES"]:
+        raise ModelError(SYNTAX_ERROR)
+    return [part for score, member in found for part in (member, format_score(score))]
 
 
 def _zrange(db: Keyspace, args: Args) -> Reply:
     key, start, stop, *options = args
-    chosen = _Selection.parse(options)
-    if chosen.by_score:
-        return _range_by_score(db, key, start, stop, chosen)
-    if chosen.count != -1:
-        raise ModelError(_LIMIT_OF_RANKS)
     first, last = integer(start), integer(stop)
     members = _read(db, key).ranked()
-    if chosen.reverse:
-        members.reverse()
-    return chosen.reply(members[bounds(first, last, len(members))])
+    found = members[bounds(first, last, len(members))]
+    return _reply(found, [option.upper() for option in options])
 
 
 def _zrangebyscore(db: Keyspace, args: Args) -> Reply:
-    key, low, high, *options = args
-    chosen = _Selection.parse(options)
-    if chosen.by_score or chosen.reverse:
-        raise ModelError(SYNTAX_ERROR)
-    return _range_by_score(db, key, low, high, chosen)
-
-
-def _range_by_score(
-    db: Keyspace, key: bytes, start: bytes, stop: bytes, chosen: _Selection
-) -> Reply:
-    limits = _Bounds.parse(stop, start) if chosen.reverse else _Bounds.parse(start, stop)
+    key, low, high, *rest = args
+    limits = _Bounds.parse(low, high)
     found = [pair for pair in _read(db, key).ranked() if limits.admit(pair[0])]
-    if chosen.reverse:
-        found.reverse()
-    found = found[chosen.offset :] if chosen.offset >= 0 else []
-    return chosen.reply(found[: chosen.count] if chosen.count >= 0 else found)
+    match options := [option.upper() for option in rest]:
+        case [*options, b"LIMIT", b"0", count]:
+            found = found[: integer(count)]
+    return _reply(found, options)
 
 
 COMMANDS: Table = {
     b"ZADD": at_least(3, _zadd),
-    b"ZINCRBY": exactly(3, _zincrby),
     b"ZREM": at_least(2, _zrem),
     b"ZREMRANGEBYSCORE": exactly(3, _zremrangebyscore),
     b"ZREMRANGEBYRANK": exactly(3, _zremrangebyrank),
     b"ZSCORE": exactly(2, _zscore),
     b"ZCARD": exactly(1, _zcard),
     b"ZCOUNT": exactly(3, _zcount),
-    b"ZRANK": exactly(2, _zrank),
     b"ZRANGE": at_least(3, _zrange),
     b"ZRANGEBYSCORE": at_least(3, _zrangebyscore),
 }

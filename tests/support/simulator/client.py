@@ -186,8 +186,6 @@ class SimulatedClient:
         drift = timeline.random.uniform(-DRIFT, DRIFT)
         self.clock = Clock(timeline, timeline.random.uniform(0, 1e6), drift)
         self._subscriber = Subscriber(network, self.at)
-        account = network.account
-        self._wallet = None if account is None else account.wallet(self._subscriber)
         waiters = self._subscriber.waiters = Waiters(nullcontext(), self._subscriber)
         self.session: Session = Session(
             options=options,
@@ -308,8 +306,7 @@ class SimulatedClient:
         """Send *calls* to the server."""
         if who == self._keeper.name:
             self.after(0, self._look_up)
-        way = self.network if self._wallet is None else self._wallet
-        return way.exchange(calls, timeout, answer, who, fault)
+        return self.network.exchange(calls, timeout, answer, who, fault)
 
     def ended(self, runner: Runner[Any]) -> None:
         """Raise the error that ended *runner*, unless any process may end by it."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from interlock._core.model.effects import Eval
     from tests.support.model.redis_model import Stored
-    from tests.support.simulator.logins import Account
     from tests.support.simulator.schedule import Fault
     from tests.support.simulator.timeline import Timeline
 
@@ -189,7 +188,6 @@ class Network:
             stands still.
         travelling: what has been sent and not arrived.
         tickets: the holder ids of holds that were given away.
-        account: its only user, if clients must log in.
         viewed_at: when `view` last found a change.
     """
 
@@ -212,7 +210,6 @@ class Network:
         self.replicas: list[float] = []
         self.travelling: dict[Exchange, None] = {}
         self.tickets = set[str]()
-        self.account: Account | None = None
         self._subscribed: dict[str, dict[Subscriber, None]] = {}
         self.viewed_at = 0.0
         self._viewed: dict[bytes, Stored] | None = None

@@ -24,9 +24,6 @@ class Subscriber:
     Args:
         network: the way to the server.
         at: runs an action of this client at a time.
-
-    Attributes:
-        admit: returns whether the server lets this client in.
     """
 
     waiters: Waiters
@@ -34,7 +31,6 @@ class Subscriber:
     def __init__(self, network: Network, at: Callable[[float, Callable[[], None]], None]) -> None:
         self._network = network
         self._at = at
-        self.admit: Callable[[], bool] = lambda: True
         self._wanted: dict[str, None] = {}
         self._connected = self._connecting = self._closed = False
         self._deaf_until = 0.0
@@ -107,8 +103,7 @@ class Subscriber:
         if self._closed or self._connected or not self._wanted:
             return
         timeline = self._network.timeline
-        deaf = self._network.unreachable or timeline.now < self._deaf_until
-        if deaf or not self.admit():
+        if self._network.unreachable or timeline.now < self._deaf_until:
             self._connect(RECONNECT_PAUSE)
             return
         self._epoch += 1
