@@ -59,6 +59,7 @@ async def test_the_slowest_are_not_waited_for(own: Table, monkeypatch: pytest.Mo
     await owner.do(lock.release)
 
 
+@pytest.mark.needs("gcc")
 @FIVE
 async def test_replies_that_nobody_waits_for_need_few_connections(own: Table) -> None:
     """Later calls are sent behind them, until there are so many that the server seems dead."""

@@ -11,7 +11,6 @@ from tests.support.servers import wait_until
 import interlock
 from interlock._core.objects.semaphore import Semaphore
 from interlock._drivers.threads import ThreadDriver
-from interlock._links import exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,9 +49,8 @@ def blocks(client: Client) -> dict[str, Callable[[], Any]]:
     }
 
 
-IN_C = pytest.mark.skipif(
-    not exchange.COMPILED, reason="without a compiler, the first instruction is not covered"
-)
+IN_C = pytest.mark.needs("gcc")
+"""Without the part in C, the first instruction is not covered."""
 NAMES = [
     *("lock", "lock-trying", "semaphore", "semaphore-trying", "permit-trying", "limited"),
     *(pytest.param(name, marks=IN_C) for name in ("try_lock", "permit", "try-permit")),

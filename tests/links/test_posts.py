@@ -23,6 +23,7 @@ def ignored(_reply: object) -> None:
     """Do nothing with a reply."""
 
 
+@pytest.mark.needs("gcc")
 def test_replies_are_dropped_before_they_are_many(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +52,7 @@ def test_replies_are_dropped_before_they_are_many(
     pool.close(30)
 
 
+@pytest.mark.needs("gcc")
 def test_each_reply_is_passed_on(redis_url: str) -> None:
     """Each poster hears its own reply. After an error the connection is given up."""
     pool = Pool(topology_of(Endpoint.from_url(redis_url)))
@@ -90,6 +92,7 @@ def test_each_reply_is_passed_on(redis_url: str) -> None:
     pool.close(30)
 
 
+@pytest.mark.needs("gcc")
 def test_a_handler_closes_it_while_it_sends(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +148,7 @@ def test_the_only_connection_is_left_to_commands(redis_url: str) -> None:
     pool.close(30)
 
 
+@pytest.mark.needs("gcc")
 def test_a_ctrl_c_leaves_nothing_for_close_to_wait_for(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def lock_of(kind: str, client: Any) -> Any:
     )
 
 
+@pytest.mark.needs("gcc")
 @pytest.mark.parametrize("kind", ["lock", "fenced_lock", "write"])
 async def test_it_is_taken_without_an_answer(
     proxy: FaultProxy, plain: Stage, kind: str, monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CHANNEL = "redisson_lock__channel:{orders}"
 
 
+@pytest.mark.needs("gcc")
 async def test_the_conversation_is_redissons(
     plain: Stage, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

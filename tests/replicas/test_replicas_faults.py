@@ -83,6 +83,7 @@ def test_a_ctrl_c_leaves_nothing_behind(stopped: ReplicatedServers) -> None:
         assert stopped.primary.execute("EXISTS", "name") == 0
 
 
+@pytest.mark.needs("gcc")
 def test_a_ctrl_c_just_before_the_wait_is_heard(
     stopped: ReplicatedServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
