@@ -1,7 +1,7 @@
 """Threads share all they can, where the interpreter changes threads at every chance.
 
 Each game runs in a process of its own, because pytest's modules may turn the interpreter lock (GIL)
-on. `.ci/free-threaded` runs them on a Python without it.
+on. `nox -s free-threaded` runs them on a Python without it.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import tomllib
 from typing import TYPE_CHECKING
 
+import noxfile
 import pytest
 from packaging.requirements import Requirement
 from tests.needs import ROOT
@@ -19,39 +18,34 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 
 
 @pytest.fixture
-def check_tag(tmp_path: Path) -> Path:
-    """Give the check of a release's tag, in a copy of what it reads."""
-    for name in (".ci/check-tag", "src/interlock/_version.py", "CHANGELOG.md"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
+def root(tmp_path: Path) -> Path:
+    """Give a checkout that has version 1.2.3."""
+    (tmp_path / "src/interlock").mkdir(parents=True)
     (tmp_path / "src/interlock/_version.py").write_text('__version__ = "1.2.3"\n')
-    return tmp_path / ".ci/check-tag"
+    return tmp_path
 
 
-def said(*command: str | Path) -> str:
-    """Return what *command* prints, and its exit code if that is not 0."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout + (f"exit {done.returncode}" if done.returncode else "")
-
-
-def test_a_dated_version_is_released(check_tag: Path, tmp_path: Path) -> None:
+def test_a_dated_version_is_released(root: Path) -> None:
     """A tag is right if it is the version and the changelog has it with a date."""
-    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 (2026-11-22)\n\n* It works.\n")
-    assert said(check_tag, "v1.2.3") == ""
+    (root / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 (2026-11-22)\n\n* It works.\n")
+    assert noxfile.fault_of("v1.2.3", root) is None
 
 
 @pytest.mark.parametrize("heading", ["1.2.3 (unreleased)", "1.2.3 (2026)", "1x2.3 (2026-11-22)"])
-def test_a_version_without_a_date_is_refused(check_tag: Path, tmp_path: Path, heading: str) -> None:
+def test_a_version_without_a_date_is_refused(root: Path, heading: str) -> None:
     """A tag is refused if the changelog does not have its version with a date."""
-    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {heading}\n")
-    assert "CHANGELOG.md has no line '## 1.2.3 (YYYY-MM-DD)'" in said(check_tag, "v1.2.3")
-    assert "exit 1" in said(check_tag, "v1.2.3")
+    (root / "CHANGELOG.md").write_text(f"# Changelog\n\n## {heading}\n")
+    fault = noxfile.fault_of("v1.2.3", root)
+    assert fault is not None
+    assert "CHANGELOG.md has no line '## 1.2.3 (YYYY-MM-DD)'" in fault
 
 
-def test_another_version_is_refused(check_tag: Path, tmp_path: Path) -> None:
+def test_another_version_is_refused(root: Path) -> None:
     """A tag is refused if the source has another version."""
-    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.4 (2026-11-22)\n")
-    assert "another version than the tag v1.2.4" in said(check_tag, "v1.2.4")
+    (root / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.4 (2026-11-22)\n")
+    fault = noxfile.fault_of("v1.2.4", root)
+    assert fault is not None
+    assert "another version than the tag v1.2.4" in fault
 
 
 def test_the_pages_know_whether_there_is_a_release() -> None:
