@@ -329,12 +329,16 @@ def package(session: nox.Session) -> None:
     # All files carry one time, so that the same commit gives the same bytes.
     told = os.environ.get("SOURCE_DATE_EPOCH")
     session.env["SOURCE_DATE_EPOCH"] = told or git("log", "-1", "--format=%ct")
-    with TemporaryDirectory() as place:
-        work = Path(place)
-        made, again = build(session, work / "one"), build(session, work / "elsewhere/two")
+    with TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        places = (work / "one", work / "elsewhere/two")
+        for place in places:
+            copy_source(place)
+        made, again = [build(session, place) for place in places]
         names = [path.name for path in made.iterdir()]
-        if filecmp.cmpfiles(made, again, names, shallow=False)[0] != names:
-            session.error(f"the same source gives other bytes: see {made} and {again}")
+        _, other, missing = filecmp.cmpfiles(made, again, names, shallow=False)
+        if other or missing:
+            session.error(f"the same source gives other bytes: {other} {missing}")
         dist = Path(session.posargs[0]).resolve() if session.posargs else work / "dist"
         shutil.copytree(made, dist, dirs_exist_ok=True)
         check_archives(session, dist)
@@ -384,8 +388,7 @@ def copy_source(place: Path) -> None:
 
 
 def build(session: nox.Session, place: Path) -> Path:
-    """Build the sdist and both wheels in a copy of the checkout; return the folder of them."""
-    copy_source(place)
+    """Build the sdist and both wheels of the checkout at *place*, and return their folder."""
     made = place / "made"
     with session.chdir(place):
         session.run("python", "-m", "build", "--outdir", "made", silent=True)
