@@ -45,7 +45,7 @@ more until it has adapted them anew.
 MORE = 1.05
 """The multiple of its former count from which an object has become slower."""
 AGAIN = 2
-"""How many more processes count what one process found slower."""
+"""How many more processes count what one process found slower, or what is written down."""
 PLAIN, BARE = "interlock", "bare"
 COUNTED_THREADS: dict[str, Open] = {BARE: bare.threads, **{name: THREADS[name] for name in OBJECTS}}
 COUNTED_TASKS: dict[str, AsyncOpen] = {BARE: bare.tasks, **{name: TASKS[name] for name in OBJECTS}}
@@ -54,7 +54,8 @@ Counts = dict[str, int]
 
 def run(only: re.Pattern[str], *, update: bool, check: bool) -> int:
     """Count the objects whose name *only* finds, print them, and return the exit status."""
-    counted = count(only)
+    counts = [count(only) for _ in range(1 + AGAIN if update else 1)]
+    counted = {name: statistics.median_low(each[name] for each in counts) for name in counts[0]}
     print(as_table(counted))
     if update:
         kept = {"python": platform.python_version(), "counts": counted}
