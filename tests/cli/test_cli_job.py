@@ -21,7 +21,7 @@ LONG = 60.0
 SUPERVISE = """
 import os, sys, threading, time
 from interlock.cli.job import Signals, Supervision, start
-from interlock.cli.run import RunOptions
+from interlock.cli.job import RunOptions
 
 class Hold:
     lost = threading.Event()

@@ -11,7 +11,8 @@ import pytest
 from interlock import FileCredentials, cli
 from interlock.cli import COMMANDS, Parser, run
 from interlock.cli.arguments import duration
-from interlock.cli.run import RunOptions, configure, options_of
+from interlock.cli.job import RunOptions
+from interlock.cli.run import configure, options_of
 from interlock.cli.status import UsageError
 
 # For each option: what is typed, the field that it fills, and the value there.

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.patience import wait_until
 
-from interlock.cli.job import Signals, Supervision, start
-from interlock.cli.run import RunOptions
+from interlock.cli.job import RunOptions, Signals, Supervision, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,22 +16,53 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from interlock._core.insight.events import tell_loss
 from interlock.cli.status import Status, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
     from interlock import Hold
-    from interlock.cli.run import OnLost, RunOptions
+    from interlock.credentials import FileCredentials
 
 POSIX = hasattr(signal, "SIGHUP")
 """Whether there are the signals that `interlock run` is about; Windows has others."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP, signal.SIGQUIT) if POSIX else ()))
 """What is passed on to the job."""
 LAUNCH = Path(__file__).with_name("launch.py")
+
+
+Mode: TypeAlias = Literal["plain", "shared", "exclusive", "fair"]
+"""Which lock of the name is held."""
+OnLost: TypeAlias = Literal["term", "kill", "warn"]
+"""The job's fate when its lock is lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What `interlock run` was asked for; durations in seconds, None where there is no bound.
+
+    With a *limit*, one of so many permits is held in place of a lock.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    shell_text: str | None = None
+    urls: tuple[str, ...] = ()
+    wait: float | None = None
+    mode: Mode = "plain"
+    limit: int | None = None
+    conflict_exit_code: int = 1
+    lease: float | timedelta | None = None
+    min_hold: float = 0.0
+    max_hold: float | None = None
+    on_lost: OnLost = "term"
+    kill_after: float = 5.0
+    verbose: bool = False
+    credentials: FileCredentials | None = None
 
 
 class Interrupted(KeyboardInterrupt):

@@ -5,14 +5,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import interlock
 from interlock.cli.arguments import credentials_of, duration, lease, positive_duration, urls_of
-from interlock.cli.job import POSIX, Interrupted, Signals, Supervision, start
+from interlock.cli.job import (
+    POSIX,
+    Interrupted,
+    RunOptions,
+    Signals,
+    Supervision,
+    start,
+)
 from interlock.cli.status import UsageError, say
 from interlock.errors import (
     AcquireTimeoutError,
@@ -26,12 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from interlock import Client, Hold, Permit
-    from interlock.credentials import FileCredentials
 
-Mode: TypeAlias = Literal["plain", "shared", "exclusive", "fair"]
-"""Which lock of the name is held."""
-OnLost: TypeAlias = Literal["term", "kill", "warn"]
-"""The job's fate when its lock is lost."""
 
 USAGE = "interlock run [options] NAME -- CMD [ARG...]\n       interlock run [options] NAME -c TEXT"
 
@@ -74,30 +75,6 @@ _MODES = (
     (("-x", "--exclusive"), "exclusive", "hold it alone, where others say -s (a write lock)"),
     (("--fair",), "fair", "hold it alone, first come, first served, where all say --fair"),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What `interlock run` was asked for; durations in seconds, None where there is no bound.
-
-    With a *limit*, one of so many permits is held in place of a lock.
-    """
-
-    name: str
-    command: tuple[str, ...] = ()
-    shell_text: str | None = None
-    urls: tuple[str, ...] = ()
-    wait: float | None = None
-    mode: Mode = "plain"
-    limit: int | None = None
-    conflict_exit_code: int = 1
-    lease: float | timedelta | None = None
-    min_hold: float = 0.0
-    max_hold: float | None = None
-    on_lost: OnLost = "term"
-    kill_after: float = 5.0
-    verbose: bool = False
-    credentials: FileCredentials | None = None
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
