@@ -9,7 +9,6 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock.inspection.server_facts import ServerFacts, story_of
 from prometheus_client import CollectorRegistry, generate_latest
 from tests.monitoring.serving import ask, served
 from tests.support.patience import GIVE_UP, wait_until
@@ -25,7 +24,6 @@ from interlock.inspection.words import trouble
 
 if TYPE_CHECKING:
     import pytest
-    import redis
 
     from interlock import Client
 
@@ -102,17 +100,6 @@ def lock(
     return LockInfo(name, "lock", holders=(holder,), holder_count=1, waiting=waiting)
 
 
-def test_a_restart_a_flush_and_evictions_explain_missing_keys() -> None:
-    """What servers tell of themselves becomes the story of what went with it."""
-    before = ServerFacts(frozenset({"one"}), flushes=1, evicted=0)
-    assert story_of(before, before) == ""
-    assert "restarted" in story_of(before, ServerFacts(frozenset({"two"})))
-    assert "FLUSHDB" in story_of(before, ServerFacts(frozenset({"one"}), flushes=2))
-    assert "evicted 3 keys" in story_of(
-        before, ServerFacts(frozenset({"one"}), flushes=1, evicted=3)
-    )
-
-
 def test_locks_are_sorted_by_trouble() -> None:
     """Dead holders come first, then late ones, those that most await, and the longest holds."""
     gone = ClientInfo("d", answering=False, silent=60.0, connected=False)
@@ -121,31 +108,6 @@ def test_locks_are_sorted_by_trouble() -> None:
     late, long, awaited = lock("late", left=1), lock("long", held=900), lock("awaited", waiting=3)
     found = sorted([lock("new"), long, awaited, polled, late, dead], key=trouble)
     assert [info.name for info in found] == ["dead", "late", "polled", "awaited", "long", "new"]
-
-
-def test_the_exporter_and_the_console_tell_what_is_not_shown(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
-    """Both say how much the user may not read; the exporter is up none the less."""
-    redis_client.hset("mine", "c:1", 1)
-    redis_client.hset("theirs", "c:1", 1)
-    redis_client.hset("interlock_client:{c}", "written", "1")
-    user = ("narrow", "reset", "on", ">secret", "allchannels", "+@all", "-pubsub|numsub")
-    keys = ("~mine", "~redisson_lock*", "~{mine*", "~interlock_clients")
-    redis_client.execute_command("ACL", "SETUSER", *user, *keys)
-    url = redis_url.replace("redis://", "redis://narrow:secret@")
-    try:
-        text = scrape(url)
-        assert "interlock_exporter_up 1.0" in text
-        for what, count in {"keys": 1, "cards": 1, "listeners": 1}.items():
-            assert f'interlock_exporter_forbidden{{what="{what}"}} {count}.0' in text
-        with served(url) as console:
-            wait_until(lambda: "mine" in ask(console).text, GIVE_UP, "the locks are read")
-            page = ask(console).text
-        assert page.count("Not everything is shown") == 3
-        assert '<td data-label="Waiting">not known</td>' in page
-    finally:
-        redis_client.execute_command("ACL", "DELUSER", "narrow")
 
 
 def test_clients_that_only_wait_are_counted(client: Client, redis_url: str) -> None:

@@ -180,13 +180,12 @@ class Renewer:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
-        lanes, self._lanes = self._lanes, {}
-        for lane in lanes.values():
+        for lane in self._lanes.values():
             lane.end()
         patience = clock.now() + GRACE
         connections = {
             node: lane.connection
-            for node, lane in lanes.items()
+            for node, lane in self._lanes.items()
             if lane.join(patience - clock.now())
         }
         for connection in connections.values():
@@ -207,7 +206,7 @@ class Renewer:
         finally:
             for connection in connections.values():
                 connection.drop()
-            for lane in lanes.values():
+            for lane in self._lanes.values():
                 _ = lane.join(max(deadline - clock.now(), GRACE))
 
     def _last_batch(
