@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path

@@ -108,8 +108,8 @@ ODD = {
 QUESTIONS: tuple[Callable[[Reader], object], ...] = (
     lambda reader: list(reader.pages()),
     lambda reader: reader.describe("name"),
-    lambda reader: reader.ends("name"),
-    lambda reader: reader.beside("name"),
+    lambda reader: reader.last_end("name"),
+    lambda reader: reader.type_of("name"),
     lambda reader: reader.deadlocks(),
 )
 """What operators ask: the list, one lock, and the search for deadlocks."""
@@ -133,7 +133,7 @@ def test_a_lock_with_impossible_numbers_is_no_lock() -> None:
     def serve(sock: socket.socket) -> None:
         while data := sock.recv(65536):
             scan = b"*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n"
-            lock = b"*1\r\n*8\r\n$4\r\nlock\r\n:1\r\n" + b"*0\r\n" * 6
+            lock = b"*1\r\n*9\r\n$4\r\nlock\r\n:1\r\n" + b"*0\r\n" * 7
             sock.sendall(scan if b"SCAN" in data else lock)
 
     with listening(serve) as port:

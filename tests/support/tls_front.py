@@ -62,6 +62,10 @@ class TlsFront:
         self._bound.set_result(loop)
         await self._over.wait()
         server.close()  # asyncio.run cancels all `_serve`
+        # Connections that are still shaking hands belong to nobody else.
+        for transport in list(vars(loop)["_transports"].values()):
+            transport.abort()
+        await asyncio.sleep(0)  # they close their sockets
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client until either side hangs up."""

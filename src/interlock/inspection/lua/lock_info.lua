@@ -87,7 +87,7 @@ local function group(fields, count)
   if #fields ~= 2 * count and told ~= 1 then
     told = math.max(told, math.floor(count / 3))
   end
-  return told > 0 and answer('group_lock', redis.call('pttl', key), told, holders) or nil
+  return #holders > 0 and answer('group_lock', redis.call('pttl', key), told, holders) or nil
 end
 
 local function waiters_of(queue_length)
