@@ -7,11 +7,13 @@ package of their own, such as ``libpython3.11-testsuite``.
 from __future__ import annotations
 
 import itertools
+import threading
 import unittest
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from test import lock_tests
+from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 
@@ -67,7 +69,13 @@ def client(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[interloc
             monkeypatch.setattr(lock_tests, name, _slowly(original))
     with interlock.connect(redis_url, poll_cap=5) as connected:
         assert not connected.event("anything").wait(0.2)
+        assert connected.lock("anything").acquire()
+        wait_until(_looks_after_holds, GIVE_UP, "all threads of the client run")
         yield connected
+
+
+def _looks_after_holds() -> bool:
+    return any(thread.name == "interlock-renewer-node" for thread in threading.enumerate())
 
 
 def _slowly(original: Any) -> Any:

@@ -68,7 +68,6 @@ def test_shiv(tmp_path: Path, redis_url: str) -> None:
     )
     places = {"SHIV_ROOT": str(tmp_path / "shiv"), "XDG_RUNTIME_DIR": str(tmp_path)}
     assert run(sys.executable, "-I", "-S", archive, redis_url, **places) == "held"
-    run(sys.executable, "-m", "interlock", "server", "stop", "--name", "frozen", **places)
 
 
 def test_pyinstaller(tmp_path: Path, redis_url: str) -> None:

@@ -74,7 +74,6 @@ def operations() -> dict[str, Uses]:
     apart = [sight for sight in sights if sight.apart]
     read: tuple[Named, ...] = (
         *(names.fair_queue, names.fair_timeouts, names.fence_token),
-        *(names.event_key, names.condition_waiting, names.barrier_parties),
         *(sight.key for sight in apart),
         *(sight.token for sight in apart if sight.token is not None),
         *(sight.total for sight in sights if sight.total is not None),

@@ -167,28 +167,7 @@ def replicas(facts: Facts, options: Options) -> Iterator[Finding]:
     ]
     good = len(followers) - len(late)
 
-    policy = options.replicas
-    if policy != "off" and policy.mode != "off":
-        bad = ERROR if policy.mode == "required" else WARNING
-        wanted = 1 if policy.count == "all" else policy.count
-        if good < wanted:
-            yield Finding(
-                "replicas",
-                bad,
-                f"replicas={policy.mode}({policy.count!r}) wants {wanted} or more to acknowledge, "
-                f"and {good} are in step",
-                "add replicas, or ask for fewer",
-            )
-        if policy.fsync and not facts.number("aof_enabled"):
-            yield Finding(
-                "replicas",
-                bad,
-                f"replicas={policy.mode}(..., fsync=True) wants locks on disk, "
-                "and this server writes none there (appendonly no)",
-                "CONFIG SET appendonly yes, here and on the replicas, on Redis 7.2 or Valkey; "
-                "or leave fsync out",
-            )
-
+    yield from _asked(facts, options, good)
     if late:
         yield Finding(
             "replicas",
@@ -219,6 +198,31 @@ def replicas(facts: Facts, options: Options) -> Iterator[Finding]:
             "every acquire is refused (NOREPLICAS)",
             "bring the replicas back, or lower min-replicas-to-write",
         )
+
+
+def _asked(facts: Facts, options: Options, good: int) -> Iterator[Finding]:
+    """Compare what the client asks of replicas with the *good* ones, which are in step."""
+    policy = options.replicas
+    if policy != "off" and policy.mode != "off":
+        bad = ERROR if policy.mode == "required" else WARNING
+        wanted = 1 if policy.count == "all" else policy.count
+        if good < wanted:
+            yield Finding(
+                "replicas",
+                bad,
+                f"replicas={policy.mode}({policy.count!r}) wants {wanted} or more to acknowledge, "
+                f"and {good} are in step",
+                "add replicas, or ask for fewer",
+            )
+        if policy.fsync and not facts.number("aof_enabled"):
+            yield Finding(
+                "replicas",
+                bad,
+                f"replicas={policy.mode}(..., fsync=True) wants locks on disk, "
+                "and this server writes none there (appendonly no)",
+                "CONFIG SET appendonly yes, here and on the replicas, on Redis 7.2 or Valkey; "
+                "or leave fsync out",
+            )
 
 
 def _keeps_up(lag: object) -> bool:
