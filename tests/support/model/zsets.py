@@ -138,9 +138,10 @@ def _zrangebyscore(db: Keyspace, args: Args) -> Reply:
     key, low, high, *rest = args
     limits = _Bounds.parse(low, high)
     found = [pair for pair in _read(db, key).ranked() if limits.admit(pair[0])]
-    match options := [option.upper() for option in rest]:
-        case [*options, b"LIMIT", b"0", count]:
-            found = found[: integer(count)]
+    options = [option.upper() for option in rest]
+    if options[-3:-1] == [b"LIMIT", b"0"]:
+        *options, _, _, count = options
+        found = found[: integer(count)]
     return _reply(found, options)
 
 
