@@ -86,7 +86,7 @@ def run_tests(
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style, format, who imports whom, and that generated files are up to date."""
-    need(session, "dev")
+    need(session, "dev,types")
     run_all(
         session,
         "ruff check .",

@@ -116,8 +116,13 @@ def _leased(client: Any, name: str) -> Any:
     return (_AsyncPermit if _is_async(client) else _Permit)(client.leased_semaphore(name))
 
 
+LASTING = 600.0
+"""Seconds for which a lock is held from one slice to the next."""
+
+
 def _held(client: Any, name: str) -> Any:
-    # A worker has another task in each slice, so a word owns the lock. Closing the client ends it.
+    # A worker has another task in each slice, so a word owns the lock. Between the slices nobody
+    # has that word, and a lock is not renewed for nobody: hence a lease. Closing the client ends it.
     return client.lock(name, owner=name) if _is_async(client) else client.lock(name)
 
 
@@ -154,8 +159,8 @@ OBJECTS = {
         lambda semaphore: semaphore.try_set_permits(1),
     ),
     "leased semaphore": Object(_leased, lambda permit: permit.semaphore.try_set_permits(1)),
-    "re-entry": Object(_held, lambda lock: lock.acquire()),
-    "extend": Object(_extended, lambda extended: extended.lock.acquire()),
+    "re-entry": Object(_held, lambda lock: lock.acquire(lease=LASTING)),
+    "extend": Object(_extended, lambda extended: extended.lock.acquire(lease=LASTING)),
 }
 
 

@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
+import re
 import shutil
 import sys
 import tomllib
@@ -88,6 +89,17 @@ def _postgresql() -> bool:
     return bool(servers) and find_library("pq") is not None
 
 
+def _has_lupa() -> bool:
+    return importlib.util.find_spec("lupa") is not None
+
+
+def _simulated() -> tuple[str, ...]:
+    """Return the files that import the simulator, or the model of Redis under it."""
+    words = re.compile(r"support\.(simulator|model)|import.* listening|testing\.redis_twin")
+    files = () if _has_lupa() else sorted((ROOT / "tests").rglob("test_*.py"))
+    return tuple(str(file.relative_to(ROOT)) for file in files if words.search(file.read_text()))
+
+
 def _compiled() -> bool:
     return importlib.util.find_spec("interlock._links._exchange") is not None
 
@@ -109,6 +121,8 @@ NEEDS = {
     "gcc": _apt("gcc libc6-dev python3-dev", _compiled),
     "go": _apt("golang-go", _on_path("go")),
     "java": _apt("openjdk-17-jdk-headless maven", _on_path("java", "javac", "mvn")),
+    # It has no wheel for Python 3.15.
+    "lupa": Need("pip install lupa", _has_lupa, _simulated()),
     "postgresql": _apt(
         "postgresql",
         _postgresql,

@@ -40,6 +40,10 @@ logging.getLogger("asyncio").addFilter(lambda record: not record.msg.startswith(
 """
 
 
+FORKS = "ignore:This process:DeprecationWarning"
+"""No error on Python 3.15: a process with threads forks."""
+
+
 class Child:
     """A Python process that runs *code*, with `say`, `url` and the usual modules at hand.
 
@@ -54,7 +58,7 @@ class Child:
     def __init__(self, code: str, url: str) -> None:
         program = _PRELUDE + textwrap.dedent(code)
         self._process = subprocess.Popen(
-            [sys.executable, "-X", "dev", "-W", "error", "-c", program, url],
+            [sys.executable, "-X", "dev", "-W", "error", "-W", FORKS, "-c", program, url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

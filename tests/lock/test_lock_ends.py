@@ -10,7 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.children import Child
+from tests.lock.children import FORKS, Child
 from tests.lock.lock_like import grows, until
 from tests.support.cards import own_keys
 from tests.support.patience import forever, let_others_run
@@ -347,7 +347,7 @@ def test_a_child_of_multiprocessing_releases(redis_url: str, tmp_path: Any, meth
     program.write_text(f"{imports}{say}url, method = sys.argv[1:]\n{CHILD_OF}")
     code = f"""
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-W", "error", {str(program)!r}, url, {method!r}])
+    os.execv(sys.executable, [sys.executable, "-W", "error", "-W", {FORKS!r}, {str(program)!r}, url, {method!r}])
     """
     with Child(code, redis_url) as child:
         assert child.hear() == "0 True False"
