@@ -105,6 +105,17 @@ def test_whoever_hears_of_the_loss_hears_the_reason(
     assert f"(force-released: {REASON})" in line
 
 
+def test_a_hold_that_was_broken_without_a_reason_is_told_as_broken(
+    redis_url: str, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """The command leaves a note without a text, so the holder does not suspect the server."""
+    with connect(redis_url) as holding, suppress(HoldLostError), holding.lock("orders") as hold:
+        renews_soon(holding)
+        assert command("break", "orders").returncode == 0
+        assert hold.lost.wait(10)
+        assert (hold.lost.reason, hold.lost.detail) == ("force-released", "")
+
+
 @pytest.mark.parametrize("kind", OF_ONE_KEY, ids=lambda kind: kind.name)
 def test_an_operator_with_few_rights_breaks_a_hold(
     kind: Kind, redis_url: str, narrow: Callable[..., str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -254,6 +255,9 @@ def test_the_commands_name_the_server_that_was_given(
         assert main(["why", "orders:42", "--url", redis_url]) == 0
         shown = capsys.readouterr().out
         assert f"  $ interlock break --url {redis_url} orders:42 --holder" in shown
+        assert main(["why", "orders:42", "--json", "--url", redis_url]) == 0
+        told = json.loads(capsys.readouterr().out)["commands"]
+        assert any(each.startswith(f"interlock break --url {redis_url} orders:42") for each in told)
     assert _with_url("interlock break x", "redis://me:pw@db") == "interlock break --url URL x"
     assert _with_url("py-spy dump --pid 7", "redis://db") == "py-spy dump --pid 7"
 

@@ -110,9 +110,9 @@ def open_reader(given: Mapping[str, Any], environ: Mapping[str, str]) -> Reader:
 
 
 def open_client(
-    given: Mapping[str, Any], environ: Mapping[str, str], *, log: bool = True
+    given: Mapping[str, Any], environ: Mapping[str, str], *, card: bool = False, log: bool = True
 ) -> interlock.Client:
-    """Return a client of the server that was named, which no card tells of."""
+    """Return a client of the server that was named; without *card* it tells operators nothing."""
     return interlock.connect(
-        url_of(given, environ), credentials=credentials_of(environ), card=False, log=log
+        url_of(given, environ), credentials=credentials_of(environ), card=card, log=log
     )

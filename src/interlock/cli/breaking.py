@@ -61,7 +61,8 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     name, reason = given["name"], check_reason(given["reason"]).strip()
     # The record is this command's own: it names the user, and comes whatever happens next.
     log_to_stderr()
-    with open_client(given, environ, log=False) as client:
+    # With a card it may leave a note that the hold was broken, also without a reason.
+    with open_client(given, environ, card=True, log=False) as client:
         info = client.describe(name)
         holders = () if info is None else info.holders
         if not given["holder"] and len(holders) > 1:

@@ -38,20 +38,21 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     name = given["name"]
     with open_reader(given, environ) as reader:
         info, account = account_of(reader, name)
+    commands = [_with_url(command, given["url"]) for command in account.commands]
     if given["json"]:
         told = {
             "name": name,
             "state": account.state,
             "text": account.text,
             "sentences": account.sentences,
-            "commands": account.commands,
+            "commands": commands,
             "lock": None if info is None else info.as_dict(),
         }
         print(json.dumps(told, indent=2))
     else:
         print(safe(account.text))
-        for command in account.commands:
-            print(f"  $ {safe(_with_url(command, given['url']))}")
+        for command in commands:
+            print(f"  $ {safe(command)}")
     return Status.FOUND if info is None else 0
 
 
