@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ssl
 import threading
+import warnings
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -38,7 +40,7 @@ class TlsFront:
             self._context.verify_mode = ssl.CERT_REQUIRED
         self._bound: Future[asyncio.AbstractEventLoop] = Future()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._run(port)), name="tls front", daemon=True
+            target=self._serve_all, args=(port,), name="tls front", daemon=True
         )
         self._thread.start()
         self._loop = self._bound.result()
@@ -48,6 +50,13 @@ class TlsFront:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
+
+    def _serve_all(self, port: int) -> None:
+        asyncio.run(self._run(port))
+        # asyncio leaves connections open whose handshake has not ended.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            _ = gc.collect()
 
     async def _run(self, port: int) -> None:
         loop = asyncio.get_running_loop()
@@ -62,10 +71,6 @@ class TlsFront:
         self._bound.set_result(loop)
         await self._over.wait()
         server.close()  # asyncio.run cancels all `_serve`
-        # Connections that are still shaking hands belong to nobody else.
-        for transport in list(vars(loop)["_transports"].values()):
-            transport.abort()
-        await asyncio.sleep(0)  # they close their sockets
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client until either side hangs up."""
