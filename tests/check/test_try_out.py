@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -66,10 +67,10 @@ def test_under_sentinel_the_primary_does_as_it_should() -> None:
     [
         (["+evalsha"], [ERROR], "evalsha"),
         (["+eval"], [ERROR], "eval"),
-        (["~app:*"], [ERROR], "one of the keys"),
+        (["~app:*"], [ERROR], "access (a key|one of the keys)"),
         (["+hset"], [ERROR], "does not permit this user"),
         (["+publish"], [OK, ERROR], "does not permit this user"),
-        (CHANNELS, [OK, ERROR], "publish to the channel"),
+        (CHANNELS, [OK, ERROR], "publish to the channel|access a channel"),
         (["+subscribe"], [OK, WARNING, OK, OK, OK], "heard nothing"),
         (CHANNELS[1:], [OK, WARNING, OK, OK, OK], "may not subscribe to the channels"),
         (["+hgetall"], [OK, OK, OK, ERROR], "does not permit this user"),
@@ -91,7 +92,7 @@ def test_a_user_without_a_right(
     findings = played(server.url(0, "app", "secret"))
     assert [one.severity for one in findings] == scenes
     [bad] = [one for one in findings if one.severity is not OK]
-    assert says in bad.found
+    assert re.search(says, bad.found)
     assert "ACL line that interlock doctor prints" in bad.advice
 
 
@@ -113,7 +114,7 @@ def test_a_server_that_does_something_else(
         findings = played(server.url())
     assert [one.severity for one in findings] == scenes
     [bad] = [one for one in findings if one.severity is not OK]
-    assert says in bad.found
+    assert re.search(says, bad.found)
 
 
 def test_a_server_that_is_not_there() -> None:

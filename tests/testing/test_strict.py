@@ -77,7 +77,7 @@ def test_readers_share_and_tell_the_writer(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", [None, *MODES])
-def test_every_object_does_everything(mode: str | None) -> None:
+def test_every_object_does_everything(mode: str | None, patient: None) -> None:
     """On each service, each object does everything that it can, while two clients contend.
 
     So it does on the model without a mode.
