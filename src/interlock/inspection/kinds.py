@@ -98,14 +98,12 @@ class Sight:
         token: from the name to its fencing token.
         total: from the name to the key with all its permits, or its first count, if it is a number.
         permits: whether its holders are permits, which cards know by their ids.
-        by_thread: whether a holder id may name a thread, and so a later hold of it.
     """
 
     key: Named = _itself
     token: Named | None = None
     total: Named | None = None
     permits: bool = False
-    by_thread: bool = False
 
     @property
     def type(self) -> str:
@@ -223,7 +221,7 @@ KINDS = {
     "lock": Kind(
         (Lock,),
         Uses(_LOCK, (_OWN_REQUESTS,), _HEARD, queue=_QUEUE),
-        Sight(by_thread=True),
+        Sight(),
         forced.by_its_class(Lock),
     ),
     "fair_lock": Kind(
@@ -233,7 +231,7 @@ KINDS = {
             (*_keys(names.fair_queue, names.fair_timeouts), _OWN_REQUESTS),
             (_turn(names.lock_channel),),
         ),
-        Sight(by_thread=True),
+        Sight(),
         forced.by_its_class(FairLock),
     ),
     "fenced_lock": Kind(
@@ -244,7 +242,7 @@ KINDS = {
             _HEARD,
             queue=_QUEUE,
         ),
-        Sight(token=names.fence_token, by_thread=True),
+        Sight(token=names.fence_token),
         forced.by_its_class(FencedLock),
     ),
     "read_write_lock": Kind(
@@ -258,7 +256,7 @@ KINDS = {
             (KeyPattern(names.read_write_channel), *_HEARD[1:]),
             queue=_QUEUE,
         ),
-        Sight(by_thread=True),
+        Sight(),
         forced.read_write_lock,
     ),
     "group_lock": Kind(

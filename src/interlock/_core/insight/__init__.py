@@ -1,1 +1,1 @@
-"""What operators and observers see: events, cards, deadlocks, notes of forced releases."""
+"""What operators and observers see: events, cards, notes of forced releases."""

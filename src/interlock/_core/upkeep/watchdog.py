@@ -264,7 +264,9 @@ class Watchdog:
             One round trip per `batch` holds.
         """
         for start in range(0, len(due), self._batch):
-            chunk = due[start : start + self._batch]
+            # Some may have waited for others, and been released meanwhile. The next hold of the
+            # same owner may have the same id, and another lease.
+            chunk = [hold for hold in due[start : start + self._batch] if hold.state is HELD]
             lost: list[Hold] = []
             # Read before the calls are made: a lease that is set meanwhile then counts.
             now = clock()
