@@ -19,6 +19,7 @@ from interlock.inspection import Reader
 from interlock.inspection.why import account_of
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
 
     import redis
@@ -41,7 +42,9 @@ def found_by(client: Client) -> list[Deadlock]:
     return found
 
 
-def test_a_ring_of_five_is_found(client: Client, redis_url: str) -> None:
+def test_a_ring_of_five_is_found(
+    client: Client, redis_url: str, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
     """A ring over threads, tasks and a process, with a reader, is named, and marked in the list."""
     with Ring(redis_url) as ring:
         [deadlock] = found_by(client)
@@ -57,6 +60,11 @@ def test_a_ring_of_five_is_found(client: Client, redis_url: str) -> None:
         for info in client.locks():
             held_by = {step.held_by for step in deadlock.steps if step.waits_for == info.name}
             assert held_by == {each.holder for each in info.holders}
+        told = command("list", "--deadlocks")
+        assert (told.returncode, told.stderr) == (1, "")
+        assert told.stdout.startswith("deadlock of 5:")
+        assert told.stdout.count("has waited") == FIVE
+        assert f"pid {ring.pid} " in told.stdout
         with Reader(open_url(redis_url), Options()) as reader:
             _, account = account_of(reader, "ring:1")
         assert account.state == "deadlock"
@@ -64,6 +72,9 @@ def test_a_ring_of_five_is_found(client: Client, redis_url: str) -> None:
     # The one whose lock was broken hears of that; nobody hears of the deadlock.
     assert sorted(ring.ended) == ["HoldLostError", *["done"] * 4]
     assert client.deadlocks() == []
+    told = command("list", "--deadlocks")
+    assert (told.returncode, told.stdout) == (0, "")
+    assert "no deadlock is seen" in told.stderr
 
 
 def test_a_search_without_rights_is_no_answer(

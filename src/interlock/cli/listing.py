@@ -33,9 +33,8 @@ was not renewed in time: its holder is dying, or cut off from the server. DEAD m
 there: the client's card is two rounds late, and the server has no connection of it.
 
 exit status:
-    0   the list was printed; stderr tells what the user has no right to read
+    0   the list was printed, or with --deadlocks: there are none
     1   with --deadlocks: there are some
-   69   with --deadlocks also: none was found, and not all could be read
 """
 
 PAUSE = 2.0
@@ -170,6 +169,8 @@ def _print_deadlocks(given: Mapping[str, Any], environ: Mapping[str, str]) -> in
             who = safe(f"{words.client_of(step.client, step.client.client_id)} {step.thread}")
             print(f"  {who} has waited {clock_time(step.waited)} for {safe(step.waits_for)!r}")
             print(f"      held by {safe(step.held_by)}")
+    if not found and not given["json"]:
+        say("no deadlock is seen; a new one is seen after the next renewal round")
     return Status.FOUND if found else 0
 
 
