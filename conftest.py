@@ -61,6 +61,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return WORKERS * len(os.sched_getaffinity(0))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the suite of tests/objects be played elsewhere."""
+    parser.addoption("--on", default="single", help="single, cluster, sentinel or tls")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a part in C that is not what its source says."""
     del config

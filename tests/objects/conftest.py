@@ -1,0 +1,62 @@
+"""The suite's parameters: ``--on cluster`` chooses where the objects are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.objects.kinds import KINDS
+from tests.objects.places import PLACES
+from tests.objects.stage import Stage
+from tests.objects.worlds import WORLDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.objects.kinds import Kind
+    from tests.objects.places import Place
+    from tests.objects.worlds import World
+
+_MARKS = {"trio": [pytest.mark.needs("hosts")], "uvloop": [pytest.mark.needs("hosts")]}
+
+
+@pytest.fixture(scope="session")
+def whole_place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Give the servers that ``--on`` names."""
+    with PLACES[request.config.getoption("--on")]() as place:
+        yield place
+
+
+@pytest.fixture
+def place(whole_place: Place) -> Place:
+    """Give the servers, without data."""
+    whole_place.empty()
+    return whole_place
+
+
+@pytest.fixture(params=[pytest.param(name, marks=_MARKS.get(name, ())) for name in WORLDS])
+def world(request: pytest.FixtureRequest) -> World:
+    """Give each face on each driver."""
+    return WORLDS[request.param]()
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Give each lock-like."""
+    return request.param
+
+
+@pytest.fixture
+def stage(world: World, place: Place, kind: Kind, patient: None) -> Iterator[Stage]:
+    """Give each lock-like on each face and driver."""
+    made = Stage(world, place, kind)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def scene(world: World, place: Place, patient: None) -> Iterator[Stage]:
+    """Give each face and driver, for objects that are no lock-likes."""
+    made = Stage(world, place)
+    yield made
+    made.end()

@@ -1,0 +1,129 @@
+"""Where the objects are kept: one server, a cluster, a service of Sentinel's, a server with TLS."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from tests.support.cards import own_keys
+from tests.support.cluster import ClusterServers
+from tests.support.patience import wait_until
+from tests.support.servers import RedisServer, SentinelServers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import redis
+
+QUIET = 0.1
+"""Seconds without a command after which whoever waits has nothing more to ask."""
+
+
+class Place:
+    """Some servers for objects, and what can be seen there.
+
+    Attributes:
+        urls: of as many independent services as some object takes, one after another.
+    """
+
+    def __init__(self, urls: Sequence[str], nodes: Sequence[RedisServer]) -> None:
+        """Name the services, and all servers that may have a key of them."""
+        self.urls = urls
+        self._nodes = nodes
+
+    def empty(self) -> None:
+        """Remove all data."""
+        for node in self._nodes:
+            if _writes(node):
+                node.execute("FLUSHALL")
+
+    def keys_left(self) -> set[str]:
+        """Return all keys but for those of cards, on any server."""
+        found: set[str] = set()
+        for client in self._clients():
+            with client:
+                found |= own_keys(client)
+        return found
+
+    def rests(self, name: str) -> None:
+        """Wait until somebody listens for *name*, and nobody has anything more to ask."""
+        wait_until(lambda: self._heard(name), 10, f"somebody listens for {name}")
+        asked = -1
+
+        def quiet() -> bool:
+            nonlocal asked
+            before, asked = asked, self._asked()
+            if asked == before:
+                return True
+            time.sleep(QUIET)  # whoever has just come asks in this time
+            return False
+
+        wait_until(quiet, 10, "the servers rest")
+
+    def _heard(self, name: str) -> bool:
+        for client in self._clients():
+            with client:
+                for command in ("PUBSUB CHANNELS", "PUBSUB SHARDCHANNELS"):
+                    with contextlib.suppress(Exception):
+                        channels = client.execute_command(*command.split())
+                        if any(name.encode() in channel for channel in channels):
+                            return True
+        return False
+
+    def _asked(self) -> int:
+        """Return how many scripts and subscriptions the servers were sent."""
+        total = 0
+        for client in self._clients():
+            with client:
+                stats = client.info("commandstats")
+            names = ("eval", "evalsha", "subscribe", "ssubscribe")
+            total += sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in names)
+        return total
+
+    def _clients(self) -> Iterator[redis.Redis]:
+        return (node.client() for node in self._nodes if node.alive)
+
+
+def _writes(node: RedisServer) -> bool:
+    role = node.execute("ROLE")
+    return isinstance(role, list) and role[0] == b"master"
+
+
+@contextlib.contextmanager
+def single() -> Iterator[Place]:
+    """Give three servers that know nothing of each other."""
+    with RedisServer() as one, RedisServer() as two, RedisServer() as three:
+        nodes = [one, two, three]
+        yield Place([node.url() for node in nodes], nodes)
+
+
+@contextlib.contextmanager
+def tls() -> Iterator[Place]:
+    """Give three servers with TLS."""
+    with RedisServer(tls=True) as one, RedisServer(tls=True) as two, RedisServer(tls=True) as three:
+        nodes = [one, two, three]
+        yield Place([node.url() for node in nodes], nodes)
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[Place]:
+    """Give a cluster; what takes several services takes two servers beside it."""
+    with ClusterServers() as servers, RedisServer() as two, RedisServer() as three:
+        yield Place([servers.url(), two.url(), three.url()], [*servers.nodes, two, three])
+
+
+@contextlib.contextmanager
+def sentinel() -> Iterator[Place]:
+    """Give a service of Sentinel's; what takes several services takes two servers beside it."""
+    with SentinelServers(down_after=5.0) as bed, RedisServer() as two, RedisServer() as three:
+        nodes = [bed.present_primary(), two, three]
+        yield Place([bed.url(), two.url(), three.url()], nodes)
+
+
+PLACES: dict[str, Callable[[], contextlib.AbstractContextManager[Place]]] = {
+    "single": single,
+    "cluster": cluster,
+    "sentinel": sentinel,
+    "tls": tls,
+}
