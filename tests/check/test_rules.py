@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import socket
-from pathlib import Path
 
 import pytest
 
-from interlock.check import Finding, Requirements, Severity
+from interlock.check import Finding, Severity
 from interlock.check.facts import Facts, addresses_of
-from interlock.check.rules import UNKNOWN, judge
-from interlock.errors import ConfigError
+from interlock.check.rules import judge
 from interlock.options import Options, best_effort, required
 
 OK, NOTE, WARNING, ERROR = Severity
@@ -193,41 +190,10 @@ def test_what_the_server_does_not_tell_is_unknown() -> None:
     assert known == {"latency", "transport"}
 
 
-def test_without_config_the_rest_of_info_still_counts() -> None:
-    """A log of writes whose fsync is not told is a note, and no snapshots are claimed."""
-    for enabled, severity, says in ((1, NOTE, "unknown"), (0, WARNING, "perhaps snapshots")):
-        facts = Facts(info={**HEALTHY, "aof_enabled": enabled})
-        [finding] = [one for one in judge(facts, Options()) if one.check == "persistence"]
-        assert finding.severity is severity
-        assert says in finding.found
-
-
-@pytest.mark.parametrize(
-    "requirements",
-    [
-        {"objects": ("mutex",)},
-        {"objects": ()},
-        {"names": "a*b"},
-        {"names": "a?"},
-        {"names": "a b"},
-        {"names": ""},
-    ],
-)
-def test_wishes_that_cannot_be_are_refused(requirements: dict[str, object]) -> None:
-    """Objects that do not exist, and patterns that are more than a beginning, are a ConfigError."""
-    with pytest.raises(ConfigError):
-        Requirements(**requirements)
-
-
-def test_the_how_to_explains_every_check() -> None:
-    """The table of docs/how-to/check.md has every value of `Finding.check`, and no other."""
-    root = Path(__file__).parents[2]
-    page = (root / "docs/how-to/check.md").read_text().partition("## What is looked at")[2]
-    rows = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
-    explained = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
-    sources = "".join(path.read_text() for path in (root / "src/interlock/check").glob("*.py"))
-    made = set(re.findall(r'Finding\(\s*"(\w+)"', sources))
-    assert made | {command.split()[0].lower() for command in UNKNOWN} == explained
+def test_the_embedded_server_needs_no_disk() -> None:
+    """It ends with the last process that uses it, so nobody is told to write its locks down."""
+    assert found("persistence", info={"aof_enabled": 0})
+    assert not found("persistence", info={"aof_enabled": 0}, embedded=True)
 
 
 def test_a_slow_server_is_told() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
-from tests.needs import VERSIONS
 
 from interlock.check import Severity
 from interlock.check.facts import Facts
 from interlock.check.rules import service
-from interlock.check.services import FORKS, HOSTED, service_of
+from interlock.check.services import service_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "services.md"
 
@@ -54,24 +52,3 @@ def test_the_finding_says_what_to_set_and_where_more_is_written() -> None:
     assert finding.found == "Upstash: locks are expected to work, and not tested here"
     for words in ("allow-key-locking", "doctor --try", "docs/reference/services.md"):
         assert words in finding.advice
-
-
-def test_the_page_names_the_servers_that_are_tested() -> None:
-    """Each server that the tests run on is named by its version, and no other one."""
-    [line] = [
-        line for line in PAGE.read_text(encoding="utf-8").splitlines() if "**tested**" in line
-    ]
-    named = {"redis": set[str](), "valkey": set[str]()}
-    for family, told in re.findall(r"(Redis|Valkey) ([\d., and]+)", line):
-        named[family.lower()] |= set(re.findall(r"\d+\.\d+", told))
-    tested = {version.partition("-")[::2] for version in VERSIONS}
-    assert {(family, number) for family in named for number in named[family]} == tested
-
-
-def test_the_page_has_a_row_for_each_service() -> None:
-    """The page has a row for each service that is recognised, with what to set there."""
-    rows = [line.split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines()]
-    told = {row[0].removeprefix("| "): row for row in rows if len(row) > 3}
-    for each in (*HOSTED, *FORKS):
-        assert told[each.name][1] == "expected"
-        assert each.setting in told[each.name][3]

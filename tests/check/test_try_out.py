@@ -72,7 +72,7 @@ def test_under_sentinel_the_primary_does_as_it_should() -> None:
         (["+publish"], [OK, ERROR], "does not permit this user"),
         (CHANNELS, [OK, ERROR], "publish to the channel|access a channel"),
         (["+subscribe"], [OK, WARNING, OK, OK, OK], "heard nothing"),
-        (CHANNELS[1:], [OK, WARNING, OK, OK, OK], "may not subscribe to the channels"),
+        (CHANNELS[:1], [OK, WARNING, OK, OK, OK], "may not subscribe to the channels"),
         (["+hgetall"], [OK, OK, OK, ERROR], "does not permit this user"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) and value[0] in RULES else None,

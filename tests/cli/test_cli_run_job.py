@@ -58,16 +58,6 @@ def test_shell_text_runs_in_the_users_shell(runs: Runs, tmp_path: Path) -> None:
     assert runs.run("NAME", "-c", "echo a | cat", SHELL="") == (0, "a\n", "")
 
 
-def test_a_program_that_is_not_there_is_127_and_frees_the_lock(
-    runs: Runs, redis_client: redis.Redis
-) -> None:
-    """A job that cannot be started holds nothing."""
-    status, out, err = runs.run("NAME", "--", "no-such-program-anywhere")
-    assert (status, out) == (127, "")
-    assert err.startswith("interlock: cannot run 'no-such-program-anywhere'")
-    assert not redis_client.exists("NAME")
-
-
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_job_and_then_the_hold(
     runs: Runs, redis_client: redis.Redis, signum: signal.Signals

@@ -27,12 +27,6 @@ def test_two_at_once_run_one_after_the_other(runs: Runs, tmp_path: Path) -> None
     assert log.read_text().split() == ["begin", "end"] * 3
 
 
-def test_other_names_do_not_wait(runs: Runs) -> None:
-    """Two names are two locks."""
-    runs.started("NAME", "--", "/bin/sh", "-c", f"echo up; exec sleep {LONG:.0f}")
-    assert runs.run("-n", "OTHER", "--", "true") == (0, "", "")
-
-
 @pytest.mark.parametrize(
     ("options", "status"),
     [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock.cli.job import FORWARDED, Interrupted, Signals, pressed_key
+from interlock.cli.job import FORWARDED, Interrupted, Signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,9 +60,3 @@ def test_no_number_of_wake_ups_blocks_or_fails(signals: Signals) -> None:
     for _ in range(100_000):
         signals.wake()
     assert signals.wait(30) == []
-
-
-def test_term_and_hup_are_never_key_presses() -> None:
-    """No key sends TERM or HUP, so they are passed on wherever we run."""
-    assert not pressed_key(signal.SIGTERM)
-    assert not pressed_key(signal.SIGHUP)

@@ -8,13 +8,7 @@ import pytest
 
 from interlock import cli
 from interlock.cli import run
-from interlock.cli.status import Status, say
-
-
-def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """A message is one line on stderr that begins with the command's name."""
-    say("first\n  second")
-    assert capsys.readouterr() == ("", "interlock: first second\n")
+from interlock.cli.status import say
 
 
 def test_a_message_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,10 +42,3 @@ def test_a_fault_of_interlock_is_no_conflict(
     assert err.startswith("Traceback ")
     assert err.endswith(f"{type(error).__name__}: {error}\n")
     assert "output could" not in err
-
-
-def test_the_exit_statuses_are_those_of_the_manual() -> None:
-    """The statuses of flock, timeout and sysexits keep their numbers."""
-    numbers = (Status.CONFLICT, Status.USAGE, Status.UNAVAILABLE, Status.LOST, Status.MAX_HOLD)
-    assert numbers == (1, 64, 69, 70, 124)
-    assert (Status.FAULT, Status.OUTPUT) == (71, 74)

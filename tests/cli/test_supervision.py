@@ -224,11 +224,6 @@ def test_a_loss_after_max_hold_is_the_graver_of_both(stage: Stage) -> None:
     assert stage.shell(DEAF, max_hold=1.5, kill_after=2) == 70
 
 
-def test_a_job_faster_than_max_hold_is_left_alone(stage: Stage) -> None:
-    """--max-hold does nothing to a job that ends in time."""
-    assert stage.shell("exit 4", max_hold=LONG) == 4
-
-
 def test_min_hold_keeps_the_lock_after_a_short_job(stage: Stage) -> None:
     """The lock may not be released before --min-hold has passed since it was got."""
     began = time.monotonic()

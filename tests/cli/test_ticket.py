@@ -160,6 +160,16 @@ def test_usage(shell: Shell, arguments: tuple[str, ...], redis_client: redis.Red
     assert not redis_client.exists("a")
 
 
+def test_a_ticket_that_an_operator_broke(shell: Shell, tmp_path: Path) -> None:
+    """Its status has the operator's reason, however often it is asked for."""
+    path = tmp_path / "t"
+    assert shell.run("ticket", "acquire", "deploy", "--ticket-file", path) == 0
+    assert shell.run("break", "deploy", "--reason", "stuck since noon") == 0
+    for _ in range(2):
+        assert shell.run("ticket", "status", "--ticket-file", path) == 1
+        assert "an operator broke it: stuck since noon (held by nobody)" in shell.err
+
+
 @pytest.mark.parametrize("content", ["KEY BEGINS, AND IS A SECRET", "root:x:0::A SECRET"])
 def test_a_wrong_file_is_not_printed(shell: Shell, tmp_path: Path, content: str) -> None:
     """A file that was named by mistake may be secret: its beginning is enough to know it."""

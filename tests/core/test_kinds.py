@@ -16,7 +16,7 @@ from interlock._core.locks.ticket import WITH_TICKETS, lock_of
 from interlock._core.locks.transfer import Ticket
 from interlock._core.model import names
 from interlock.errors import ConfigError
-from interlock.inspection.kinds import KINDS, channel_of, name_in, seen
+from interlock.inspection.kinds import KINDS, name_in, seen
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench
@@ -40,8 +40,7 @@ def test_each_kind_is_called_like_its_factory() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_scripts_exist(kind: str) -> None:
     """A kind names Lua files that are there."""
-    uses = KINDS[kind].uses
-    assert uses is None or set(uses.scripts) <= TEXTS.keys()
+    assert set(KINDS[kind].scripts) <= TEXTS.keys()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,27 +56,19 @@ def test_its_name_is_the_classes_own(kind: str) -> None:
 @pytest.mark.parametrize("name", ["orders", "{orders}:42", "a:timeout"])
 def test_what_is_seen_has_a_name_and_a_channel(kind: str, name: str) -> None:
     """The key of an object leads back to its name, and there is a channel to listen at."""
-    assert name_in(seen()[kind].key(name), seen()[kind].key) == name
-    assert name.strip("{}") in channel_of(kind, name)
+    row = seen()[kind]
+    assert name_in(row.looked_at(name), row.looked_at) == name
+    assert row.channel is not None
+    assert name.strip("{}") in row.channel(name)
 
 
 def test_everything_is_played() -> None:
     """Two clients do what each kind can (`DOINGS`), and the simulator plays each lock (`KINDS`)."""
-    assert DOINGS.keys() == {kind for kind, row in KINDS.items() if row.uses is not None}
+    assert DOINGS.keys() == {kind for kind, row in KINDS.items() if row.scripts}
     cores = [core for row in KINDS.values() for core in row.cores if issubclass(core, LockBase)]
     assert PLAYED.keys() == {core.kind for core in cores}
     for core in cores:
         _ = rules_of(core)
-
-
-def test_a_queue_is_for_one_key() -> None:
-    """Kinds that share a queue share the key: else a release of one is taken for the other's."""
-    keys: dict[str, set[tuple[str, bool]]] = {}
-    for row in KINDS.values():
-        if row.uses is not None and row.uses.queue is not None:
-            key = row.key("orders"), row.uses.named
-            keys.setdefault(row.uses.queue.of("orders"), set()).add(key)
-    assert all(len(each) == 1 for each in keys.values()), f"give each a queue of its own: {keys}"
 
 
 def test_the_key_of_a_lease_is_not_that_of_a_lock() -> None:

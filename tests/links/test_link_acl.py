@@ -12,7 +12,6 @@ from tests.lock.lock_like import until
 from tests.support.binary import main_version
 
 from interlock import ServerUnavailableError
-from interlock.check.rights import QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +25,8 @@ RULE = re.search(r"^user app (.*)$", DOCUMENT.read_text(), re.MULTILINE)
 assert RULE is not None
 RIGHTS = RULE[1].split()
 COMMANDS = sorted(word[1:] for word in RIGHTS if word.startswith("+"))
+QUEUE = ("time", "zadd", "zrange", "zrem", "zscore")
+"""Commands of the queue of waiting clients."""
 SPARED = {"subscribe", "unsubscribe", "ping", "pubsub|numsub", "get", "set", *QUEUE}
 """Without these no call fails.
 

@@ -13,7 +13,7 @@ from tests.support.cards import FOR_OPERATORS
 from tests.support.scripts import SENT
 
 from interlock._core.scripts.source import around
-from interlock.check.rights import FOR_QUEUE, OPTIONAL
+from interlock.check.requirements import OPTIONAL
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 RIGHTS = {
@@ -50,16 +50,12 @@ SCRIPTS = {
     ),
 }
 """What the names of an object's scripts begin with."""
-QUEUED = {
-    *("app", "fenced", "condition", "read-write", "semaphore", "leased-semaphore", "election")
-}
-HEARING = {"subscribe", "unsubscribe", "ping"}
+HEARING = {"subscribe", "unsubscribe", "ping", "pubsub|numsub"}
 
 
 @pytest.mark.parametrize("thing", SCRIPTS)
 def test_commands_are_those_of_the_scripts(thing: str) -> None:
     """A line permits what the object's scripts call and what hearing takes, no command more."""
-    queued = thing in QUEUED
     called: set[str] = set()
     silent = thing == "spin"
     for stem, texts in SENT.items():
@@ -69,10 +65,7 @@ def test_commands_are_those_of_the_scripts(thing: str) -> None:
                 .replace(around("clock")[0], "redis.call('time')")
                 .lower()
             )
-            calls = set(re.findall(r"redis\.p?call\('([a-z]+)'", text))
-            called |= calls if queued else calls - FOR_QUEUE.get(stem, frozenset())
+            called |= set(re.findall(r"redis\.p?call\('([a-z]+)'", text))
     called -= OPTIONAL
     expected = called | {"evalsha", "eval"} | (set() if silent else HEARING)
-    if queued:
-        expected.add("pubsub|numsub")
     assert {word[1:] for word in RIGHTS[thing] if word[0] == "+"} == expected

@@ -105,12 +105,11 @@ def kinds(*, shared: bool = False) -> Iterator[Kind]:
             continue
         if row.shared is not shared:
             continue
-        fenced = row.sight is not None and row.sight.token is not None
         kind = Kind(
             "write" if name == "read_write_lock" else name.removesuffix("_lock"),
             _MAKERS.get(name) or functools.partial(_by_name, name),
-            keeps=_counter if fenced else _nothing,
-            token=1 if fenced else None,
+            keeps=_counter if row.token else _nothing,
+            token=1 if row.token else None,
             servers=_SERVERS.get(name, 1),
             row=row,
         )

@@ -18,7 +18,6 @@ from tests.lock.queued import entering, first_process
 from tests.support.servers import wait_until
 
 import interlock
-from interlock.inspection.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,12 +165,6 @@ def child(redis_url: str, redis_client: redis.Redis, room: Room) -> Iterator[Chi
         redis_client, room.queue, WAIT.replace("MAKE", room.make), redis_url
     ) as waiter:
         yield waiter
-
-
-def test_every_kind_with_a_queue_is_here() -> None:
-    """No kind of the catalogue that has a queue is left out; a condition has that of its lock."""
-    queued = {name for name, row in KINDS.items() if row.uses and row.uses.queue}
-    assert ROOMS.keys() == queued - {"condition"}, "give each its row in ROOMS"
 
 
 def test_first_come_first_served(

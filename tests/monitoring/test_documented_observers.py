@@ -31,11 +31,6 @@ def test_a_program_of_the_reference_runs(
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_reference_has_programs() -> None:
-    """There is one program for each extra."""
-    assert [name for name, _ in PROGRAMS] == ["with_otel.py", "with_prometheus.py"]
-
-
 MEASURED = {
     name: text
     for name, text in programs("asyncio").items()
@@ -47,8 +42,3 @@ MEASURED = {
 def test_the_tab_of_a_program_with_metrics_runs(name: str, redis_url: str, tmp_path: Path) -> None:
     """A program for asyncio, which the site makes for a tab, runs as it stands."""
     assert_runs(MEASURED[name], redis_url, tmp_path)
-
-
-def test_there_is_a_tab_for_each_extra() -> None:
-    """Otherwise the test above asks nothing."""
-    assert len(MEASURED) == len(PROGRAMS)

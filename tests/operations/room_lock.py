@@ -40,7 +40,7 @@ from interlock._core.scripts.script import (
     milliseconds,
     released,
 )
-from interlock.inspection.kinds import KINDS, KeyPattern, Kind, Sight, Uses
+from interlock.inspection.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -132,31 +132,16 @@ class RoomLock(LockBase):
 # The row of the catalogue, and the factory.
 
 
-def _leases(name: str) -> str:
-    return room_leases(room_key(name))
-
-
-def _own_request(name: str) -> str:
-    return names.own_request(room_key(name), "")
-
-
 ROW = Kind(
-    cores=(RoomLock,),
-    uses=Uses(
-        (
-            *("room_lock_acquire", "room_lock_release", "room_lock_renew"),
-            *("room_lock_force_release", "room_lock_query"),
-        ),
-        keys=(
-            *(KeyPattern(room_key), KeyPattern(_leases)),
-            KeyPattern(_own_request, varied=True),
-        ),
-        channels=(KeyPattern(room_channel),),
-        named=False,
+    (RoomLock,),
+    (
+        *("room_lock_acquire", "room_lock_release", "room_lock_renew"),
+        *("room_lock_force_release", "room_lock_query"),
     ),
+    room_channel,
+    forced.by_its_class(RoomLock),
     key=room_key,
-    sight=Sight(key=room_key),
-    breaks=forced.by_its_class(RoomLock),
+    type="hash",
 )
 
 

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock._core.insight.card import CARD, FORMAT, INDEX
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     import redis
 
-    from interlock import Client
 
 OTHER = "00000000-0000-0000-0000-00000000beef"
 
@@ -69,27 +67,3 @@ def test_names_that_the_user_may_read_can_be_listed(
         assert [info.name for info in client.locks("acme:*")] == ["acme:1"]
         with pytest.raises(ServerUnavailableError):
             list(client.locks())
-
-
-def test_the_operators_line_suffices(
-    client: Client, redis_url: str, redis_client: redis.Redis
-) -> None:
-    """The rights that the doctor names suffice to read an awaited lock, and to find deadlocks."""
-    wanted = Requirements(("operator",), "orders*").acl_line().split()
-    redis_client.execute_command("ACL", "SETUSER", "narrow", "reset", *wanted[2:])
-    url = redis_url.replace("redis://", "redis://narrow:secret@")
-    try:
-        with connect(url, card=False) as operator, redis_client.pubsub() as listener:
-            with client.lock("orders"):
-                listener.subscribe("redisson_lock__channel:{orders}")
-
-                def listening() -> bool:
-                    info = operator.describe("orders")
-                    return info is not None and info.waiting == 1
-
-                wait_until(listening, 10, "the listener is counted")
-                assert [info.waiting for info in operator.locks("orders*")] == [1]
-                assert operator.deadlocks() == []
-            assert operator.describe("orders") is None
-    finally:
-        redis_client.execute_command("ACL", "DELUSER", "narrow")

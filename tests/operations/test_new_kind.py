@@ -60,7 +60,7 @@ def test_the_commands_list_it(redis_url: str, capsys: pytest.CaptureFixture[str]
 def test_its_rights_suffice(fresh_server: RedisServer) -> None:
     """A user with the rights of the printed line can use the new kind, and nothing else."""
     line = Requirements(("room_lock",), "locks:*").acl_line()
-    assert " ~interlock_room:{locks:* " in line
+    assert " ~interlock_*{locks:* " in line
     assert " +zcount " in line
     fresh_server.execute("ACL", "SETUSER", "app", "reset", *line.split()[2:])
     with interlock.connect(fresh_server.url(0, "app", "secret"), card=False) as client:
@@ -68,7 +68,7 @@ def test_its_rights_suffice(fresh_server: RedisServer) -> None:
         assert lock.acquire()
         assert lock.locked()
         lock.release()
-        with pytest.raises(interlock.ServerUnavailableError, match="NOPERM"):
+        with pytest.raises(interlock.ServerUnavailableError, match="permit"):
             client.fair_lock("locks:orders").acquire(timeout=0)
 
 

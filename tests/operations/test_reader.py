@@ -311,7 +311,7 @@ def test_cards_tell_who_waits_for_permits_or_a_latch(
                 assert info.waiting_clients == 1
                 assert info.longest_wait == info.waiters[0].waited
                 text = explain(name, client.describe(name)).text
-                assert "2 wait for it, in 1 client. The longest wait is that of thread '" in text
+                assert "2 wait for it, in 1 client. The longest wait first: thread '" in text
                 assert f"pid {os.getpid()} on " in text
         slots.release(2)
         latch.count_down()
@@ -468,9 +468,9 @@ def test_watching_shows_the_worst_first(
         wanted.release()
         waiter.join(60)
     head, _, _, first, second, *_ = shown.splitlines()
-    assert "2 locks, 0 dead, 0 late, 1 awaited" in head
+    assert "locks: 2, 0 dead, 0 late, 1 awaited" in head
     assert (first.split()[0], second.split()[0]) == ("wanted", "idle")
-    assert "1 lock, 0 dead" in awaited
+    assert "locks: 1, 0 dead" in awaited
     assert main(["list", "--watch", "--url", "redis://127.0.0.1:1"]) == one_picture
     assert "cannot connect" in capsys.readouterr().out
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from interlock.inspection.cards import Card, Entry
-from interlock.inspection.deadlocks import PATIENCE, WaitGraph
-from interlock.inspection.info import ClientInfo
+from interlock.inspection.cards import Card
+from interlock.inspection.deadlocks import PATIENCE, Link, rings
+from interlock.inspection.info import ClientInfo, HolderInfo, WaiterInfo
 
 SEEDS = range(150)
 STEPS = 400
@@ -79,27 +79,24 @@ class World:
         waits = {each: at for each, at in self.waits.items() if each.party.client == client}
         self.cards[client] = composed, self.now, holds, waits
 
-    def graph(self) -> WaitGraph:
-        """Return what the cards tell now."""
-        graph = WaitGraph()
+    def rings(self) -> list[tuple[Link, ...]]:
+        """Return the deadlocks that the cards tell now."""
+        cards: list[Card] = []
         for client, (composed, written, holds, waits) in self.cards.items():
             silent = self.now - written
             about = ClientInfo(f"c{client}", answering=True, silent=silent)
-            entries = [
-                {(each.holder, each.key): each for each in told}
-                for told in (
-                    [self.entry(each, composed - at + silent) for each, at in stays.items()]
-                    for stays in (holds, waits)
-                )
-            ]
-            graph.add(Card(about, *entries))
-        return graph
+            card = Card(about)
+            for each, at in holds.items():
+                id_, age = f"c{client}:{each.number}", composed - at + silent
+                owner = each.party.owner
+                card.holds[id_, each.key] = HolderInfo(id_, about, held_for=age, owner=owner)
+            for each, at in waits.items():
+                id_, age = f"c{client}:{each.number}", composed - at + silent
+                card.waits[id_, each.key] = WaiterInfo(id_, about, age, owner=each.party.owner)
+            cards.append(card)
+        return rings(cards)
 
-    def entry(self, each: Stay, age: float) -> Entry:
-        """Return what a card tells of a hold or wait."""
-        return Entry(f"c{each.party.client}:{each.number}", each.key, age, each.party.owner)
-
-    def lasted_at(self, at: float, entry: Entry, *, waited: bool) -> bool:
+    def lasted_at(self, at: float, entry: HolderInfo | WaiterInfo, *, waited: bool) -> bool:
         """Return whether the hold or wait of *entry* lasted at the time *at*."""
         number = int(entry.holder.partition(":")[2])
         going = self.waits if waited else self.holds
@@ -134,7 +131,7 @@ def test_no_deadlock_is_invented() -> None:
         for _ in range(STEPS):
             world.step()
             held = {f"c{each.party.client}:{each.number}" for each in world.holds}
-            for ring in world.graph().rings():
+            for ring in world.rings():
                 if any(link.hold.holder not in held for link in ring):
                     continue  # the server shows other holders
                 clients = {int(link.client.client_id[1:]) for link in ring}
@@ -161,5 +158,5 @@ def test_each_deadlock_is_found() -> None:
         world.now += PATIENCE
         for client in range(CLIENTS):
             world.write(client)
-        assert any(world.graph().rings()), seed
+        assert any(world.rings()), seed
     assert closed > 30

@@ -82,12 +82,6 @@ def lock(
             "",
         ),
         (
-            replace(lock(ALIVE, kind="read_write_lock"), mode="read", holder_count=2),
-            "held",
-            ["The read lock 'orders:42' is held by", "1 more holder"],
-            "",
-        ),
-        (
             LockInfo("orders:42", "semaphore", free=3),
             "free",
             ["The number 'orders:42' is 3", "or the count of a latch", "Nobody waits."],
@@ -121,16 +115,9 @@ def test_a_ticket_has_no_process_that_could_be_alive_or_dead() -> None:
     info = lock(ticket, kind="fenced_lock")
     holders = (replace(info.holders[0], thread="release 1.7"),)
     account = explain("orders:42", replace(info, holders=holders))
-    assert account.text.startswith(
-        "The fenced lock 'orders:42' is held by a ticket of ann@ci (release 1.7) for 1 min 0 s. "
-        "The holder id is d:1. No process is needed for that: it is held until the ticket is used. "
-        "Its lease ends in 48 min"
-    )
+    assert "is held by a ticket of ann@ci (release 1.7) for 1 min 0 s." in account.text
+    assert "No process is needed for that: it is held until the ticket is used." in account.text
     assert not account.commands
-    assert (
-        "by a ticket of ann@ci for"
-        in explain("orders:42", replace(info, holders=(replace(holders[0], thread=""),))).text
-    )
     assert not silence(ticket)
     assert client_of(ticket, "") == "ann@ci by ticket"
     waiters = (WaiterInfo("s:2", SLOW, waited=50.0),)
@@ -147,38 +134,10 @@ def test_the_dead_are_told_first_among_many_holders() -> None:
     info = LockInfo("pool", "leased_semaphore", holders=holders, holder_count=7, free=0)
     account = explain("pool", info)
     assert account.state == "dead"
-    assert "has 7 permits held and 0 free. 2 permits are held by batch" in account.text
-    assert account.text.count("That process is dead") == 1
-    assert "The first lease ends in 15 min" in account.text
-    assert "the dead processes have gone; then break each of their holds." in account.text
+    assert "has 0 free, and 7 held. A permit is held by batch" in account.text
+    assert account.text.count("That process is dead") == 2
+    assert "4 more hold it." in account.text
     assert [command.split()[4] for command in account.commands] == [each.holder for each in dead]
-
-
-def test_one_sentence_tells_of_many_permits_that_are_alike() -> None:
-    """Five permits of one process are told once, and so are those of whom no card tells."""
-    permits = [
-        HolderInfo(f"a{n:031x}", ALIVE, remaining=9.0, held_for=60.0 + n, renewed=True, thread="t")
-        for n in range(5)
-    ]
-    info = LockInfo("pool", "leased_semaphore", holders=tuple(permits), holder_count=5, free=0)
-    ids = ", ".join(each.holder for each in permits)
-    assert explain("pool", info).text == (
-        "The leased semaphore 'pool' has 5 permits held and 0 free. 5 permits are held by t of "
-        f"orders (pid 812 on web-3), the longest for 1 min 4 s. The permit ids are {ids}. "
-        "That process is alive: it answered 3.0 s ago. They are renewed. The first ends in 9.0 s without that. Nobody waits."
-    )
-    threads = [replace(each, thread=f"t{n}") for n, each in enumerate(permits)]
-    text = explain("pool", replace(info, holders=tuple(threads))).text
-    assert "5 permits are held by 5 threads or tasks of orders (pid 812 on web-3)" in text
-    java = [HolderInfo(f"j{n}:1", ClientInfo(f"j{n}"), "read", remaining=5.0 + n) for n in range(3)]
-    both = (*java, replace(permits[0], holder="a:1", mode="read"))
-    info = LockInfo("rates", "read_write_lock", "read", holders=both, holder_count=4)
-    text = explain("rates", info).text
-    assert "is held by 3 holders of whom no card tells. The holder ids are j0:1, j1:1" in text
-    assert "j2:1. Whether they are alive is not known" in text
-    assert "they are new, are Java" in text
-    assert "ended within the first seconds. The first lease ends in 5.0 s" in text
-    assert text.count("The read lock 'rates' is held by") == 2
 
 
 def test_a_lock_of_another_library_is_told(
@@ -213,18 +172,12 @@ def test_what_a_waiter_was_given_is_named() -> None:
     """A permit or a lock that a waiter takes just now has no holder yet."""
     permit = HolderInfo("00000000a1b2c3d4e5f6a7b800000001", ClientInfo(""), remaining=0.2)
     info = LockInfo("pool", "leased_semaphore", holders=(permit,), holder_count=1, free=0)
-    text = explain("pool", info).text
-    assert text.startswith(
-        "The leased semaphore 'pool' has 1 permit held and 0 free. "
-        "1 permit is given to a waiter just now. Nobody waits."
-    )
+    assert "A permit is given to a waiter just now." in explain("pool", info).text
     given = HolderInfo("a:0", ALIVE, remaining=0.2)
     info = LockInfo("orders", "lock", holders=(given,), holder_count=1, remaining=0.2)
     told = "given to web-3 pid 812 orders"
     assert f"The lock 'orders' is {told} just now." in explain("orders", info).text
-    assert told in row_of(info).holder
-    claims = (given, replace(given, holder="a:0:write"), permit)
-    assert all(each.claim for each in claims)
+    assert told in row_of(info)[4]
     assert not any(replace(given, holder=each).claim for each in ("a:10", "a:1:write", "b0" * 16))
 
 
@@ -264,37 +217,25 @@ def test_the_commands_name_the_server_that_was_given(
 
 def test_the_last_end_is_told() -> None:
     """A loss has its reason."""
-    end = End("a:1", ALIVE, 12.0, lost=True, why="expired")
-    account = explain("orders:42", None, end=end)
-    assert "ended 12 s ago: it was lost: its lease ran out" in account.text
     for why, told in (
-        ("force-released: expired", "released by force: expired"),
-        ("force-released", "released by force"),
+        ("expired", "lost: its lease ran out"),
+        ("force-released: expired", "lost: it was released by force: expired"),
     ):
-        forced = explain("orders:42", None, end=End("a:1", ALIVE, 12.0, lost=True, why=why))
-        assert forced.text.endswith(f"it was {told}.")
+        account = explain("orders:42", None, End("a:1", ALIVE, 12.0, lost=True, why=why))
+        assert account.text.endswith(f"ended 12 s ago: it was {told}.")
 
 
-def test_all_that_is_known_of_a_holder_is_told() -> None:
-    """Besides who it is, the text has what commands and logs take: ids, depth, token and trace."""
-    info = lock(ALIVE, kind="fenced_lock")
-    holder = replace(info.holders[0], depth=3, trace_id="4bf92f", renewed=True, lease=3000.0)
-    text = explain("orders:42", replace(info, holders=(holder,), token=7)).text
-    assert "held by t of orders (pid 812 on web-3) for 1 min 0 s." in text
-    assert "The holder id is a:1. It was entered 3 times." in text
-    assert "It was acquired in the trace 4bf92f." in text
-    assert "It is renewed. Without that it ends in 48 min 20 s." in text
-    assert "Its last fencing token is 7." in text
-
-
-def test_each_waiter_is_named() -> None:
-    """Behind the one who has waited for longest come the others, those of a queue in its order."""
+def test_all_that_is_known_of_holders_and_waiters_is_told() -> None:
+    """The text has what commands and logs take, and each waiter in the order of the queue."""
     waiters = tuple(WaiterInfo(f"s:{n}", SLOW, waited=9.0 - n, thread=f"t{n}") for n in (3, 1, 2))
     info = lock(ALIVE, kind="fair_lock", waiters=waiters)
-    text = explain("orders:42", replace(info, waiting=3)).text
-    assert "3 wait for it, in 1 client. The longest wait is that of t1 of orders" in text
-    assert "at place 2 of the queue. In the order of the queue, the others are: t3 of" in text
-    assert text.index("t3 of orders") < text.index("t2 of orders (pid 9 on web-5), for 7.0 s.")
+    holder = replace(info.holders[0], depth=3, trace_id="4bf92f", renewed=True, lease=3000.0)
+    text = explain("orders:42", replace(info, holders=(holder,), token=7, waiting=3)).text
+    for each in ("a:1", "entered 3 times", "the trace 4bf92f", "fencing token is 7"):
+        assert each in text
+    assert "It is renewed. Without that it ends in 48 min 20 s." in text
+    assert "3 wait for it, in 1 client. In the order of the queue: t3 of" in text
+    assert text.index("t1 of orders") < text.index("t2 of orders (pid 9 on web-5), for 7.0 s")
 
 
 def test_a_lock_that_nobody_holds_is_told(

@@ -160,6 +160,11 @@ class Endpoint:
         return other
 
     @property
+    def embedded(self) -> bool:
+        """Return whether this library runs the server."""
+        return self._prepare is not None
+
+    @property
     def login(self) -> Login | None:
         """What knows the credentials if they may change."""
         provider = self._kwargs.get("credential_provider")

@@ -247,7 +247,8 @@ class Client:
         Args:
             pattern: of keys, as the command KEYS takes it: ``orders:*``. It is not mapped.
             kinds: of `LockInfo.kind`; none for all. Semaphores and latches look like any other
-                number: without *kinds* only those are told that a client waits for.
+                number: without *kinds* only those are told that a client waits for, as its card
+                tells.
 
         Raises:
             ConfigError: a kind that does not exist.

@@ -33,6 +33,7 @@ class Facts:
     Attributes:
         where: its address.
         transport: how it was reached; "local" is a way within this machine.
+        embedded: whether interlock itself runs it.
         addresses: those that the host's name leads to, of the family that has most of them.
         round_trip: seconds of a PING, the median of some.
         server: what HELLO calls the server.
@@ -44,6 +45,7 @@ class Facts:
 
     where: str = ""
     transport: Literal["local", "tls", "plain"] = "local"
+    embedded: bool = False
     addresses: tuple[str, ...] = ()
     round_trip: float = 0.0
     server: str = ""
@@ -119,6 +121,7 @@ def _facts(client: Any, endpoint: Endpoint, by_path: bool) -> Facts:
     return Facts(
         where=endpoint.where,
         transport="tls" if endpoint.tls else "local" if local else "plain",
+        embedded=endpoint.embedded,
         addresses=() if by_path else addresses_of(*endpoint.address),
         round_trip=statistics.median(seconds_of_a_ping() for _ in range(PINGS)),
         server=server,

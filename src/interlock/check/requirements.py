@@ -1,20 +1,65 @@
-"""What a check is to be about, and what a user must be permitted for it."""
+"""What a check is to be about, and what a user must be permitted for it.
+
+The commands are read from the scripts, which therefore cannot need one that is not named here. The
+keys and channels follow from the names: each that is not called like its object has the name in
+braces, behind a beginning that is Redisson's or ours.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING
 
-from interlock.check.rights import LIBRARY, commands_of, objects, operations
+from interlock._core.insight.card import CARD, INDEX
+from interlock._core.scripts.script import text_of
 from interlock.errors import ConfigError
-from interlock.inspection.kinds import KeyPattern, seen
+from interlock.inspection.kinds import KINDS
 from interlock.options import Options, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _PATTERN = re.compile(r"[^*?\[\]\\\s]*\*?")
+_INSPECTION = resources.files("interlock.inspection").joinpath("lua")
+_COMMENT = re.compile(r"--.*")
+_CALL = re.compile(r"(?:redis\.p?call|asked)\('(\w+)'")
+OPTIONAL = frozenset({"pubsub", "cluster"})
+"""Commands that scripts do without where they are not permitted, or call in a cluster only."""
+LIBRARY = "client|setinfo"
+"""What tells the server which library connects; older servers refuse a rule with that name."""
+OPERATIONS = {
+    # To write cards, and to ask why a lock was released by force.
+    "cards": ("card_write", "forced_note_read"),
+    # To list, show and break holds; to break one takes the rights of the lock, too.
+    "operator": ("card_read", "lock_info", "forced_note_write", "forced_note_read"),
+}
+"""What goes beyond the objects -> its scripts.
+
+Clients do without cards, applications without operators.
+"""
+OTHERS = {
+    "cards": ("client|setname", LIBRARY),
+    "operator": ("scan", "zscan", "pubsub|numsub", "client|list", "info"),
+}
+"""Commands that no script calls."""
+CARDS = (CARD.format("*").replace("{*}", "*"), INDEX, "interlock_forced:*")
+"""Keys whose names have nothing to do with those of objects."""
+
+
+def objects() -> dict[str, tuple[str, ...]]:
+    """Return the scripts of each kind that needs rights of its own."""
+    return {name: kind.scripts for name, kind in KINDS.items() if kind.scripts}
+
+
+@cache
+def _called(script: str) -> frozenset[str]:
+    """Return the commands that *script* calls; PUBLISH, which has two names, is not among them."""
+    own = _INSPECTION.joinpath(f"{script}.lua")
+    text = own.read_text(encoding="utf-8") if own.is_file() else text_of(script)
+    return frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +86,7 @@ class Requirements:
         if isinstance(self.objects, str):  # its letters are strings, too
             object.__setattr__(self, "objects", (self.objects,))
         known = objects()
-        unknown = [kind for kind in self.objects if kind not in known | operations()]
+        unknown = [kind for kind in self.objects if kind not in known | OPERATIONS]
         if unknown or not self.objects:
             raise ConfigError(f"wanted objects of {', '.join(known)}, found {unknown or 'none'}")
         object.__setattr__(self, "names", check_name(self.names))
@@ -59,25 +104,18 @@ class Requirements:
 
     def acl_line(self) -> str:
         """Return the line of an ACL file that permits that to a user, and nothing more."""
-        known = objects() | operations()
-        chosen = [known[kind] for kind in self.objects]
-
-        keys = [KeyPattern(str)] if any(kind.named for kind in chosen) else []
-        keys += [key for kind in chosen for key in kind.keys]
-        channels: list[KeyPattern] = []
-        queues: list[KeyPattern] = []
-        if self.options.pubsub != "off":  # nobody queues who cannot be told
-            channels = [channel for kind in chosen for channel in kind.channels]
-            queues = [kind.queue for kind in chosen if kind.queue is not None]
-
-        called = (
-            commands_of(kind, queue=bool(queues) and kind.queue is not None) for kind in chosen
-        )
-        commands = ["evalsha", "eval", *sorted(frozenset[str]().union(*called))]
-        shard = "s" if self.sharded else ""
+        known = objects() | OPERATIONS
+        scripts = [script for kind in self.objects for script in known[kind]]
+        commands = ["evalsha", "eval", *sorted(frozenset[str]().union(*map(_called, scripts)))]
+        kinds = [KINDS[kind] for kind in self.objects if kind in KINDS]
+        keys, channels = self._places()
+        if len(kinds) < len(self.objects):
+            keys += CARDS
+        if self.options.pubsub == "off" or not any(kind.channel for kind in kinds):
+            channels = ()
         if channels:
+            shard = "s" if self.sharded else ""
             commands += [f"{shard}publish", f"{shard}subscribe", f"{shard}unsubscribe", "ping"]
-        if queues:
             commands.append("pubsub|shardnumsub" if self.sharded else "pubsub|numsub")
         replicas = self.options.replicas
         if replicas != "off" and replicas.mode != "off":
@@ -85,23 +123,33 @@ class Requirements:
             if replicas.count == "all":
                 commands.append("info")
         commands += self.finding
-        tokens = {name for name, sight in seen().items() if sight.token is not None}
-        if "cluster|slots" in self.finding and not tokens.isdisjoint(self.objects):
+        if "cluster|slots" in self.finding and any(kind.token for kind in kinds):
             commands.append("cluster|info")  # no token may be repeated after a failover
-        others = [command for kind in chosen for command in kind.others]
+        others = [command for kind in self.objects for command in OTHERS.get(kind, ())]
         commands += [command for command in others if command != LIBRARY or self.library]
-
         return " ".join(
             (
                 *("user", "app", "on", ">secret"),
-                *("resetkeys", *self._rules("~", (*keys, *queues))),
-                *("resetchannels", *self._rules("&", channels)),
+                *("resetkeys", *_rules("~", keys)),
+                *("resetchannels", *_rules("&", channels)),
                 *("-@all", *(f"+{command}" for command in dict.fromkeys(commands))),
             )
         )
 
-    def _rules(self, mark: str, places: Iterable[KeyPattern]) -> tuple[str, ...]:
-        """Return what an ACL calls *places*, each behind *mark*: ``~locks:*``."""
-        patterns = dict.fromkeys(place.pattern(self.name_pattern) for place in places)
-        # The server takes no pattern beside one that covers everything.
-        return tuple(f"{mark}{pattern}" for pattern in (("*",) if "*" in patterns else patterns))
+    def _places(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what an ACL calls the keys and the channels of the objects."""
+        own = inner = self.name_pattern
+        if "{" not in inner:  # Redisson's rule
+            inner = f"{{{inner}" if inner.endswith("*") else f"{{{inner}}}"
+        beside = inner if inner.endswith("*") else f"{inner}:*"
+        if not inner.endswith("*"):
+            inner += "*"
+        ours = (f"interlock_*{inner}", f"redisson_*{inner}")
+        return (own, beside, *ours), ours
+
+
+def _rules(mark: str, patterns: Iterable[str]) -> tuple[str, ...]:
+    """Return the rules of an ACL for *patterns*, each behind *mark*: ``~locks:*``."""
+    found = dict.fromkeys(patterns)
+    # The server takes no pattern beside one that covers everything.
+    return tuple(f"{mark}{pattern}" for pattern in (("*",) if "*" in found else found))

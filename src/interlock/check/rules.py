@@ -65,7 +65,8 @@ def judge(facts: Facts, options: Options, *, clustered: bool = False) -> Iterato
         if facts.word("role") != "slave":
             yield from replicas(facts, options)
         yield eviction(facts)
-        yield from persistence(facts)
+        if not facts.embedded:  # it ends with the last process of this machine that uses it
+            yield from persistence(facts)
     for command, unknown in UNKNOWN.items():
         if command in facts.silent:
             yield Finding(

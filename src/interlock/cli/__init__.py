@@ -128,10 +128,13 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
         arguments, command = arguments[:at], arguments[at + 1 :]
     namespace, unknown = parser_with(word).parse_known_args(arguments)
     if unknown:
-        where = "; the command goes behind --: interlock run NAME -- CMD" if word == "run" else ""
-        raise UsageError(
-            f"unknown arguments: {' '.join(unknown)}{where} (see interlock {word} --help)"
-        )
+        wrong = next((each for each in unknown if each.startswith("-")), "")
+        found = f"unknown arguments: {' '.join(unknown)}"
+        if wrong and "--" not in arguments:  # what follows a misspelt option is its value
+            found = f"there is no option {wrong.partition('=')[0]}"
+        elif word == "run":
+            found += "; the command goes behind --: interlock run NAME -- CMD"
+        raise UsageError(f"{found} (see interlock {word} --help)")
     given = vars(namespace)
     run = given.pop("main")
     if command:

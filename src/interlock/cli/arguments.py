@@ -25,11 +25,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def duration(text: str) -> float:
-    """Return the seconds that *text* stands for: ``90``, ``90s``, ``5m`` or ``2h``.
-
-    Raises:
-        argparse.ArgumentTypeError: unless it is a time that can be waited for.
-    """
+    """Return the seconds that *text* stands for: ``90``, ``90s``, ``5m`` or ``2h``."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
     try:
         seconds = float(number) * _UNITS[unit]
@@ -71,12 +67,9 @@ def urls_of(environ: Mapping[str, str]) -> list[str]:
 
 
 def url_of(given: Mapping[str, Any], environ: Mapping[str, str]) -> str:
-    """Return the URL that was given, or that the environment names.
+    """Return the URL that was given, or the only one that the environment names.
 
     An operator who forgot it would look at an embedded server without any locks.
-
-    Raises:
-        UsageError: there is none, or the environment names several.
     """
     if given["url"]:
         return str(given["url"])

@@ -40,19 +40,13 @@ exit status:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this command."""
-    parser.add_argument("name", metavar="NAME", help="the name of the lock")
-    parser.add_argument(
-        "--holder",
-        metavar="ID",
-        help="who holds it, as `interlock why` tells it; of a permit its id (default: the only "
-        "holder)",
-    )
-    parser.add_argument(
-        "--reason", default="", metavar="TEXT", help="why; the holder is told, and it is logged"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be broken, and change nothing"
-    )
+    add = parser.add_argument
+    add("name", metavar="NAME", help="the name of the lock")
+    who = "who holds it, as `interlock why` tells it; of a permit its id (default: the only holder)"
+    add("--holder", metavar="ID", help=who)
+    told = "why; the holder is told, and it is logged"
+    add("--reason", default="", metavar="TEXT", help=told)
+    add("--dry-run", action="store_true", help="say what would be broken, and change nothing")
     add_url(parser)
 
 

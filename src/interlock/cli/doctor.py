@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from interlock._links.urls import open_url
 from interlock._version import __version__
 from interlock.check import Requirements, ServerReport, Severity, examine
-from interlock.check.rights import objects, operations
+from interlock.check.requirements import OPERATIONS, objects
 from interlock.check.try_out import try_out
 from interlock.cli.arguments import credentials_of, urls_of
 from interlock.cli.status import Status
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--for",
         dest="objects",
         action="append",
-        choices=(*objects(), *operations(), "all"),
+        choices=(*objects(), *OPERATIONS, "all"),
         metavar="OBJECT",
         help=f"what the application uses, several times for several: {', '.join(objects())}, "
         "or all of them (default: lock); `interlock run` needs fenced_lock; "
@@ -83,15 +83,10 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     servers = {url: open_url(url, credentials) for url in urls}
     report = examine(servers.values(), requirements)
     if given["try"] and report.reached:
-        tried = [
-            ServerReport(
-                f"two clients of {each.where}",
-                reached=True,
-                findings=try_out(partial(connect, url, credentials=credentials), given["names"]),
-            )
-            for url, each in servers.items()
-        ]
-        report = replace(report, servers=(*report.servers, *tried))
+        for url, each in servers.items():
+            scenes = try_out(partial(connect, url, credentials=credentials), given["names"])
+            tried = ServerReport(f"two clients of {each.where}", reached=True, findings=scenes)
+            report = replace(report, servers=(*report.servers, tried))
     # The rights are of no use to those who have no server yet.
     text = _text(report, chosen, given["names"]) if report.reached else str(report)
     print(json.dumps(report.as_dict(), indent=2) if given["json"] else text)

@@ -66,11 +66,7 @@ class RunOptions:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal came before the job was started.
-
-    Attributes:
-        signum: which.
-    """
+    """The signal *signum* came before the job was started."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
@@ -128,11 +124,9 @@ class Signals:
             self._writer.send(b"\0")
 
     def wait(self, timeout: float | None) -> list[int]:
-        """Wait until something happens, and return the signals among it.
+        """Wait until something happens, *timeout* seconds at most; return the signals among it.
 
-        Args:
-            timeout: seconds at most; None: no bound. After a day the wait ends in any case, because
-                the milliseconds of a longer one may overflow the int that poll(2) takes.
+        After a day it ends in any case: more milliseconds may overflow the int that poll(2) takes.
         """
         self._reader.settimeout(None if timeout is None else min(timeout, 86400.0))
         try:
@@ -176,15 +170,9 @@ def start(
 
 @dataclass
 class Supervision:
-    """One job under one hold, from the job's start until the lock may be released.
+    """One job under one hold, which *began* on the monotonic clock, until it may be released.
 
-    Attributes:
-        job: the process, just started.
-        hold: what it needs.
-        options: when and how to stop it.
-        signals: where news comes from.
-        began: time of the acquisition, on the monotonic clock.
-        loss_noticed: the lock was lost while the job ran, and the user was told.
+    If the lock is lost while the job runs, the loss is noticed, and the user is told.
     """
 
     job: subprocess.Popen[bytes]

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from interlock._core.model.foreign_text import safe
 from interlock.cli.arguments import add_url, duration, open_reader
@@ -42,56 +42,38 @@ PAUSE = 2.0
 _CLEAR = "\x1b[H\x1b[2J"
 _AROUND = 4
 """Lines of a picture that show no lock."""
-
-
-class Row(NamedTuple):
-    """One line of the list."""
-
-    name: str
-    kind: str
-    held_for: str
-    renewed: str
-    holder: str
-    waiting: str
-
-
-HEADINGS = Row("NAME", "KIND", "HELD FOR", "RENEWED", "HOLDER", "WAITING")
+HEADINGS = ("NAME", "KIND", "HELD FOR", "RENEWED", "HOLDER", "WAITING")
 _WIDEST = (48, 22, 11, 10, 84, 40)
+_SHORT = {"leased_semaphore": "permits", "count_down_latch": "latch"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this command."""
-    parser.add_argument(
-        "pattern", nargs="?", default="*", metavar="PATTERN", help="of names, such as 'orders:*'"
-    )
+    add = parser.add_argument
+    add("pattern", nargs="?", default="*", metavar="PATTERN", help="of names, such as 'orders:*'")
     for flag, text in (
         ("--waiting", "only those that somebody awaits"),
         ("--late", "only those with a renewal that is late"),
+        ("--dead", "only those whose holder is dead: its client is silent, and has no connection"),
         (
-            "--dead",
-            "only those whose holder is dead: its client is silent, and has no connection",
+            "--deadlocks",
+            "in place of locks, the threads and tasks of all processes that wait in a ring",
         ),
     ):
-        parser.add_argument(flag, action="store_true", help=text)
-    parser.add_argument(
+        add(flag, action="store_true", help=text)
+    add(
         "--older-than",
         type=duration,
         metavar="TIME",
         help="only those that are held for longer: 90, 90s, 5m, 2h",
     )
-    parser.add_argument(
+    add(
         "--kind",
         dest="kinds",
         action="append",
         choices=tuple(seen()),
         metavar="KIND",
         help=f"only these, several times for several: {', '.join(seen())}",
-    )
-    parser.add_argument(
-        "--deadlocks",
-        action="store_true",
-        help="in place of locks, the threads and tasks that wait for each other in a ring, in all "
-        "processes",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument(
@@ -112,21 +94,18 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
         return _print_deadlocks(given, environ)
     if given["watch"]:
         _watch(given, environ)
-    widths: list[int] = []
     found = False
-    with open_reader(given, environ) as reader:
-        for page in reader.pages(given["pattern"], given["kinds"] or ()):
-            chosen = list(_chosen(page, given))
-            found = found or bool(chosen)
-            if given["json"]:
-                for info in chosen:
-                    print(json.dumps(info.as_dict()))
-            elif chosen:
-                rows = [row_of(info) for info in chosen]
-                if not widths:  # the columns of the first page are those of all
-                    rows.insert(0, HEADINGS)
-                    widths = widths_of(rows)
-                print("\n".join(lines(rows, widths)))
+    widths: list[int] = []
+    for chosen in _chosen(given, environ):
+        found = True
+        if given["json"]:
+            print("\n".join(json.dumps(info.as_dict()) for info in chosen))
+            continue
+        rows = [row_of(info) for info in chosen]
+        if not widths:  # the columns of the first page are those of all
+            rows.insert(0, HEADINGS)
+            widths = _widths(rows)
+        print("\n".join(_lines(rows, widths)))
     if not found and not given["json"]:
         pattern = "" if given["pattern"] == "*" else f" under {given['pattern']!r}"
         wanted = " ".join(_filters(given))
@@ -141,19 +120,20 @@ def _filters(given: Mapping[str, Any]) -> list[str]:
     return [*wanted, "--older-than"] if given["older_than"] is not None else wanted
 
 
-def _chosen(page: Sequence[LockInfo], given: Mapping[str, Any]) -> Iterator[LockInfo]:
+def _chosen(given: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[list[LockInfo]]:
+    """Yield the locks that pass all filters, some at a time."""
     older_than: float | None = given["older_than"]
-    for info in page:
-        # Where it is not known, somebody may.
-        if given["waiting"] and info.awaited is False:
-            continue
-        if (given["late"] and not info.late) or (given["dead"] and not info.dead):
-            continue
+
+    def passes(info: LockInfo) -> bool:
         # An unknown age may be a high one. Java tells none.
-        held_for = info.held_for
-        if older_than is not None and held_for is not None and held_for <= older_than:
-            continue
-        yield info
+        young = older_than is not None and (info.held_for or older_than + 1) <= older_than
+        has = {"waiting": info.awaited, "late": info.late, "dead": info.dead}
+        return not young and all(so for word, so in has.items() if given[word])
+
+    with open_reader(given, environ) as reader:
+        for page in reader.pages(given["pattern"], given["kinds"] or ()):
+            if chosen := list(filter(passes, page)):
+                yield chosen
 
 
 def _print_deadlocks(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
@@ -193,31 +173,26 @@ def _picture(given: Mapping[str, Any], environ: Mapping[str, str], most: int) ->
 
     If a server cannot be asked, they say so; it is asked again for the next picture.
     """
+    title = f"interlock list, {time.strftime('%X')}"
     try:
-        with open_reader(given, environ) as reader:
-            pages = reader.pages(given["pattern"], given["kinds"] or ())
-            found = [info for page in pages for info in _chosen(page, given)]
+        found = [info for page in _chosen(given, environ) for info in page]
     except ServerUnavailableError as error:
-        return [f"interlock list, {time.strftime('%X')}: {one_line(str(error))}"]
-    counts = (
-        f"{words.counted(len(found), 'lock')}, {sum(info.dead for info in found)} dead, "
-        f"{sum(info.late for info in found)} late, {sum(bool(info.awaited) for info in found)} "
-        "awaited"
+        return [f"{title}: {one_line(str(error))}"]
+    dead, late, awaited = (
+        sum(getattr(info, word) for info in found) for word in ("dead", "late", "awaited")
     )
-    worst = sorted(found, key=words.trouble)[:most]
-    rows = [HEADINGS, *(row_of(info) for info in worst)]
-    return [f"interlock list, {time.strftime('%X')}: {counts}", "", *lines(rows, widths_of(rows))]
+    counts = f"locks: {len(found)}, {dead} dead, {late} late, {awaited} awaited"
+    rows = [HEADINGS, *map(row_of, sorted(found, key=words.trouble)[:most])]
+    return [f"{title}: {counts}", "", *_lines(rows, _widths(rows))]
 
 
-def widths_of(rows: Sequence[Row]) -> list[int]:
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
     """Return how wide the columns of *rows* are: as wide as these need, within bounds."""
-    columns = zip(*rows, strict=True)
-    return [
-        min(max(map(len, column)), widest) for column, widest in zip(columns, _WIDEST, strict=True)
-    ]
+    columns = zip(zip(*rows, strict=True), _WIDEST, strict=True)
+    return [min(max(map(len, column)), widest) for column, widest in columns]
 
 
-def lines(rows: Sequence[Row], widths: Sequence[int]) -> Iterator[str]:
+def _lines(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
     """Yield *rows* in columns of these *widths*."""
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
@@ -228,33 +203,31 @@ def clock_time(seconds: float | None) -> str:
     """Return *seconds* as hours, minutes and seconds; a question mark if they are not known."""
     if seconds is None:
         return "?"
-    whole = int(seconds)
-    days, rest = divmod(whole, 86400)
+    days, rest = divmod(int(seconds), 86400)
     text = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
     return f"{days}d {text}" if days else text
 
 
-def row_of(info: LockInfo) -> Row:
-    """Return the line of a lock."""
-    bad = next((each for each in info.holders if each.client.dead), None)
-    late = bad or next((holder for holder in info.holders if holder.late), None)
-    holder = late or next(iter(info.holders), None)
-    waiting = waiting_of(info)
+def row_of(info: LockInfo) -> tuple[str, ...]:
+    """Return the line of a lock, with the holder that is worst off."""
+    bad = [each for each in info.holders if each.client.dead]
+    bad += [each for each in info.holders if each.late]
+    holder = next(iter((*bad, *info.holders)), None)
+    waiting = _waiting(info)
     if info.deadlock:
         waiting = f"DEADLOCK {waiting}"
-    if late is not None and late.remaining is not None:
-        waiting = f"{waiting}  ends in {words.duration(late.remaining)}"
-    return Row(
+    if bad and bad[0].remaining is not None:
+        waiting = f"{waiting}  ends in {words.duration(bad[0].remaining)}"
+    who = words.without_holders(info) if holder is None else person_of(holder)
+    more = info.holder_count - 1
+    return (
         safe(info.name),
         _kind_of(info),
         clock_time(info.held_for),
         "" if holder is None else renewed_of(holder),
-        safe(holder_of(info, holder)),
+        safe(f"{who} and {more} more" if holder and more > 0 else who),
         waiting,
     )
-
-
-_SHORT = {"leased_semaphore": "permits", "count_down_latch": "latch"}
 
 
 def _kind_of(info: LockInfo) -> str:
@@ -268,18 +241,11 @@ def _kind_of(info: LockInfo) -> str:
     return f"{word} x{depth}" if depth > 1 else word
 
 
-def holder_of(info: LockInfo, first: HolderInfo | None = None) -> str:
-    """Return who holds a lock: *first*, and how many others."""
-    if not info.holders:
-        return words.without_holders(info)
-    text, more = person_of(first or info.holders[0]), info.holder_count - 1
-    return f"{text} and {more} more" if more > 0 else text
-
-
 def person_of(holder: HolderInfo) -> str:
     """Return who *holder* is, as far as that is known."""
-    known = words.client_of(holder.client, holder.holder)
-    return f"{words.given_to(holder) if holder.claim else known} {holder.thread}".rstrip()
+    if holder.claim:
+        return f"given to {words.client_of(holder.client, 'a waiter')}"
+    return f"{words.client_of(holder.client, holder.holder)} {holder.thread}".rstrip()
 
 
 def renewed_of(holder: HolderInfo) -> str:
@@ -292,14 +258,13 @@ def renewed_of(holder: HolderInfo) -> str:
     return f"LATE {ago:.0f}s" if holder.late else f"{ago:.0f} s ago"
 
 
-def waiting_of(info: LockInfo) -> str:
+def _waiting(info: LockInfo) -> str:
     """Return how many wait, and how long the first of them has."""
     if not info.awaited:
         return "-"
-    count = max(info.waiter_count, len(info.waiters))
-    longest = info.longest_wait
-    clients = info.waiting_clients
-    text = words.counted(clients, "client") if clients else ""
+    count, clients = max(info.waiter_count, len(info.waiters)), info.waiting_clients
+    text = f"{clients} client{'s' if clients > 1 else ''}"
     if count > 1:
-        text = f"{count} in {text}" if text else str(count)
+        text = f"{count} in {text}"
+    longest = info.longest_wait
     return text if longest is None else f"{text}, first {clock_time(longest)}"

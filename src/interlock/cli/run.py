@@ -11,21 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import interlock
 from interlock.cli.arguments import credentials_of, duration, lease, positive_duration, urls_of
-from interlock.cli.job import (
-    POSIX,
-    Interrupted,
-    RunOptions,
-    Signals,
-    Supervision,
-    start,
-)
+from interlock.cli.job import POSIX, Interrupted, RunOptions, Signals, Supervision, start
 from interlock.cli.status import UsageError, say
-from interlock.errors import (
-    AcquireTimeoutError,
-    HoldLostError,
-    InterlockError,
-    ServerUnavailableError,
-)
+from interlock.errors import AcquireTimeoutError, HoldLostError, InterlockError
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -84,55 +72,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="the name of the lock")
     waiting = parser.add_mutually_exclusive_group()
-    waiting.add_argument(
-        *("-n", "--nonblock"),
-        dest="wait",
-        action="store_const",
-        const=0.0,
-        help="do not wait for the lock: try once",
+    once, long = (
+        "do not wait for the lock: try once",
+        "wait so long for the lock (default: for ever)",
     )
     waiting.add_argument(
-        *("-w", "--wait", "--timeout"),
-        type=duration,
-        metavar="TIME",
-        help="wait so long for the lock (default: for ever)",
+        "-n", "--nonblock", dest="wait", action="store_const", const=0.0, help=once
     )
+    waiting.add_argument("-w", "--wait", "--timeout", type=duration, metavar="TIME", help=long)
     modes = parser.add_mutually_exclusive_group()
     for names, mode, text in _MODES:
         modes.add_argument(*names, dest="mode", action="store_const", const=mode, help=text)
-    modes.add_argument(
-        "--limit",
-        type=partial(_number, least=1, most=2**31 - 1),  # as in Redisson
-        metavar="N",
-        help="be one of N who run at a time (a semaphore)",
-    )
-    add(
-        *("-E", "--conflict-exit-code"),
-        type=partial(_number, least=0, most=255),
-        metavar="STATUS",
-        help="exit with STATUS if the lock was not acquired (default: 1; 0 also says nothing)",
-    )
-    add(
-        *("-c", "--command"),
-        dest="shell_text",
-        metavar="TEXT",
-        help="run TEXT in $SHELL (default: /bin/sh) instead of CMD",
-    )
+    several = partial(_number, least=1, most=2**31 - 1)  # as in Redisson
+    one_of = "be one of N who run at a time (a semaphore)"
+    modes.add_argument("--limit", type=several, metavar="N", help=one_of)
+    status = partial(_number, least=0, most=255)
+    text = "exit with STATUS if the lock was not acquired (default: 1; 0 also says nothing)"
+    add("-E", "--conflict-exit-code", type=status, metavar="STATUS", help=text)
+    text = "run TEXT in $SHELL (default: /bin/sh) instead of CMD"
+    add("-c", "--command", dest="shell_text", metavar="TEXT", help=text)
     for flag, read, text in _DURATIONS:
         add(flag, type=read, metavar="TIME", help=text)
-    add(
-        "--on-lost",
-        choices=("term", "kill", "warn"),
-        help="when the lock is lost: stop CMD, kill it at once, or only say so (default: term)",
+    text = "when the lock is lost: stop CMD, kill it at once, or only say so (default: term)"
+    add("--on-lost", choices=("term", "kill", "warn"), help=text)
+    text = (
+        "the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own); "
+        "several times: hold a majority of independent servers"
     )
-    add(
-        "--url",
-        dest="urls",
-        action="append",
-        metavar="URL",
-        help="the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own); "
-        "several times: hold a majority of independent servers",
-    )
+    add("--url", dest="urls", action="append", metavar="URL", help=text)
     add("-v", "--verbose", action="store_true", help="say how long the wait was, and for whom")
 
 
@@ -147,12 +114,7 @@ def _number(text: str, least: int, most: int) -> int:
 
 
 def options_of(given: Mapping[str, Any], environ: Mapping[str, str]) -> RunOptions:
-    """Return the options of a run, checked together.
-
-    Args:
-        given: field -> value, what the command line says.
-        environ: for the URLs and the credentials.
-    """
+    """Return the options of a run, checked together."""
     urls = tuple(given.get("urls") or urls_of(environ))
     known: dict[str, Any] = {**given, "urls": urls, "credentials": credentials_of(environ)}
     options = RunOptions(**known)
@@ -225,16 +187,14 @@ def _acquire(clients: Sequence[Client], options: RunOptions, stack: contextlib.E
     try:
         # One try first: without a server it fails at once, where a wait would wait out the outage.
         hold = stack.enter_context(_entrance(clients, options, timedelta(0)))
-    except AcquireTimeoutError as error:
-        if options.wait == 0:
-            raise
-        if options.verbose:
-            say(f"waiting for lock {options.name!r}, held by {_holders(error, options)}")
-    except ServerUnavailableError as error:
+    except InterlockError as error:
         # A server that is there may be too far away or too busy to answer in the little time of a
         # single try.
-        if not error.transient or options.wait == 0:
+        held = isinstance(error, AcquireTimeoutError)
+        if options.wait == 0 or not (held or getattr(error, "transient", False)):
             raise
+        if held and options.verbose:
+            say(f"waiting for lock {options.name!r}, held by {_holders(error, options)}")
     if hold is None:
         left = None
         if options.wait is not None:
@@ -259,15 +219,12 @@ def _entrance(
         return interlock.RedLock(*(each.lock(name) for each in clients), timeout=timeout)
     if options.limit is not None:
         return _permit(client, name, options.limit, timeout)
-    match options.mode:
-        case "plain":  # fenced, so that the job has a token
-            return client.fenced_lock(name, timeout=timeout)
-        case "shared":
-            return client.read_write_lock(name, timeout=timeout).read
-        case "exclusive":
-            return client.read_write_lock(name, timeout=timeout).write
-        case "fair":
-            return client.fair_lock(name, timeout=timeout)
+    if options.mode == "plain":  # fenced, so that the job has a token
+        return client.fenced_lock(name, timeout=timeout)
+    if options.mode == "fair":
+        return client.fair_lock(name, timeout=timeout)
+    both = client.read_write_lock(name, timeout=timeout)
+    return both.read if options.mode == "shared" else both.write
 
 
 def _permit(client: Client, name: str, limit: int, timeout: timedelta | None) -> Permit:
@@ -294,8 +251,12 @@ def _explain_conflict(error: AcquireTimeoutError, options: RunOptions) -> None:
     )
 
 
-def _holders(error: AcquireTimeoutError, options: RunOptions) -> str:
-    return error.holder or "somebody" if options.limit is None else f"{options.limit} others"
+def _holders(error: InterlockError, options: RunOptions) -> str:
+    return (
+        getattr(error, "holder", None) or "somebody"
+        if options.limit is None
+        else f"{options.limit} others"
+    )
 
 
 def _environment(hold: Hold, environ: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interlock.cli.arguments import add_url, duration, lease, open_client
+from interlock.cli.arguments import add_url, duration, lease, open_client, open_reader
 from interlock.cli.status import Status, UsageError, one_line, say, user
 from interlock.errors import AcquireTimeoutError, NotHeldError
 from interlock.options import check_reason
@@ -46,50 +46,34 @@ _LONGEST = 100_000
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this command and its four words."""
     words = parser.add_subparsers(dest="word", metavar="WORD", required=True)
-
-    def add(word: str, summary: str) -> argparse.ArgumentParser:
-        return words.add_parser(
+    added: dict[str, argparse.ArgumentParser] = {}
+    for word, summary in (
+        ("acquire", "lock NAME, write a ticket, and exit"),
+        ("extend", "let the ticket be good for so long from now on"),
+        ("status", "tell whether the ticket is still good, and for how long"),
+        ("release", "release the lock of the ticket"),
+    ):
+        added[word] = words.add_parser(
             word,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-
-    acquire = add("acquire", "lock NAME, write a ticket, and exit")
-    acquire.add_argument("name", metavar="NAME", help="the name of the lock")
-    acquire.add_argument(
-        *("-w", "--wait"),
-        type=duration,
-        default=0.0,
-        metavar="TIME",
-        help="wait so long for the lock (default: try once)",
-    )
-    acquire.add_argument(
-        "--reason", default="", metavar="TEXT", help="why; `interlock list` and `why` tell it"
-    )
-    acquire.add_argument(
-        "--ticket-file", metavar="FILE", help="write the ticket to FILE, with mode 600"
-    )
-    extend = add("extend", "let the ticket be good for so long from now on")
-    status = add("status", "tell whether the ticket is still good, and for how long")
-    release = add("release", "release the lock of the ticket")
-    for each in (acquire, extend):
-        each.add_argument(
-            "--lease",
-            type=lease,
-            default="10m",
-            metavar="TIME",
-            help="how long the ticket is good for, from now on (default: 10m)",
-        )
-    for each in (extend, status, release):
-        each.add_argument(
-            "--ticket-file",
-            required=True,
-            metavar="FILE",
-            help="the file that has the ticket; - is stdin",
-        )
-    for each in (acquire, extend, status, release):
+    add = added["acquire"].add_argument
+    add("name", metavar="NAME", help="the name of the lock")
+    wait = "wait so long for the lock (default: try once)"
+    add("-w", "--wait", type=duration, default=0.0, metavar="TIME", help=wait)
+    told = "why; `interlock list` and `why` tell it"
+    add("--reason", default="", metavar="TEXT", help=told)
+    add("--ticket-file", metavar="FILE", help="write the ticket to FILE, with mode 600")
+    for word, each in added.items():
+        if word in ("acquire", "extend"):
+            good = "how long the ticket is good for, from now on (default: 10m)"
+            each.add_argument("--lease", type=lease, default="10m", metavar="TIME", help=good)
+        if word != "acquire":
+            where = "the file that has the ticket; - is stdin"
+            each.add_argument("--ticket-file", required=True, metavar="FILE", help=where)
         add_url(each)
 
 
@@ -104,7 +88,7 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
                 return _acquire(client, given, reason)
             ticket = client.ticket(text)
             if word == "status":
-                return _status(client, ticket)
+                return _status(client, ticket, given, environ)
             if word == "extend":
                 _extend(client, ticket, given["lease"])
             else:
@@ -146,15 +130,20 @@ def _extend(client: Client, ticket: Ticket, wanted: float | timedelta) -> None:
             )
 
 
-def _status(client: Client, ticket: Ticket) -> int:
+def _status(
+    client: Client, ticket: Ticket, given: Mapping[str, Any], environ: Mapping[str, str]
+) -> int:
     info = client.describe(ticket.name)
     holders = () if info is None else info.holders
     holder = next((each for each in holders if each.holder == ticket.holder), None)
     if holder is None:
-        say(
-            f"{ticket.name!r} is not held by this ticket: it was released or used, or its lease"
-            f" has ended (held by {', '.join(each.holder for each in holders) or 'nobody'})"
-        )
+        with open_reader(given, environ) as reader:
+            reason = reader.note(ticket.name, ticket.holder)
+        how = "it was released or used, or its lease has ended"
+        if reason:
+            how = f"an operator broke it: {reason}"
+        now = ", ".join(each.holder for each in holders) or "nobody"
+        say(f"{ticket.name!r} is not held by this ticket: {how} (held by {now})")
         return Status.CONFLICT
     since = "" if holder.held_for is None else f", held for {holder.held_for:.0f} s"
     by = f", by {holder.client.host}" if holder.client.host else ""

@@ -10,7 +10,7 @@ from interlock.inspection.words import client_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from interlock.inspection import ClientInfo, Deadlock, LockInfo
+    from interlock.inspection import ClientInfo, Deadlock, HolderInfo, LockInfo, WaiterInfo
 
 MOST = 200
 """Lines of a picture. Those of deadlocks come first."""
@@ -21,7 +21,7 @@ class Edge:
     """A line between an owner and a lock.
 
     Attributes:
-        owner: the `party` of a holder or waiter.
+        owner: what all holds and waits of one thread or task have in common.
         lock: the name of the lock.
         label: what people call the owner.
         waits: whether the owner waits for the lock; else it holds the lock.
@@ -81,10 +81,10 @@ def graph_of(locks: Sequence[LockInfo], deadlocks: Sequence[Deadlock]) -> Graph:
 def _edges(info: LockInfo) -> Iterator[Edge]:
     for each in info.holders:
         yield Edge(
-            each.party, info.name, called(each.client, each.thread, each.holder), waits=False
+            _party(each), info.name, called(each.client, each.thread, each.holder), waits=False
         )
     for one in info.waiters:
-        yield Edge(one.party, info.name, called(one.client, one.thread, one.holder), waits=True)
+        yield Edge(_party(one), info.name, called(one.client, one.thread, one.holder), waits=True)
 
 
 def _ring(deadlock: Deadlock, named: Mapping[str, LockInfo]) -> Iterator[Edge]:
@@ -94,12 +94,16 @@ def _ring(deadlock: Deadlock, named: Mapping[str, LockInfo]) -> Iterator[Edge]:
     for before, step in zip((steps[-1], *steps[:-1]), steps, strict=True):
         info = named.get(before.waits_for)
         held = [each for each in info.holders if each.holder == before.held_by] if info else []
-        owner = held[0].party if held else before.held_by
+        owner = _party(held[0]) if held else before.held_by
         owners.append((owner, called(step.client, step.thread, before.held_by)))
     following = (*owners[1:], owners[0])
     for step, (owner, label), (holder, holding) in zip(steps, owners, following, strict=True):
         yield Edge(owner, step.waits_for, label, waits=True, dead=True)
         yield Edge(holder, step.waits_for, holding, waits=False, dead=True)
+
+
+def _party(each: HolderInfo | WaiterInfo) -> str:
+    return each.holder if each.owner is None else f"{each.client.client_id}/{each.owner}"
 
 
 def called(client: ClientInfo, thread: str, holder: str) -> str:

@@ -26,10 +26,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from interlock.inspection.cards import Card, Entry
-    from interlock.inspection.info import ClientInfo
+    from interlock.inspection.cards import Card
+    from interlock.inspection.info import ClientInfo, HolderInfo, WaiterInfo
 
 PATIENCE = 5.0
 """Seconds that a thread or task waits before it is taken for a part of a deadlock."""
@@ -37,7 +37,7 @@ ON_ITS_WAY = 1.0
 """Seconds that a card takes at most from its client to the server."""
 MOST_OWNERS = 200
 """Owners that the search for one ring follows at most."""
-Party: TypeAlias = tuple[str, int]
+Party: TypeAlias = tuple[str, int | None]
 """A client, and the number that tells one of its owners apart."""
 
 
@@ -76,63 +76,58 @@ class Deadlock:
 
 
 class Link(NamedTuple):
-    """One step of a ring: a client's *wait*, and the *hold* that it waits for."""
+    """One step of a ring: a client's *wait* for a *key*, and the *hold* that it waits for."""
 
     client: ClientInfo
-    wait: Entry
-    hold: Entry
+    wait: WaiterInfo
+    key: str
+    hold: HolderInfo
 
 
-class WaitGraph:
-    """Who holds something and waits for something else, as cards tell it."""
-
-    def __init__(self) -> None:
-        self._waits: dict[Party, list[tuple[ClientInfo, Entry]]] = {}
-        self._holds: dict[str, list[tuple[Party, Entry]]] = {}
-
-    def add(self, card: Card) -> None:
-        """Add the owners of *card* that wait for long, and hold something."""
+def rings(cards: Iterable[Card]) -> list[tuple[Link, ...]]:
+    """Return each ring that was closed when the oldest of its cards was composed."""
+    waits: dict[Party, list[tuple[ClientInfo, WaiterInfo, str]]] = {}
+    holds: dict[str, list[tuple[Party, HolderInfo]]] = {}
+    for card in cards:
         client = card.client
-        if not client.answering:
-            return
-        holds = [each for each in card.holds.values() if ":" in each.holder]
-        waits = [each for each in card.waits.values() if each.age >= PATIENCE]
-        both = {each.owner for each in holds} & {each.owner for each in waits}
-        for wait in waits:
-            if wait.owner in both:
-                self._waits.setdefault((client.client_id, wait.owner), []).append((client, wait))
-        for hold in holds:
-            if hold.owner in both:
-                party = client.client_id, hold.owner
-                self._holds.setdefault(hold.key, []).append((party, hold))
+        both = {each.owner for each in card.holds.values() if ":" in each.holder}
+        both &= {each.owner for each in card.waits.values() if (each.waited or 0) >= PATIENCE}
+        for (_, key), hold in card.holds.items() if client.answering else ():
+            if hold.owner in both and ":" in hold.holder:
+                holds.setdefault(key, []).append(((client.client_id, hold.owner), hold))
+        for (_, key), wait in card.waits.items() if client.answering else ():
+            if wait.owner in both and (wait.waited or 0) >= PATIENCE:
+                waits.setdefault((client.client_id, wait.owner), []).append((client, wait, key))
+    found: dict[frozenset[tuple[str, str]], tuple[Link, ...]] = {}
+    for start in waits:
+        for ring in _ways(start, waits, holds):
+            if _closed(ring):
+                _ = found.setdefault(frozenset((each.wait.holder, each.key) for each in ring), ring)
+    return list(found.values())
 
-    def rings(self) -> Iterator[tuple[Link, ...]]:
-        """Yield each ring that was closed when the oldest of its cards was composed."""
-        told = set[frozenset[tuple[str, str]]]()
-        for start in self._waits:
-            ring = self._ring(start)
-            places = frozenset((each.wait.holder, each.wait.key) for each in ring)
-            if ring and places not in told and _closed(ring):
-                told.add(places)
-                yield ring
 
-    def _ring(self, start: Party) -> tuple[Link, ...]:
-        """Return the shortest ring that leads from *start* back to it; empty if there is none."""
-        paths: list[tuple[Party, tuple[Link, ...]]] = [(start, ())]
-        seen = {start}
-        for party, path in paths:
-            for client, wait in self._waits[party]:
-                for following, hold in self._holds.get(wait.key, ()):
-                    links = (*path, Link(client, wait, hold))
-                    if following == start:
-                        return links
-                    if following not in seen and len(seen) < MOST_OWNERS:
-                        seen.add(following)
-                        paths.append((following, links))
-        return ()
+def _ways(
+    start: Party,
+    waits: Mapping[Party, Iterable[tuple[ClientInfo, WaiterInfo, str]]],
+    holds: Mapping[str, Iterable[tuple[Party, HolderInfo]]],
+) -> Iterator[tuple[Link, ...]]:
+    """Yield the shortest ring that leads from *start* back to it, if there is one."""
+    paths: list[tuple[Party, tuple[Link, ...]]] = [(start, ())]
+    seen = {start}
+    for party, path in paths:
+        steps = [
+            (Link(*wait, hold), to) for wait in waits[party] for to, hold in holds.get(wait[2], ())
+        ]
+        for link, following in steps:
+            if following == start:
+                yield (*path, link)
+                return
+            if following not in seen and len(seen) < MOST_OWNERS:
+                seen.add(following)
+                paths.append((following, (*path, link)))
 
 
 def _closed(ring: tuple[Link, ...]) -> bool:
     """Return whether all waits and holds of *ring* lasted when its oldest card was composed."""
-    oldest = max(each.client.silent or 0.0 for each in ring)
-    return all(min(each.wait.age, each.hold.age) >= oldest + ON_ITS_WAY for each in ring)
+    oldest = max(each.client.silent or 0.0 for each in ring) + ON_ITS_WAY
+    return all(min(each.wait.waited or 0, each.hold.held_for or 0) >= oldest for each in ring)

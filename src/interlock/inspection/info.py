@@ -21,25 +21,21 @@ class ClientInfo:
 
     Attributes:
         client_id: the first half of its holder ids.
-        library: ``"interlock"``, or empty where no card tells. Redisson's clients write none.
-        version: of the library; empty where it is not known.
-        host: the machine's name; empty where it is not known.
-        pid: the process; None where it is not known.
-        program: what the process runs; empty where it is not known.
-        answering: whether its card was refreshed in time; None where there is no card.
-        holds: how many holds it has; None where it is not known.
-        waits: how many of its threads and tasks wait for a lock or permits; None where it is not
-            known.
+        version: of this library. Like all below, it is empty or None where no card tells.
+        host: the machine's name.
+        pid: the process.
+        program: what the process runs.
+        answering: whether its card was refreshed in time.
+        holds: how many holds it has.
+        waits: how many of its threads and tasks wait for a lock or permits.
         doubt: why its card is not to be believed; empty if it is.
-        silent: seconds since its card was written; None where there is no card.
+        silent: seconds since its card was written.
         connected: whether the server has a connection of it. It is looked at only if the card is
-            late or, in the description of one lock, not fresh; None where it is not known. For a
-            minute after a start of the server, a missing connection tells nothing.
-        named: whether its connection has a name in CLIENT LIST, as its card tells.
+            late or, in the description of one lock, not fresh. For a minute after a start of the
+            server, a missing connection tells nothing.
     """
 
     client_id: str
-    library: str = ""
     version: str = ""
     host: str = ""
     pid: int | None = None
@@ -50,17 +46,12 @@ class ClientInfo:
     doubt: str = ""
     silent: float | None = None
     connected: bool | None = None
-    named: bool = True
 
     @property
     def dead(self) -> bool:
-        """Return whether nobody is there any more: its card is late, and it has no connection.
-
-        Where connections cannot be seen, a client is dead after `DEAD_AFTER` seconds.
-        """
-        if self.answering is not False or self.silent is None:
-            return False
-        return self.silent > DEAD_AFTER if self.connected is None else not self.connected
+        """Return whether its card is late, and it has no connection, or cannot be seen for long."""
+        gone = (self.silent or 0.0) > DEAD_AFTER if self.connected is None else not self.connected
+        return self.answering is False and gone
 
     @property
     def state(self) -> str:
@@ -80,13 +71,13 @@ class HolderInfo:
         mode: ``"read"`` or ``"write"`` for a read/write lock, else empty.
         depth: how often it was entered.
         remaining: seconds until it ends unless it is renewed; None if it never ends.
-        held_for: seconds; None where no card tells.
-        lease: seconds of one renewal, or of the whole hold; None where no card tells.
-        renewed: whether it is renewed; None where no card tells.
-        thread: the thread or task; empty where no card tells.
-        trace_id: of the trace in which it was acquired; empty if there is none.
+        held_for: seconds. Like all below, it is empty or None where no card tells.
+        lease: seconds of one renewal, or of the whole hold.
+        renewed: whether it is renewed.
+        thread: the thread or task.
+        trace_id: of the trace in which it was acquired.
         owner: tells the threads and tasks of one client apart, which have another holder id for
-            each lasting hold; None where no card tells.
+            each lasting hold.
     """
 
     holder: str
@@ -100,11 +91,6 @@ class HolderInfo:
     thread: str = ""
     trace_id: str = ""
     owner: int | None = None
-
-    @property
-    def party(self) -> str:
-        """Return what all holds and waits of one thread or task have in common."""
-        return _party(self)
 
     @property
     def claim(self) -> bool:
@@ -122,9 +108,8 @@ class HolderInfo:
     @property
     def late(self) -> bool:
         """Return whether its renewal is late: the holder is dying, or cut off from the server."""
-        if not self.renewed or self.lease is None or self.remaining is None:
-            return False
-        return self.remaining < (LATE_SHARE - LATE_MARGIN) * self.lease
+        ago = self.renewed_ago
+        return ago is not None and ago > (1 - LATE_SHARE + LATE_MARGIN) * (self.lease or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +135,6 @@ class WaiterInfo:
     thread: str = ""
     owner: int | None = None
     deadlock: bool = False
-
-    @property
-    def party(self) -> str:
-        """Return what all holds and waits of one thread or task have in common."""
-        return _party(self)
-
-
-def _party(each: HolderInfo | WaiterInfo) -> str:
-    return each.holder if each.owner is None else f"{each.client.client_id}/{each.owner}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,31 +24,28 @@ from interlock._core.model import names
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.errors import ConfigError, ServerUnavailableError
-from interlock.inspection.cards import STEP, CardReader
-from interlock.inspection.deadlocks import Deadlock, DeadlockStep, WaitGraph
+from interlock.inspection.cards import CardReader
+from interlock.inspection.deadlocks import Deadlock, DeadlockStep, rings
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
-from interlock.inspection.kinds import KINDS, around, channel_of, name_in, seen, sight_of
+from interlock.inspection.kinds import KINDS, around, name_in, seen
 from interlock.inspection.service import Service, code_of, load, text_of
 from interlock.inspection.words import LEFT_LOCKED
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self, TypeAlias
 
     from interlock._links.endpoint import Endpoint
-    from interlock.inspection.cards import Card, End, Entry
-    from interlock.inspection.kinds import Sight
+    from interlock.inspection.cards import Card, End
     from interlock.options import Options
 
-    Place: TypeAlias = tuple[str, Sight | None]
-    """A key, and the kind that has such keys beside those that are called like its objects."""
+    Place: TypeAlias = tuple[str, str]
+    """A key, and the kind whose keys are not called like their objects; empty for any other."""
 
 LOCK_INFO = load("lock_info")
-LIMIT = 64
-"""Holders and waiters that are told of one lock in a list."""
-ALL = 1000
-"""Holders and waiters that are told of one lock by itself."""
+LIMIT, ALL = 64, 1000
+"""Holders and waiters that are told of one lock in a list, and by itself."""
 REMEMBERED = 100_000
 """Names that are remembered, to tell each only once; and waits and permits on cards."""
 DEEPEST = 100
@@ -57,30 +54,24 @@ PERMIT = 32
 """Characters of the id of a permit."""
 GONE = -2
 """What PTTL returns for a key that does not exist."""
-OURS = ("redisson_", "interlock_")
-"""How keys begin that are no names of locks."""
-READ_ENTRY = ":rwlock_timeout:"
-"""What is within the keys of readers' entries."""
+OURS, READ_ENTRY = ("redisson_", "interlock_"), ":rwlock_timeout:"
+"""How keys begin that are no names of locks, and what is within the keys of readers' entries."""
 NUMBERS = ("semaphore", "count_down_latch")
 """Kinds that are a number in Redis."""
+_HOLDER = re.compile(r"[0-9a-f-]+:[0-9]+(:write)?", re.IGNORECASE)
+_DEPTH = re.compile("[0-9]{1,10}")
+_NUMBERS_OF = (names.fence_token, names.semaphore_total, names.latch_total)
 _NOBODY = {TICKET_MARK: BY_TICKET, LEFT_MARK: LEFT_LOCKED}
 """How client ids begin that no client has -> what such a hold is called."""
 
 
 @dataclass(slots=True)
 class Told:
-    """What only a look at all cards tells.
-
-    Attributes:
-        waits: who waits, by key.
-        permits: the client that holds a permit, by its id and the semaphore's key.
-        deadlocks: those that servers confirm.
-        stuck: holder ids and keys of the waits in them.
-    """
+    """What all cards tell together: waits by key, permits by id and key, and deadlocks."""
 
     waits: dict[str, list[WaiterInfo]] = field(default_factory=dict[str, list[WaiterInfo]])
-    permits: dict[tuple[str, str], tuple[ClientInfo, Entry]] = field(
-        default_factory=dict[tuple[str, str], "tuple[ClientInfo, Entry]"]
+    permits: dict[tuple[str, str], HolderInfo] = field(
+        default_factory=dict[tuple[str, str], HolderInfo]
     )
     deadlocks: list[Deadlock] = field(default_factory=list[Deadlock])
     stuck: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
@@ -91,16 +82,12 @@ class Reader:
 
     Every method raises ServerUnavailableError if a server cannot be reached, does not answer, or
     refuses because the user lacks a right. Then the error has the line that permits it.
-
-    Args:
-        servers: one server, what finds it, or a cluster.
-        options: the client's.
     """
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._service = Service(servers, options)
-        self._cards = CardReader(self._service)
-        self._told: Told | None = None
+        self._clustered = isinstance(servers, Cluster)
+        self._forget()
 
     def __enter__(self) -> Self:
         return self
@@ -112,27 +99,15 @@ class Reader:
         """Close what is open; doing it twice changes nothing."""
         self._service.close()
 
-    def pages(
-        self, pattern: str = "*", kinds: Iterable[str] = (), *, step: int = STEP
-    ) -> Iterator[list[LockInfo]]:
-        """Yield the locks whose keys match *pattern*, some at a time.
+    def pages(self, pattern: str = "*", kinds: Iterable[str] = ()) -> Iterator[list[LockInfo]]:
+        """Yield the locks whose keys match *pattern*, as of `Client.locks`, some at a time.
 
         A semaphore and a latch look like any other number. So without *kinds* only those are told
-        that a client waits for. A number that nobody waits for is told as a semaphore, or as a
-        latch if *kinds* asks for latches and not for semaphores.
+        that a client waits for, as cards tell. A number that nobody waits for is told as a
+        semaphore, or as a latch if *kinds* asks for latches and not for semaphores.
 
-        Args:
-            pattern: as of the command KEYS.
-            kinds: of `LockInfo.kind`; none for all.
-            step: keys that the server looks at for each page.
-
-        Raises:
-            ConfigError: a kind that does not exist, or *pattern* cannot be written as UTF-8.
-
-        Cost:
-            Three round trips for each *step* keys of hashes, two for others; before them two for
-            each 500 cards. The keys are gone through once for each type of key. A cluster has no
-            list of its cards: it is scanned for them first.
+        The keys are gone through once for each type of key. A cluster has no list of its cards: it
+        is scanned for them first.
         """
         wanted, known = frozenset(kinds), seen()
         if unknown := sorted(wanted - known.keys()):
@@ -143,77 +118,66 @@ class Reader:
             self._service.find_nodes()
             self._forget()
             for node in self._service.nodes:
-                for places in self._places(node, pattern, wanted, step):
-                    found = self._look(node, places, LIMIT)
-                    page = [info for info in found if hash(_key_of(info)) not in told]
+                for places in self._places(node, pattern, wanted):
                     if len(told) > REMEMBERED:
                         told.clear()
-                    told.update(hash(_key_of(info)) for info in page)
-                    if page := [
-                        each
-                        for info in self._finish(node, page)
-                        if (each := _as_wanted(info, wanted)) is not None
-                    ]:
+                    found = self._look(node, places, LIMIT)
+                    new = {hash(_key_of(info)): info for info in found}
+                    page = self._finish(node, [new[mark] for mark in new if mark not in told])
+                    told.update(new)
+                    page = [_as_wanted(info, wanted) for info in page]
+                    if page := [info for info in page if not wanted or info.kind in wanted]:
                         yield page
 
     def describe(self, key: str) -> LockInfo | None:
-        """Return everything that is known about the lock *key*; None if nobody holds or awaits it.
-
-        Raises:
-            ConfigError: *key* is empty, or cannot be written as UTF-8.
-
-        Cost:
-            About five round trips, and one for each hundred cards.
-        """
+        """Return all that is known about the lock *key*; None if nobody holds or awaits it."""
         key = check_name(key)
-        apart = [sight for sight in seen().values() if sight.apart]
-        # The number of a leased semaphore looks like that of a plain one.
-        places: list[Place] = [(sight.key(key), sight) for sight in apart if sight.permits]
-        places.append((key, None))
-        places += [(sight.key(key), sight) for sight in apart if not sight.permits]
+        # The number of a leased semaphore looks like that of a plain one, so its leases come first.
+        forms = {"zset": -1, "": 0, "hash": 1}
+        apart = [(kind.looked_at(key), name) for name, kind in seen().items() if kind.apart]
+        places = sorted(
+            [*apart, (key, "")], key=lambda at: forms[KINDS[at[1]].type if at[1] else ""]
+        )
         with self._service.understood():
             self._service.find_nodes()
-            node = self._service.owner(key)
-            found = self._look(node, places, ALL)
-            if not found:
-                return None
             self._forget(closely=True)
-            return self._finish(node, found[:1], ALL)[0]
+            node = self._service.owner(key)
+            found = self._look(node, places, ALL)[:1]
+            return self._finish(node, found, ALL)[0] if found else None
 
     def type_of(self, key: str) -> str:
         """Return the type of the key *key*, in the words of the command TYPE."""
         with self._service.understood():
             self._service.find_nodes()
-            [reply] = self._service.ask(self._service.owner(key), [("TYPE", key)])
+            reply = self._service.one(self._service.owner(key), "TYPE", key)
         return text_of(reply) if isinstance(reply, bytes) else "none"
+
+    def note(self, key: str, holder: str) -> str:
+        """Return why the hold of *holder* was broken, unless its program has read that already."""
+        with self._service.understood():
+            self._service.find_nodes()
+            command = ("GET", names.forced_note(key, holder))
+            [reply] = self._service.ask(self._service.owner(key), [command], may_lack=True)
+        return text_of(reply) if isinstance(reply, bytes) else ""
 
     def last_end(self, key: str) -> End | None:
         """Return how the last hold of the lock *key* ended, if that was in the last minute.
 
         Only holds of more than a second are told, and only by clients that write cards.
-
-        Cost:
-            About two round trips for each 500 cards.
         """
+        keys = {kind.key(key) for kind in KINDS.values()}
         with self._service.understood():
             self._service.find_nodes()
-            keys = {kind.key(key) for kind in KINDS.values()}
             ends = [
                 end
-                for card in self._cards.all(ended=True)
+                for card in self._cards.all("ended")
                 for (_, of), end in card.ends.items()
                 if of in keys
             ]
         return min(ends, key=lambda end: end.ago, default=None)
 
     def deadlocks(self) -> list[Deadlock]:
-        """Return the deadlocks among all clients that write cards.
-
-        After `pages`, or a description for which all cards were read, these are those of that look.
-
-        Cost:
-            Two round trips for each 500 cards, and one for each lock of a deadlock.
-        """
+        """Return the deadlocks among all clients that write cards, as of the last look."""
         with self._service.understood():
             self._service.find_nodes()
             return self._all_cards().deadlocks
@@ -221,100 +185,76 @@ class Reader:
     # Which keys may be locks.
 
     def _places(
-        self, node: Endpoint, pattern: str, wanted: frozenset[str], step: int
+        self, node: Endpoint, pattern: str, wanted: frozenset[str]
     ) -> Iterator[list[Place]]:
         """Yield keys that may be of the kinds *wanted*, some at a time; of all if there is none."""
         fits, scan = _glob(pattern), self._service.scan
-        sights = {kind: each for kind, each in seen().items() if not wanted or kind in wanted}
-        plain = {sight.type for sight in sights.values() if not sight.apart}
-        if "hash" in plain:
-            for keys in scan(node, "hash", pattern, step):
-                yield [(key, None) for key in keys if not key.startswith(OURS)]
-        # Nobody holds a fair lock while its first waiter takes its time: then there is no hash.
-        if "fair_lock" in sights:
-            for keys in scan(node, "list", "*".join(around(names.fair_queue)), step):
-                own = [name_in(key, names.fair_queue) for key in keys]
-                yield [(name, None) for name in own if fits(name)]
-        for sight in [sight for sight in sights.values() if sight.apart]:
-            for keys in scan(node, sight.type, "*".join(around(sight.key)), step):
-                yield [(key, sight) for key in keys if fits(sight.name_of(key))]
-        if not wanted:
-            yield [(name, None) for name in self._awaited_numbers(node) if fits(name)]
-        elif "string" in plain:
-            for keys in scan(node, "string", pattern, step):
+        kinds = {name: kind for name, kind in seen().items() if not wanted or name in wanted}
+        plain = {kind.type for kind in kinds.values() if not kind.apart}
+        for form in plain if wanted else {"hash"}:
+            for keys in scan(node, form, pattern):
                 own = [key for key in keys if READ_ENTRY not in key and not key.startswith(OURS)]
-                yield [(key, None) for key in own]
-
-    def _awaited_numbers(self, node: Endpoint) -> list[str]:
-        """Return the semaphores and latches that a client listens for."""
-        asking = "SHARDCHANNELS" if self._service.sharded else "CHANNELS"
-        begins = [channel_of(kind, "{}").rstrip("{}:") for kind in NUMBERS]
-        commands = [("PUBSUB", asking, f"{begin}*") for begin in begins]
-        found = dict[str, None]()
-        for begin, reply in zip(begins, self._service.ask(node, commands), strict=True):
-            for channel in () if isinstance(reply, ReplyError) else cast("list[bytes]", reply):
-                name = channel.decode(errors="replace").removeprefix(begin).removeprefix(":")
-                found[name[1:-1] if name.startswith("{") and name.endswith("}") else name] = None
-        servers = self._service.servers
-        return [
-            key for key in found if not isinstance(servers, Cluster) or servers.owner(key) is node
-        ]
+                yield [(key, "") for key in own]
+        # While the first waiter of a fair lock takes its time, there is a list and no hash.
+        beside = [(kind.type, kind.looked_at, name) for name, kind in kinds.items() if kind.apart]
+        if "fair_lock" in kinds:
+            beside.append(("list", names.fair_queue, ""))
+        for form, of, kind in beside:
+            for keys in scan(node, form, "*".join(around(of))):
+                found = [(key, name_in(key, of)) for key in keys]
+                yield [(key if kind else name, kind) for key, name in found if fits(name)]
+        if not wanted:  # of numbers those that somebody awaits
+            awaited = [key for key in self._all_cards().waits if fits(key)]
+            yield [(key, "") for key in awaited if self._service.owner(key) is node]
 
     # What the server tells of them.
 
     def _look(self, node: Endpoint, places: Sequence[Place], limit: int) -> list[LockInfo]:
-        """Return those of *places* that are locks, with *limit* holders and waiters of each.
-
-        Raises:
-            ServerUnavailableError: the server refused; but a key that has moved is passed over.
-        """
-        places = [(key, sight or _prefixed(key)) for key, sight in places]
-        calls = [(_script_keys(key, sight), ()) for key, sight in places]
-        replies = self._service.run(node, LOCK_INFO, limit, calls)
+        """Return those of *places* that are locks, with *limit* holders and waiters of each."""
+        places = [(key, kind or _prefixed(key)) for key, kind in places]
+        calls = [(_script_keys(key, kind), ()) for key, kind in places]
         found: list[LockInfo] = []
-        for (key, sight), reply in zip(places, replies, strict=True):
-            if isinstance(reply, ReplyError):
-                if code_of(reply) not in ("MOVED", "ASK", "TRYAGAIN"):
-                    raise ServerUnavailableError(f"{node.where} cannot be read: {reply}")
-            elif reply is not None and (info := _lock_in(key, sight, cast("list[Any]", reply))):
+        replies = self._service.run(node, LOCK_INFO, limit, calls)
+        for (key, kind), reply in zip(places, replies, strict=True):
+            if code_of(reply) not in ("", "MOVED", "ASK", "TRYAGAIN"):
+                raise ServerUnavailableError(f"{node.where} cannot be read: {reply}")
+            if (
+                not isinstance(reply, ReplyError)
+                and reply is not None
+                and (info := _lock_in(key, kind, cast("list[Any]", reply)))
+            ):
                 found.append(info)
-        return self._without_dead_readers(node, found)
+        return self._with_living_readers(node, found)
 
-    def _without_dead_readers(self, node: Endpoint, found: list[LockInfo]) -> list[LockInfo]:
+    def _with_living_readers(self, node: Endpoint, found: list[LockInfo]) -> list[LockInfo]:
         """Return *found*, where each reader has what is left of its own entries."""
         readers = [
-            (
-                info.name,
-                each.holder,
-                names.read_entry(names.read_entries(info.name), each.holder, n),
-            )
+            (info.name, each.holder, each.depth)
             for info in found
-            if info.mode
             for each in info.holders
             if each.mode == "read"
-            for n in range(1, min(each.depth, DEEPEST) + 1)
         ]
-        replies = self._service.ask(node, [("PTTL", entry) for *_, entry in readers])
+        entries = {
+            names.read_entry(names.read_entries(name), holder, n): (name, holder)
+            for name, holder, depth in readers
+            for n in range(1, min(depth, DEEPEST) + 1)
+        }
         left: dict[tuple[str, str], int] = {}
-        for (name, holder, _), reply in zip(readers, replies, strict=True):
+        replies = self._service.ask(node, [("PTTL", entry) for entry in entries])
+        for place, reply in zip(entries.values(), replies, strict=True):
             # What is refused, or is moving just now, counts as alive as long as the lock.
             if isinstance(reply, int):
-                left[name, holder] = max(reply, left.get((name, holder), GONE))
-
-        def of_its_own(info: LockInfo) -> LockInfo:
-            holders = tuple(
-                [
-                    each
-                    if (ms := left.get((info.name, each.holder))) is None
-                    else replace(each, remaining=_seconds(ms))
-                    for each in info.holders
-                    if left.get((info.name, each.holder)) != GONE
-                ]
-            )
-            count = info.holder_count - len(info.holders) + len(holders)
-            return replace(info, holders=holders, holder_count=count)
-
-        return [of_its_own(info) if info.mode else info for info in found]
+                left[place] = max(reply, left.get(place, GONE))
+        for at, info in enumerate(found):
+            lives = [(each, left.get((info.name, each.holder))) for each in info.holders]
+            living = [
+                each if ms is None else replace(each, remaining=_seconds(ms))
+                for each, ms in lives
+                if ms != GONE
+            ]
+            count = info.holder_count - len(lives) + len(living)
+            found[at] = replace(info, holders=tuple(living), holder_count=count)
+        return found
 
     def _listeners(self, node: Endpoint, page: Sequence[LockInfo]) -> dict[tuple[str, str], int]:
         """Return how many clients listen for each key of *page*, as an object of a kind."""
@@ -322,17 +262,12 @@ class Reader:
         for info in page if self._service.options.pubsub != "off" else ():
             for kind in NUMBERS if info.any_number else (info.kind,):
                 if not info.queued:
-                    channels[channel_of(kind, info.name)] = _key_of(info), kind
-        if not channels:
-            return {}
-        asking = "SHARDNUMSUB" if self._service.sharded else "NUMSUB"
+                    channels[_channel(kind, info.name)] = _key_of(info), kind
         counts: dict[tuple[str, str], int] = {}
+        asking = "SHARDNUMSUB" if self._service.sharded else "NUMSUB"
         # Plain channels of a cluster are counted by each node for its own clients.
-        for each in [node] if self._service.sharded else self._service.nodes:
-            [reply] = self._service.ask(each, [("PUBSUB", asking, *channels)])
-            if isinstance(reply, ReplyError):
-                raise ServerUnavailableError(f"{each.where} refused PUBSUB {asking}: {reply}")
-            flat = cast("list[Any]", reply)
+        for each in ([node] if self._service.sharded else self._service.nodes) if channels else ():
+            flat = self._service.one(each, "PUBSUB", asking, *channels)
             for channel, count in zip(map(text_of, flat[::2]), flat[1::2], strict=True):
                 place = channels.get(channel, ("", ""))
                 counts[place] = counts.get(place, 0) + int(count)
@@ -341,51 +276,34 @@ class Reader:
     # What cards tell of them.
 
     def _forget(self, *, closely: bool = False) -> None:
-        """Read cards again from now on; *closely*: as of `CardReader.forget`."""
-        self._cards.forget(closely=closely)
-        self._told = None
+        """Read cards again from now on; *closely*: as of `CardReader`."""
+        self._cards = CardReader(self._service, closely=closely)
+        self._told: Told | None = None
 
     def _all_cards(self) -> Told:
         """Return what all cards tell together; read it once."""
         if self._told is None:
-            told, graph, left = Told(), WaitGraph(), REMEMBERED
-            for card in self._cards.all():
-                graph.add(card)
-                for (holder, key), entry in card.holds.items():
-                    ids = () if ":" in holder else range(0, min(len(holder), PERMIT * left), PERMIT)
-                    for at in ids:
-                        told.permits[holder[at : at + PERMIT], key] = card.client, entry
-                    left -= len(ids)
-                # Nothing of a client that is dead or gone.
-                waits = not card.client.dead and card.client.connected is not False
-                entries = [*card.waits.values(), *card.wishes.values()] if waits else []
-                for entry in entries[:left]:
-                    waiter = WaiterInfo(entry.holder, card.client)
-                    told.waits.setdefault(entry.key, []).append(_waiting(waiter, entry))
-                left -= len(entries[:left])
-            self._prove(told, graph)
+            told = Told()
+            for ring in rings(_noted(self._cards.all("waits", "permits"), told)):
+                steps = [
+                    DeadlockStep(client, wait.thread, key, holder, wait.waited or 0.0)
+                    for client, wait, key, hold in ring
+                    for holder in self._awaited_holders(key)
+                    if holder.removesuffix(":write") == hold.holder
+                ]
+                # Servers have the last word on who holds a lock.
+                if len(steps) == len(ring):
+                    told.deadlocks.append(Deadlock(tuple(steps)))
+                    told.stuck.update((each.wait.holder, each.key) for each in ring)
             self._told = told
         return self._told
-
-    def _prove(self, told: Told, graph: WaitGraph) -> None:
-        """Add the deadlocks of *graph* that servers confirm to what is *told*."""
-        for ring in graph.rings():
-            steps = [
-                DeadlockStep(client, wait.thread, wait.key, holder, wait.age)
-                for client, wait, hold in ring
-                for holder in self._awaited_holders(wait.key)
-                if holder.removesuffix(":write") == hold.holder
-            ]
-            if len(steps) == len(ring):
-                told.deadlocks.append(Deadlock(tuple(steps)))
-                told.stuck.update((each.wait.holder, each.wait.key) for each in ring)
 
     def _awaited_holders(self, key: str) -> list[str]:
         """Return the holder ids of the lock *key*, all of which a waiter waits for.
 
         Of a lock that several owners may hold there are none: one of them is enough to go on.
         """
-        found = self._look(self._service.owner(key), [(key, None)], ALL)
+        found = self._look(self._service.owner(key), [(key, "")], ALL)
         awaited = [info for info in found if not KINDS[info.kind].shared]
         return [holder.holder for info in awaited for holder in info.holders]
 
@@ -394,23 +312,22 @@ class Reader:
         if not page:
             return []
         counts = self._listeners(node, page)
-        for at, info in enumerate(page):
-            if info.any_number and counts.get((_key_of(info), "count_down_latch")):
-                page[at] = replace(info, kind="count_down_latch")
-        clients = {each.client.client_id for info in page for each in info.holders}
-        clients |= {each.client.client_id for info in page for each in info.waiters}
-        cards = self._cards.of(clients - {""})
+        cards = self._cards.of(
+            {each.client.client_id for info in page for each in info.holders}
+            | {each.client.client_id for info in page for each in info.waiters}
+        )
         # No holder or queue tells the ids of those who poll. To find cards, a cluster must be
         # scanned: for one lock only if somebody listens, or holds permits.
-        scanned = limit == ALL and isinstance(self._service.servers, Cluster)
-        permits = any(sight_of(info.kind).permits for info in page)
-        told = Told()
-        if not scanned or permits or any(counts.values()):
-            told = self._all_cards()
-        return [
-            _finished(info, cards, told, counts.get((_key_of(info), info.kind), 0), limit)
-            for info in page
-        ]
+        permits = any(KINDS[info.kind].type == "zset" for info in page)
+        spared = self._clustered and limit == ALL and not permits and not any(counts.values())
+        told = Told() if spared else self._all_cards()
+        found: list[LockInfo] = []
+        for info in page:
+            if info.any_number and counts.get((_key_of(info), "count_down_latch")):
+                info = replace(info, kind="count_down_latch")  # noqa: PLW2901 - the same lock
+            listening = counts.get((_key_of(info), info.kind), 0)
+            found.append(_finished(info, cards, told, listening, limit))
+        return found
 
 
 def read_deadlocks(servers: Endpoint | Cluster, options: Options) -> list[Deadlock]:
@@ -425,61 +342,87 @@ def read_lock(servers: Endpoint | Cluster, options: Options, key: str) -> LockIn
         return reader.describe(key)
 
 
+# Names and keys.
+
+
 def _glob(pattern: str) -> Callable[[str], bool]:
     """Return what tells whether a name matches *pattern*, as of the command KEYS."""
     python = re.sub(r"\\(.)|\[\^", lambda found: f"[{found[1]}]" if found[1] else "[!", pattern)
     return lambda name: fnmatchcase(name, python)
 
 
-def _prefixed(key: str) -> Sight | None:
-    """Return the kind whose keys begin as *key* does, which is no name then."""
-    apart = [sight for sight in seen().values() if sight.apart and not sight.permits]
-    return next((sight for sight in apart if sight.name_of(key) != key), None)
+def _prefixed(key: str) -> str:
+    """Return the kind whose keys begin as *key* does, which is no name then; else nothing."""
+    apart = {name: kind for name, kind in seen().items() if kind.apart and kind.type == "hash"}
+    return next((name for name, kind in apart.items() if name_in(key, kind.key) != key), "")
 
 
-def _script_keys(key: str, sight: Sight | None) -> tuple[str, ...]:
+def _script_keys(key: str, kind: str) -> tuple[str, ...]:
     """Return the keys that `lock_info` looks at for *key*; it stands for those that there are not.
 
     A user may have no right to keys that no object has.
     """
-    if sight is None:
-        queue, places = names.fair_queue(key), names.fair_timeouts(key)
-        totals = names.semaphore_total(key), names.latch_total(key)
-        return (key, queue, places, names.fence_token(key), *totals)
-    name = sight.name_of(key)
-    token = key if sight.token is None else sight.token(name)
-    # The number of free permits is called like the semaphore.
-    return key, key, key, token, name if sight.permits else key, key
+    if kind:
+        row, name = KINDS[kind], name_in(key, KINDS[kind].looked_at)
+        token = key if row.token is None else row.token(name)
+        # The number of free permits is called like the semaphore.
+        return key, key, key, token, name if row.type == "zset" else key, key
+    queue, places = names.fair_queue(key), names.fair_timeouts(key)
+    return key, queue, places, *(of(key) for of in _NUMBERS_OF)
 
 
-def _lock_in(key: str, sight: Sight | None, reply: list[Any]) -> LockInfo | None:
-    """Return the lock *key* that `lock_info` told of; None if it is not of the kind of *sight*.
+def _channel(kind: str, name: str) -> str:
+    channel = KINDS[kind].channel
+    assert channel is not None  # whatever the reader tells of
+    return channel(name)
+
+
+def _key_of(info: LockInfo) -> str:
+    """Return the key under which cards know *info*."""
+    return KINDS[info.kind].key(info.name)
+
+
+# What the replies mean.
+
+
+def _lock_in(key: str, kind: str, reply: list[Any]) -> LockInfo | None:
+    """Return the lock *key* that `lock_info` told of; None if it is not of the *kind* it may be.
 
     None also if nobody holds it, and its queue has only places that are over: the next one who
     acquires it removes them.
     """
-    told, left, count, holders, waiters, length, token, free, total = reply
-    numbers = [count, length, *(each for each in (token, free, total) if each is not None)]
+    form, left, count, flat, mode, waiters, length, token, free, total, latch, now = reply
+    numbers = [count, length, *(each for each in (token, free, total, latch) if each is not None)]
     if not all(isinstance(each, int) for each in numbers):
         raise TypeError(f"wanted numbers, found {str(numbers)[:100]}")
-    kind = told.decode()
-    mode = kind if kind in ("read", "write") else ""
-    kind = "read_write_lock" if mode else kind
-    if kind not in KINDS:
-        raise TypeError(f"wanted a kind of lock, found {kind[:100]!r}")
-    if (kind == "leased_semaphore") != (sight is not None and sight.permits):
-        return None
-    kind = next((each for each, its in seen().items() if its is sight), kind)
+    pairs = list(zip(flat[::2], flat[1::2], strict=True))
+    mode = text_of(mode) if mode in (b"read", b"write") else ""
     queue = [(text_of(waiters[i]), waiters[i + 1]) for i in range(0, len(waiters), 2)]
-    if length and not holders and all(ends < 0 for _, ends in queue):
+    holders: Sequence[HolderInfo] | None = ()
+    if form == b"string":
+        named = "semaphore" if latch is None else "count_down_latch"
+    elif form == b"zset":
+        named = "leased_semaphore"
+        holders = [
+            HolderInfo(name.hex(), ClientInfo(""), remaining=_seconds(ms)) for name, ms in pairs
+        ]
+    else:
+        named = "fair_lock" if length else "lock" if token is None else "fenced_lock"
+        fields = [(text_of(name), text_of(value)) for name, value in pairs]
+        holders = _holders([each for each in fields if not mode or each[0] != "mode"], left, mode)
+        if mode:
+            named, count = "read_write_lock", count - 1
+        elif holders is None and (holders := _of_group(dict(fields), left, now)):
+            named, count = "group_lock", len(holders)
+        if holders is None or (not holders and all(ends < 0 for _, ends in queue)):
+            return None
+    if (form == b"zset") != (bool(kind) and KINDS[kind].type == "zset"):
         return None
-    parts = [holders[i : i + 3] for i in range(0, len(holders), 3)]
-    permits = sight_of(kind).permits
     return LockInfo(
-        name=sight_of(kind).name_of(key),
-        kind=kind,
+        name=name_in(key, KINDS[kind].looked_at) if kind else key,
+        kind=kind or named,
         mode=mode,
-        holders=tuple([_holder(part, mode, permit=permits) for part in parts]),
+        holders=tuple(holders or ()),
         holder_count=count,
         remaining=_seconds(left),
         waiters=tuple(
@@ -487,21 +430,43 @@ def _lock_in(key: str, sight: Sight | None, reply: list[Any]) -> LockInfo | None
         ),
         waiting=length,
         free=free,
-        total=total,
+        total=total if latch is None else latch,
         token=token,
     )
 
 
-def _holder(part: Sequence[Any], mode: str, *, permit: bool) -> HolderInfo:
-    name, depth, left = part
-    if permit:
-        return HolderInfo(name.hex(), ClientInfo(""), remaining=_seconds(left))
-    holder = text_of(name)
-    if mode:
-        mode = "write" if holder.endswith(":write") else "read"
+def _holders(fields: Sequence[tuple[str, str]], left: int, mode: str) -> list[HolderInfo] | None:
+    """Return who holds a lock as long as its key lives; None if other fields are there."""
+    if not all(_HOLDER.fullmatch(name) and _DEPTH.fullmatch(value) for name, value in fields):
+        return None
+    sides = [("write" if name.endswith(":write") else "read") if mode else "" for name, _ in fields]
+    return [
+        _holder(name, int(value), left, side)
+        for (name, value), side in zip(fields, sides, strict=True)
+    ]
+
+
+def _of_group(fields: dict[str, str], left: int, now: int) -> list[HolderInfo] | None:
+    """Return who holds values of a group, each holder once; None if nobody does.
+
+    Of a large group only some fields were read: then the TTL of its key stands for a time.
+    """
+    found: dict[str, HolderInfo] = {}
+    for value, holder in fields.items():
+        if _HOLDER.fullmatch(holder):
+            ends = fields.get(f"{value}:{holder}:expire_time", str(now + left))
+            depth = fields.get(f"{value}:{holder}:lock_count", "1")
+            if not (ends.isdecimal() and _DEPTH.fullmatch(depth)):
+                return None
+            if int(ends) > now:
+                found.setdefault(holder, _holder(holder, int(depth), int(ends) - now, ""))
+    return list(found.values()) or None
+
+
+def _holder(holder: str, depth: int, left: int, mode: str) -> HolderInfo:
     client = _client_of(holder)
     renewed = False if client.program else None
-    return HolderInfo(holder, client, mode, int(depth), _seconds(left), renewed=renewed)
+    return HolderInfo(holder, client, mode, depth, _seconds(left), renewed=renewed)
 
 
 def _client_of(holder: str) -> ClientInfo:
@@ -513,30 +478,41 @@ def _seconds(left: int) -> float | None:
     return left / 1000 if left >= 0 else None
 
 
-def _key_of(info: LockInfo) -> str:
-    """Return the key under which cards know *info*."""
-    return KINDS[info.kind].key(info.name)
+def _as_wanted(info: LockInfo, wanted: frozenset[str]) -> LockInfo:
+    """Return *info*, as a latch if one is *wanted* and it may be one."""
+    latch = info.any_number and "count_down_latch" in wanted and "semaphore" not in wanted
+    return replace(info, kind="count_down_latch") if latch else info
 
 
-def _as_wanted(info: LockInfo, wanted: frozenset[str]) -> LockInfo | None:
-    """Return *info* if its kind is *wanted*: a number that nobody awaits may be a latch."""
-    if not wanted or info.kind in wanted:
-        return info
-    latch = info.any_number and "count_down_latch" in wanted
-    return replace(info, kind="count_down_latch") if latch else None
+def _noted(cards: Iterator[Card], told: Told) -> Iterator[Card]:
+    """Yield *cards*, once their permits and waits are noted in what is *told*."""
+    left = REMEMBERED
+    for card in cards:
+        for (ids, key), hold in card.holds.items():
+            for at in () if ":" in ids else range(0, min(len(ids), PERMIT * left), PERMIT):
+                told.permits[ids[at : at + PERMIT], key] = replace(hold, client=card.client)
+                left -= 1
+        # Nothing of a client that is dead or gone.
+        if not card.client.dead and card.client.connected is not False:
+            waits = [*card.waits.items(), *card.wishes.items()][:left]
+            for (_, key), wait in waits:
+                told.waits.setdefault(key, []).append(replace(wait, client=card.client))
+            left -= len(waits)
+        yield card
 
 
 def _finished(
-    info: LockInfo, cards: Mapping[str, Card], told: Told, listening: int, limit: int
+    info: LockInfo, cards: dict[str, Card], told: Told, listening: int, limit: int
 ) -> LockInfo:
     """Return *info* with what cards tell of its holders and waiters, and how many listen."""
-    key, permits = _key_of(info), sight_of(info.kind).permits
-    holders = [
-        _held(each, *told.permits.get((each.holder, key), (None, None)))
-        if permits
-        else _held_on_card(each, key, cards)
-        for each in info.holders
-    ]
+    key, holders = _key_of(info), list[HolderInfo]()
+    for each in info.holders:
+        known, client = told.permits.get((each.holder, key)), each.client
+        if (card := cards.get(client.client_id)) is not None:
+            known, client = card.holds.get((each.holder.removesuffix(":write"), key)), card.client
+        known = replace(known or each, holder=each.holder, mode=each.mode, depth=each.depth)
+        client = client if client.client_id else known.client
+        holders.append(replace(known, client=client, remaining=each.remaining))
     # The card of a client that has just acquired the lock still tells of its wait.
     ids = {each.holder.removesuffix(":write") for each in holders}
     waiters = [each for each in told.waits.get(key, ()) if each.holder not in ids]
@@ -544,49 +520,19 @@ def _finished(
     count = len(waiters)
     if info.queued:
         waiters, count = [_queued(each, key, cards) for each in info.waiters], info.waiting
+    stuck = [replace(each, deadlock=(each.holder, key) in told.stuck) for each in waiters[:limit]]
     return replace(
         info,
         holders=tuple(holders),
-        waiters=tuple(
-            [replace(each, deadlock=(each.holder, key) in told.stuck) for each in waiters[:limit]]
-        ),
+        waiters=tuple(stuck),
         waiting=max(info.waiting, listening),
         waiter_count=count,
     )
 
 
-def _held_on_card(holder: HolderInfo, key: str, cards: Mapping[str, Card]) -> HolderInfo:
-    card = cards.get(holder.client.client_id)
-    if card is None:
-        return holder
-    return _held(holder, card.client, card.holds.get((holder.holder.removesuffix(":write"), key)))
-
-
-def _held(holder: HolderInfo, client: ClientInfo | None, entry: Entry | None) -> HolderInfo:
-    """Return *holder* with what its client's card tells."""
-    if client is None or entry is None:
-        return replace(holder, client=client or holder.client)
-    return replace(
-        holder,
-        client=client,
-        held_for=entry.age,
-        lease=entry.lease,
-        renewed=entry.renewed,
-        thread=entry.thread,
-        owner=entry.owner,
-        trace_id=entry.trace_id,
-    )
-
-
-def _queued(waiter: WaiterInfo, key: str, cards: Mapping[str, Card]) -> WaiterInfo:
+def _queued(waiter: WaiterInfo, key: str, cards: dict[str, Card]) -> WaiterInfo:
     """Return *waiter* with what its client's card tells."""
-    card = cards.get(waiter.client.client_id)
-    if card is None:
+    if (card := cards.get(waiter.client.client_id)) is None:
         return waiter
-    entry = card.waits.get((waiter.holder, key))
-    waiter = replace(waiter, client=card.client)
-    return waiter if entry is None else _waiting(waiter, entry)
-
-
-def _waiting(waiter: WaiterInfo, entry: Entry) -> WaiterInfo:
-    return replace(waiter, waited=entry.age, thread=entry.thread, owner=entry.owner)
+    known = card.waits.get((waiter.holder, key), waiter)
+    return replace(known, client=card.client, remaining=waiter.remaining)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import resources
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.model.effects import Script
 from interlock._core.model.foreign_text import safe
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
 
+STEP = 500
+"""Keys that one SCAN looks at."""
 TOGETHER = 50
 """Keys that one script looks at, on a server that is no cluster."""
 Call = tuple[tuple[str, ...], tuple[str | int, ...]]
@@ -56,15 +58,7 @@ def _no_right(node: Endpoint, refusal: object) -> ServerUnavailableError:
 
 
 class Service:
-    """The servers of one service; close it.
-
-    Args:
-        servers: one server, what finds it, or a cluster.
-        options: the client's.
-
-    Attributes:
-        nodes: the primaries; empty before `find_nodes`.
-    """
+    """The servers of one service, whose primaries are its nodes; close it."""
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self.servers = servers
@@ -84,8 +78,7 @@ class Service:
 
     def find_nodes(self) -> None:
         """Find the primaries, once."""
-        if not self.nodes:
-            self.nodes = self.servers.primaries(self._timeout)
+        self.nodes = self.nodes or self.servers.primaries(self._timeout)
 
     @property
     def sharded(self) -> bool:
@@ -94,11 +87,7 @@ class Service:
         return isinstance(self.servers, Cluster) and wanted and bool(self.servers.sharded)
 
     def owner(self, key: str) -> Endpoint:
-        """Return the primary that has *key*.
-
-        Raises:
-            ServerUnavailableError: none has it.
-        """
+        """Return the primary that has *key*."""
         if not isinstance(self.servers, Cluster):
             return self.nodes[0]
         node = self.servers.owner(key)
@@ -107,26 +96,17 @@ class Service:
         return node
 
     def uptime(self) -> int | None:
-        """Return the seconds since the last start of a primary; None if none of them says.
-
-        Cost:
-            A round trip for each primary.
-        """
-        found: list[int] = []
-        for node in self.nodes:
-            [reply] = self.ask(node, [("INFO", "server")], may_lack=True)
-            if isinstance(reply, bytes):
-                found += map(int, _UPTIME.findall(reply))
-        return min(found, default=None)
+        """Return the seconds since the last start of a primary; None if none of them says."""
+        told = [self.ask(node, [("INFO", "server")], may_lack=True)[0] for node in self.nodes]
+        texts = [each for each in told if isinstance(each, bytes)]
+        return min([int(found) for text in texts for found in _UPTIME.findall(text)], default=None)
 
     def ask(
         self, node: Endpoint, commands: Sequence[Sequence[str | int]], *, may_lack: bool = False
     ) -> list[object]:
         """Return the replies of *node* to *commands*, sent in one write; errors are replies too.
 
-        Raises:
-            ServerUnavailableError: no usable answer; or the user lacks a right, unless it *may_lack*
-                that.
+        A right that the user lacks is raised, unless it *may_lack* that.
         """
         if not commands:
             return []
@@ -143,20 +123,25 @@ class Service:
                 raise _no_right(node, reply)
         return replies
 
-    def scan(self, node: Endpoint, kind: str, pattern: str, step: int) -> Iterator[list[str]]:
+    def one(self, node: Endpoint, *command: str | int) -> Any:
+        """Return the reply of *node* to *command*; a refusal is raised."""
+        [reply] = self.ask(node, [command])
+        if isinstance(reply, ReplyError):
+            text = f"{node.where} refused {command[0]}: {reply}"
+            raise ServerUnavailableError(text, code=code_of(reply))
+        return reply
+
+    def scan(self, node: Endpoint, kind: str, pattern: str) -> Iterator[list[str]]:
         """Yield the keys of type *kind* that match *pattern* and are text, some at a time."""
-        cursor = ""
-        while cursor != "0":
-            command = ("SCAN", cursor or "0", "MATCH", pattern, "COUNT", step, "TYPE", kind)
-            [reply] = self.ask(node, [command])
-            if isinstance(reply, ReplyError):
-                text = f"{node.where} refused SCAN: {reply}"
-                raise ServerUnavailableError(text, code=code_of(reply))
-            told, keys = cast("tuple[bytes, list[bytes]]", reply)
-            cursor = told.decode()
+        cursor = "0"
+        while True:
+            words = ("SCAN", cursor, "MATCH", pattern, "COUNT", STEP, "TYPE", kind)
+            told, keys = self.one(node, *words)
             texts = [key.decode("utf-8", "ignore") for key in keys]
             # A lock's name is UTF-8.
             yield [key for key, at in zip(texts, keys, strict=True) if key and key.encode() == at]
+            if (cursor := told.decode()) == "0":
+                return
 
     def run(
         self, node: Endpoint, script: Script[object], limit: int, calls: Sequence[Call]

@@ -10,25 +10,21 @@ Rules:
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
-from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core.insight.events import tell_loss
-from interlock.inspection.words import by_ticket, clock_at, counted, duration, given_to, left_locked
+from interlock.inspection.words import by_ticket, client_of, clock_at, duration, left_locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from interlock.inspection.cards import End
     from interlock.inspection.deadlocks import Deadlock
     from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
     from interlock.inspection.reader import Reader
 
-TOLD = 3
-"""Groups of holders that are told one by one."""
-LISTED = 10
-"""Holder ids and waiters that are named."""
+TOLD, LISTED = 3, 10
+"""Holders that are told one by one, the worst first, and waiters that are named."""
 LOSSES = {
     "expired": "its lease ran out",
     "force-released": "it was released by force",
@@ -36,34 +32,40 @@ LOSSES = {
     "unreachable past validity": "no renewal succeeded until the lease had run out",
 }
 """The reason of a loss -> in words."""
-ADVICE = {
-    "dead": "Make sure on {host} that the process has gone; then break the hold.",
-    "dead holders": (
-        "Make sure that the dead processes have gone; then break each of their holds."
+LOOK = "Look at the process on {host}; it may still be at work."
+RULES: tuple[tuple[str, Callable[[LockInfo], object], str], ...] = (
+    (
+        "dead",
+        lambda info: info.dead,
+        "Make sure on {host} that the process has gone; then break the hold.",
     ),
-    "deadlock": (
-        "One of them must give way: break one hold, and then acquire in one order everywhere."
+    (
+        "deadlock",
+        lambda info: info.deadlock,
+        "One of them must give way: break one hold, and then acquire in one order everywhere.",
     ),
-    "silent": "Look at the process on {host}; it may still be at work.",
-    "late": "Look at the process on {host}; it may still be at work.",
-    "many holders": "Look at what each holder does; break a hold only if it is stuck.",
-    "ticket": "Ask {who} whether the ticket is in use; break the hold only if it is not.",
-    "left locked": "It ends by itself. Break the hold only if the next call must not wait.",
-    "holder": "Look at what the holder does; break the hold only if it is stuck.",
-}
-"""What is the matter with a lock that somebody holds -> what to do."""
+    ("silent", lambda info: info.silent, LOOK),
+    ("late", lambda info: info.late, LOOK),
+    (
+        "held",
+        lambda info: any(by_ticket(each.client) for each in info.holders),
+        "Ask {host} whether the ticket is in use; break the hold only if it is not.",
+    ),
+    (
+        "held",
+        lambda info: info.holders or not (info.awaited or info.free),
+        "Look at what the holder does; break the hold only if it is stuck.",
+    ),
+    ("awaited", lambda info: info.awaited, ""),
+    ("free", lambda _: True, ""),
+)
+"""The state of a lock, when it is in that, and what to do; the first one that fits is told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """Why a lock is as it is.
 
-    Attributes:
-        name: of the lock.
-        state: ``"free"``, ``"held"``, ``"awaited"``, ``"late"``, ``"silent"``, ``"dead"`` or
-            ``"deadlock"``.
-        sentences: one fact each.
-        commands: what to type, the first one first.
+    Its state is one of `RULES`, each sentence tells one fact, and the commands are to be typed.
     """
 
     name: str
@@ -78,60 +80,63 @@ class Account:
 
 
 def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
-    """Return the lock *name*, and why it is as it is; errors as `Reader.describe`.
-
-    Cost:
-        A description, and a look at all cards.
-    """
+    """Return the lock *name*, and why it is as it is; errors as `Reader.describe`."""
     info = reader.describe(name)
-    return info, explain(
-        name,
-        info,
-        end=reader.last_end(name),
-        deadlocks=reader.deadlocks() if info is not None and info.deadlock else (),
-        type_of_key=reader.type_of(name) if info is None else "none",
-    )
+    rings = reader.deadlocks() if info is not None and info.deadlock else ()
+    form = reader.type_of(name) if info is None else "none"
+    return info, explain(name, info, reader.last_end(name), rings, form)
 
 
 def explain(
     name: str,
     info: LockInfo | None,
-    *,
     end: End | None = None,
     deadlocks: Sequence[Deadlock] = (),
-    type_of_key: str = "none",
+    form: str = "none",
 ) -> Account:
-    """Return the account of one lock.
+    """Return the account of the lock *name*, of which *info* is known.
 
-    Args:
-        name: of the lock.
-        info: what is known of it; None if nobody holds or awaits it.
-        end: how its last hold ended.
-        deadlocks: of any locks.
-        type_of_key: of the key of that name, in the words of the command TYPE.
+    *end* tells how its last hold ended, and *form* is the type of its key, as TYPE has it.
     """
     ending = [] if end is None else [_end(end)]
     if info is None:
-        return Account(name, "free", (*_nobody(name, type_of_key), *ending))
-    rings = [each for each in deadlocks if any(step.waits_for == name for step in each.steps)]
-    state = _state(info, rings)
-    advice, commands = _advice(info, state)
-    told = (*_holders(info), *_waiters(info), *map(_ring, rings), *ending, *advice)
-    return Account(name, state, told, commands)
+        return Account(name, "free", (*_nobody(name, form), *ending))
+    state, _, advice = next(rule for rule in RULES if rule[1](info))
+    rings = [_ring(each) for each in deadlocks if name in {step.waits_for for step in each.steps}]
+    # The dead come first, then those that do not answer, then the late.
+    holders = sorted(
+        info.holders,
+        key=lambda each: (not each.client.dead, each.client.answering is not False, not each.late),
+    )
+    told = [*_object(info), *_holders(info, holders), *_waiters(info), *rings, *ending]
+    if not holders or (state == "held" and not info.awaited):
+        return Account(name, state, tuple(told))
+    told.append(advice.format(host=holders[0].client.host or "its host"))
+    return Account(name, state, tuple(told), tuple(_commands(info, state, holders)))
 
 
-def _state(info: LockInfo, rings: Sequence[Deadlock]) -> str:
-    """Return what is the matter, the worst first."""
-    held, awaited = bool(info.holders), info.awaited
-    states = {
-        "dead": info.dead,
-        "deadlock": bool(rings) or info.deadlock,
-        "silent": info.silent,
-        "late": info.late,
-        "held": held or not (awaited or info.free),
-        "awaited": awaited,
-    }
-    return next((state for state, is_so in states.items() if is_so), "free")
+def _commands(info: LockInfo, state: str, holders: Sequence[HolderInfo]) -> Iterator[str]:
+    worst = [each for each in holders if each.client.dead][:TOLD] or holders[:1]
+    if state == "deadlock":
+        yield "interlock list --deadlocks"
+    elif state != "dead" and worst[0].client.pid:
+        yield f"py-spy dump --pid {worst[0].client.pid}"
+    for each in worst:
+        name, options = word_of(info.name), f"--holder {word_of(each.holder)} --reason TEXT"
+        # A name like an option stands behind `--`.
+        words = (options, "--", name) if info.name.startswith("-") else (name, options)
+        yield " ".join(("interlock break", *words))
+
+
+def word_of(text: str) -> str:
+    """Return *text* as one word of a shell, without anything that a terminal acts on."""
+    if text.isprintable():
+        return shlex.quote(text)
+    data = "".join([rf"\{byte:03o}" for byte in text.encode(errors="surrogatepass")])
+    return f"$'{data}'"  # as bash, zsh and ksh read it
+
+
+# Sentences.
 
 
 def _nobody(name: str, type_of_key: str) -> Iterator[str]:
@@ -146,6 +151,55 @@ def _nobody(name: str, type_of_key: str) -> Iterator[str]:
         )
 
 
+def _object(info: LockInfo) -> Iterator[str]:
+    """Yield what is known of permits, of the count of a latch, or of a lock without holders."""
+    kind, of = info.kind.replace("_", " "), "" if info.total is None else f" of {info.total}"
+    if info.any_number:
+        yield (
+            f"The number {info.name!r} is {info.free}: the free permits of a semaphore, or the "
+            "count of a latch. The server does not show which, or who holds permits."
+        )
+    elif info.kind == "count_down_latch":
+        yield f"The latch {info.name!r} is at {info.free}{of}, and opens at 0."
+    elif info.kind == "semaphore":
+        yield f"The semaphore {info.name!r} has {info.free}{of} free."
+        yield "The server does not show who holds its permits."
+        if info.awaited and not info.free:
+            yield (
+                "Those of a program that has died do not come back by themselves: "
+                f"client.semaphore({info.name!r}).release(n) gives n of them back."
+            )
+    elif info.free is not None:
+        yield f"The {kind} {info.name!r} has {info.free} free, and {info.holder_count} held."
+    elif not info.holders:
+        yield f"Nobody holds the {kind} {info.name!r} now."
+    if info.token is not None:
+        yield f"Its last fencing token is {info.token}."
+
+
+def _holders(info: LockInfo, holders: Sequence[HolderInfo]) -> Iterator[str]:
+    kind = f"{info.mode} lock" if info.mode else info.kind.replace("_", " ")
+    what = f"The {kind} {info.name!r}" if info.free is None else "A permit"
+    for each in holders[:TOLD]:
+        client = each.client
+        if each.claim:
+            yield f"{what} is given to {client_of(client, 'a waiter')} just now."
+            continue
+        since = "" if each.held_for is None else f" for {duration(each.held_for)}"
+        yield f"{what} is held by {_person(client, each.thread, each.holder)}{since}."
+        yield f"The {'holder' if ':' in each.holder else 'permit'} id is {each.holder}."
+        if each.depth > 1:
+            yield f"It was entered {each.depth} times."
+        if each.trace_id:
+            yield f"It was acquired in the trace {each.trace_id}."
+        if client.doubt:
+            yield f"What its card tells is doubtful: {client.doubt}."
+        yield _life(client)
+        yield _ends(each)
+    if info.holder_count > TOLD:
+        yield f"{info.holder_count - TOLD} more hold it."
+
+
 def _person(client: ClientInfo, thread: str, holder: str) -> str:
     """Return who holds or waits."""
     if by_ticket(client):
@@ -157,184 +211,57 @@ def _person(client: ClientInfo, thread: str, holder: str) -> str:
         return "a call that has ended, and left it locked for a least time (min_hold)"
     place = f"pid {client.pid} on {client.host}" if client.pid and client.host else ""
     program = f"{client.program} ({place})" if client.program and place else place
-    if thread and program:
-        return f"{thread} of {program}"
-    return program or thread or f"{holder} (no card tells its process)"
+    known = " of ".join(part for part in (thread, program) if part)
+    return known or f"{holder} (no card tells its process)"
 
 
-# Holders.
-
-
-def _holders(info: LockInfo) -> Iterator[str]:
-    kind = "lock" if info.mode else info.kind.replace("_", " ")
-    what = f"The {info.mode} {kind} {info.name!r}".replace("  ", " ")
-    if info.free is not None:
-        what = ""
-        yield from _number(info, kind)
-    elif not info.holders:
-        yield f"Nobody holds the {kind} {info.name!r} now."
-    left = info.holder_count
-    for group in _groups(info)[:TOLD]:
-        left -= len(group)
-        yield from _group(what, group)
-    if left > 0:
-        yield f"There {'is' if left == 1 else 'are'} {counted(left, 'more holder')}."
-    if info.token is not None:
-        yield f"Its last fencing token is {info.token}."
-
-
-def _number(info: LockInfo, kind: str) -> Iterator[str]:
-    """Yield what is known of permits, or of the count of a latch."""
-    of = "" if info.total is None else f" of {info.total}"
-    if info.kind == "count_down_latch":
-        yield f"The latch {info.name!r} is at {info.free}{of}, and opens at 0."
-    elif info.any_number:
-        yield (
-            f"The number {info.name!r} is {info.free}: the free permits of a semaphore, or the "
-            "count of a latch. The server does not show which, or who holds permits."
-        )
-    else:
-        held = f"{counted(info.holder_count, 'permit')} held and " if info.holders else ""
-        yield f"The {kind} {info.name!r} has {held}{info.free}{of} free."
-    if info.kind == "semaphore" and not info.any_number:
-        yield "The server does not show who holds its permits."
-        if info.awaited and not info.free:
-            yield (
-                "Those of a program that has died do not come back by themselves: "
-                f"client.semaphore({info.name!r}).release(n) gives n of them back."
-            )
-
-
-def _health(each: HolderInfo) -> tuple[bool, bool, bool]:
-    """Return the key to sort holders by: dead ones come first, then silent ones, then late ones."""
-    return (not each.client.dead, each.client.answering is not False, not each.late)
-
-
-def _groups(info: LockInfo) -> list[list[HolderInfo]]:
-    """Return holders of whom one sentence tells: those of one client, or all without a card."""
-    groups: dict[tuple[object, ...], list[HolderInfo]] = {}
-    for each in sorted(info.holders, key=_health):
-        client = each.client
-        unknown = client.answering is None and not (by_ticket(client) or left_locked(client))
-        key = (unknown or client.client_id, each.claim, each.late, bool(each.renewed))
-        groups.setdefault(key, []).append(each)
-    return list(groups.values())
-
-
-def _group(what: str, group: Sequence[HolderInfo]) -> Iterator[str]:
-    """Yield the sentences about holders that are alike; *what* they hold, empty for permits."""
-    first, number = group[0], len(group)
-    if first.claim:
-        given = what or counted(number, "permit")
-        yield f"{given} {'is' if what or number == 1 else 'are'} {given_to(first)} just now."
-        return
-    threads = {each.thread for each in group if each.thread}
-    if first.client.answering is None and number > 1:
-        who = f"{number} holders of whom no card tells"
-    elif len(threads) > 1 and len(threads) == number:
-        who = f"{number} threads or tasks of {_person(first.client, '', first.holder)}"
-    else:
-        who = _person(first.client, first.thread if len(threads) == 1 else "", first.holder)
-    times = [each.held_for for each in group if each.held_for is not None]
-    word = " for" if number == 1 else ", the longest for"
-    held = f"{word} {duration(max(times))}" if times else ""
-    permits = "A permit is" if number == 1 else f"{number} permits are"
-    yield f"{f'{what} is' if what else permits} held by {who}{held}."
-    yield from _details(group)
-    soonest = min(group, key=lambda each: inf if each.remaining is None else each.remaining)
-    yield f"{_life(soonest, number)} {_ends(soonest, number)}"
-
-
-def _details(group: Sequence[HolderInfo]) -> Iterator[str]:
-    """Yield what commands and logs take: ids, depths and traces."""
-    first, number = group[0], len(group)
-    word = "holder" if ":" in first.holder else "permit"
-    ids = ", ".join([each.holder for each in group[:LISTED]])
-    more = f" and {number - LISTED} more" if number > LISTED else ""
-    yield f"The {word} id is {ids}." if number == 1 else f"The {word} ids are {ids}{more}."
-    if (depth := max(each.depth for each in group)) > 1:
-        yield f"It was entered {depth} times."
-    for trace in list(dict.fromkeys(each.trace_id for each in group if each.trace_id))[:TOLD]:
-        yield f"It was acquired in the trace {trace}."
-    if first.client.doubt:
-        yield f"What its card tells is doubtful: {first.client.doubt}."
-
-
-def _life(each: HolderInfo, number: int) -> str:
-    """Return whether a holder is alive, or *number* alike are."""
-    client, silent = each.client, each.client.silent or 0.0
-    since = f"{clock_at(silent)} ({duration(silent)})"
-    if by_ticket(client) or left_locked(client):
-        until = ": it is held until the ticket is used" if by_ticket(client) else ""
-        return f"No process is needed for that{until}."
+def _life(client: ClientInfo) -> str:
+    """Return whether a holder is alive."""
+    silent = duration(client.silent or 0.0)
+    since = f"since {clock_at(client.silent or 0.0)} ({silent})"
+    if by_ticket(client):
+        return "No process is needed for that: it is held until the ticket is used."
+    if left_locked(client):
+        return "No process is needed for that: it ends by itself."
     if client.dead:
-        known = "and it has no connection" if client.connected is False else "for too long"
-        return f"That process is dead: it has been silent since {since}, {known}."
-    if client.answering is False:
-        return f"That process is slow, frozen or cut off: it is silent since {since}."
+        gone = "and it has no connection" if client.connected is False else "for too long"
+        return f"That process is dead: it has been silent {since}, {gone}."
     if client.answering is None:
-        they, new = ("it is", "it is new, is Java, writes")
-        if number > 1:
-            they, new = "they are", "they are new, are Java, write"
-        return (
-            f"Whether {they} alive is not known: {new} no card, or ended within the first seconds."
-        )
-    if client.connected is False:
-        return (
-            f"That process has no connection, and answered {duration(silent)} ago: it has ended, "
-            "or is connecting again."
-        )
-    return f"That process is alive: it answered {duration(silent)} ago."
+        return "Whether it is alive is not known: it is new, is Java, or writes no card."
+    if not client.answering:
+        return f"That process is slow, frozen or cut off: it is silent {since}."
+    lives = "has no connection, and" if client.connected is False else "is alive: it"
+    return f"That process {lives} answered {silent} ago."
 
 
-def _ends(each: HolderInfo, number: int) -> str:
-    """Return when a hold ends, the first of *number* that are alike."""
-    client, left, one = each.client, each.remaining, number == 1
+def _ends(each: HolderInfo) -> str:
+    """Return when a hold ends."""
+    client, left = each.client, each.remaining
     if left is None:
-        return "It never ends by itself." if one else "They never end by themselves."
-    in_time = f"ends in {duration(left)}"
+        return "It never ends by itself."
     if each.renewed and client.answering and client.connected is not False:
-        if each.late:
-            late = "Its renewal is late, and it" if one else "Renewal is late, and the first"
-            return f"{late} {in_time} without one."
-        if one:
-            return f"It is renewed. Without that it {in_time}."
-        return f"They are renewed. The first {in_time} without that."
-    lease = "Its lease" if one else "The first lease"
+        late = "Its renewal is late, and it" if each.late else "It is renewed. Without that it"
+        return f"{late} ends in {duration(left)}."
     unless = "" if each.renewed is False or client.dead else ", unless it is renewed"
-    return f"{lease} {in_time}, at {clock_at(-left)}{unless}."
-
-
-# Waiters.
+    return f"Its lease ends in {duration(left)}, at {clock_at(-left)}{unless}."
 
 
 def _waiters(info: LockInfo) -> Iterator[str]:
+    clients = "1 client" if info.waiting_clients == 1 else f"{info.waiting_clients} clients"
     if not info.awaited:
         yield "Nobody waits."
-        return
-    number = max(info.waiter_count, len(info.waiters))
-    if not number:
-        one = info.waiting_clients == 1
-        waits = "1 client waits" if one else f"{info.waiting_clients} clients wait"
-        yield f"{waits} for it, {'' if one else 'each '}with one thread or more."
-        return
-    clients = counted(info.waiting_clients, "client")
-    yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {clients}."
-    first = max(info.waiters, key=lambda each: each.waited or 0, default=None)
-    if first is not None and first.waited is not None:
-        place = info.waiters.index(first) + 1
-        queue = f", at place {place} of the queue" if info.queued else ""
-        who = _person(first.client, first.thread, first.holder)
-        yield f"The longest wait is that of {who}: {duration(first.waited)}{queue}."
-        others = [_waiter(each) for each in info.waiters if each is not first]
-        if others:
-            order = "In the order of the queue, the others are" if info.queued else "The others are"
-            more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
-            yield f"{order}: {'; '.join(others[:LISTED])}{more}."
-    head = next(iter(info.waiters), None)
-    if head and info.queued and not info.holders and head.client.answering is False:
-        left = "" if head.remaining is None else f" for {duration(head.remaining)} more"
-        yield f"The first in its queue does not answer; its place is kept{left}."
+    elif not info.waiters:
+        yield f"{clients} {'waits' if info.waiting_clients == 1 else 'wait'} for it."
+    else:
+        number = max(info.waiter_count, len(info.waiters))
+        yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {clients}."
+        order = "In the order of the queue" if info.queued else "The longest wait first"
+        more = "; and others" if number > LISTED else ""
+        yield f"{order}: {'; '.join(map(_waiter, info.waiters[:LISTED]))}{more}."
+        head = info.waiters[0]
+        if info.queued and not info.holders and head.client.answering is False:
+            left = "" if head.remaining is None else f" for {duration(head.remaining)} more"
+            yield f"The first in its queue does not answer; its place is kept{left}."
 
 
 def _waiter(each: WaiterInfo) -> str:
@@ -348,8 +275,7 @@ def _ring(deadlock: Deadlock) -> str:
         f"{_person(step.client, step.thread, step.held_by)} waits for {step.waits_for!r}"
         for step in deadlock.steps
     ]
-    number = len(deadlock.steps)
-    return f"It is a deadlock of {number}: {', '.join(steps)}, and each holds what another awaits."
+    return f"It is a deadlock of {len(steps)}: {', '.join(steps)}: each holds what another awaits."
 
 
 def _end(each: End) -> str:
@@ -359,56 +285,3 @@ def _end(each: End) -> str:
     how = f"lost: {why}{f': {detail}' if detail else ''}" if each.lost else "released"
     who = _person(each.client, "", each.holder)
     return f"The hold of {who} ended {duration(each.ago)} ago: it was {how}."
-
-
-# What to do.
-
-
-def _advice(info: LockInfo, state: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what to do, and the commands."""
-    if not info.holders or (state == "held" and not info.awaited):
-        return (), ()
-    worst = min(info.holders, key=_health)
-    client, release = worst.client, _break(worst, info.name)
-    commands: tuple[str, ...] = (release,)
-    if client.pid:
-        commands = (f"py-spy dump --pid {client.pid}", release)
-    matter = state
-    if state == "dead":
-        dead = [each for each in info.holders if each.client.dead]
-        matter = "dead holders" if len(dead) > 1 else state
-        commands = tuple([_break(each, info.name) for each in dead[:TOLD]])
-    elif state == "deadlock":
-        commands = ("interlock list --deadlocks", release)
-    elif state == "held":
-        alone = (
-            "ticket" if by_ticket(client) else "left locked" if left_locked(client) else "holder"
-        )
-        matter = "many holders" if info.holder_count > 1 else alone
-    host, who = client.host or "its host", client.host or "those who took it"
-    return (ADVICE[matter].format(host=host, who=who),), commands
-
-
-def _break(each: HolderInfo, name: str) -> str:
-    """Return the command that breaks a hold; a name like an option stands behind ``--``."""
-    options = f"--holder {word_of(each.holder)} --reason TEXT"
-    if name.startswith("-"):
-        return f"interlock break {options} -- {word_of(name)}"
-    return f"interlock break {word_of(name)} {options}"
-
-
-def word_of(text: str) -> str:
-    """Return *text* as one word of a shell, without anything that a terminal acts on.
-
-    What is not printable becomes octal bytes in ``$'...'``, as bash, zsh and ksh read them.
-    """
-    if text.isprintable():
-        return shlex.quote(text)
-
-    def octal(letter: str) -> str:
-        if letter in "\\'":
-            return f"\\{letter}"
-        data = letter.encode(errors="surrogatepass")
-        return letter if letter.isprintable() else "".join(f"\\{byte:03o}" for byte in data)
-
-    return f"$'{''.join(map(octal, text))}'"
