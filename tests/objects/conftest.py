@@ -8,7 +8,9 @@ import pytest
 from tests.objects.kinds import KINDS
 from tests.objects.places import PLACES
 from tests.objects.stage import Stage
+from tests.objects.trouble import troubled
 from tests.objects.worlds import WORLDS
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,3 +62,19 @@ def scene(world: World, place: Place, patient: None) -> Iterator[Stage]:
     made = Stage(world, place)
     yield made
     made.end()
+
+
+@pytest.fixture(scope="session")
+def own_servers() -> Iterator[list[RedisServer]]:
+    """Give three servers that tests may pause."""
+    with RedisServer() as one, RedisServer() as two, RedisServer() as three:
+        yield [one, two, three]
+
+
+@pytest.fixture
+def trouble(world: World, own_servers: list[RedisServer], kind: Kind) -> Iterator[Stage]:
+    """Give each lock-like on each face and driver, at a `TroubledPlace`."""
+    with troubled(own_servers[: kind.servers]) as place:
+        made = Stage(world, place, kind)
+        yield made
+        made.end()

@@ -6,6 +6,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
+import redis
 from tests.support.cards import own_keys
 from tests.support.cluster import ClusterServers
 from tests.support.patience import wait_until
@@ -13,8 +14,6 @@ from tests.support.servers import RedisServer, SentinelServers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    import redis
 
 QUIET = 0.1
 """Seconds without a command after which whoever waits has nothing more to ask."""
@@ -46,9 +45,9 @@ class Place:
                 found |= own_keys(client)
         return found
 
-    def rests(self, name: str) -> None:
-        """Wait until somebody listens for *name*, and nobody has anything more to ask."""
-        wait_until(lambda: self._heard(name), 10, f"somebody listens for {name}")
+    def rests(self, name: str, clients: int = 1) -> None:
+        """Wait until *clients* listen for *name*, and nobody has anything more to ask."""
+        wait_until(lambda: self._listeners(name) >= clients, 10, f"{clients} listen for {name}")
         asked = -1
 
         def quiet() -> bool:
@@ -61,15 +60,19 @@ class Place:
 
         wait_until(quiet, 10, "the servers rest")
 
-    def _heard(self, name: str) -> bool:
+    def _listeners(self, name: str) -> int:
+        """Return how many connections listen, on the server where one listens for *name*."""
+        most = 0
         for client in self._clients():
             with client:
-                for command in ("PUBSUB CHANNELS", "PUBSUB SHARDCHANNELS"):
-                    with contextlib.suppress(Exception):
-                        channels = client.execute_command(*command.split())
-                        if any(name.encode() in channel for channel in channels):
-                            return True
-        return False
+                channels = client.execute_command("PUBSUB", "CHANNELS")
+                with contextlib.suppress(redis.ResponseError):  # older servers have none of these
+                    channels += client.execute_command("PUBSUB", "SHARDCHANNELS")
+                if any(name.encode() in channel for channel in channels):
+                    listed = client.client_list("pubsub")
+                    heard = (int(each["sub"]) + int(each.get("ssub", 0)) for each in listed)
+                    most = max(most, sum(count > 0 for count in heard))
+        return most
 
     def _asked(self) -> int:
         """Return how many scripts and subscriptions the servers were sent."""

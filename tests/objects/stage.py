@@ -47,10 +47,14 @@ class Stage:
         assert self.kind is not None
         return [self.client(url, **options) for url in self.place.urls[: self.kind.servers]]
 
-    def waits(self, name: str = NAME) -> None:
-        """Wait until whoever was told to acquire rests in its queue."""
+    def waits(self, name: str = NAME, *, clients: int = 1) -> None:
+        """Wait until those who were told to acquire, of so many clients, rest in their queue."""
         assert self.kind is None or self.kind.waits
-        self.place.rests(name)
+        self.place.rests(name, clients)
+
+    def left(self) -> set[str]:
+        """Return the keys that should not be there while all is free: not counters of tokens."""
+        return {key for key in self.place.keys_left() if "token" not in key}
 
     def close(self, *clients: Any) -> None:
         """Close clients."""

@@ -33,6 +33,7 @@ class _TrioActor(Actor):
 
     async def _serve(self) -> None:
         async for call, done in self._calls:
+            done.set_running_or_notify_cancel()
             with trio.CancelScope() as self._scope:
                 try:
                     done.set_result(await made(call))
@@ -42,6 +43,7 @@ class _TrioActor(Actor):
                     done.set_exception(error)
             if self._scope.cancelled_caught:
                 done.set_exception(CancelledHereError())
+            del call, done
         self._ended.set()
 
 
@@ -51,6 +53,7 @@ class TrioTasks:
     name = "trio"
     face = interlock.trio
     cancels = True
+    sleep = staticmethod(trio.sleep)
 
     def __init__(self) -> None:
         """Start the loop."""

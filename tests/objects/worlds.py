@@ -11,6 +11,7 @@ import functools
 import inspect
 import queue
 import threading
+import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -74,11 +75,13 @@ class World(Protocol):
         name: for the test's id.
         face: the module that makes clients.
         cancels: whether a call can be cancelled.
+        sleep: waits for some seconds, as its calls wait.
     """
 
     name: str
     face: Any
     cancels: bool
+    sleep: Callable[[float], Any]
 
     def actor(self) -> Actor:
         """Return a new actor."""
@@ -106,6 +109,7 @@ class _ThreadActor(Actor):
     def _serve(self) -> None:
         while (item := self._calls.get()) is not None:
             call, done = item
+            done.set_running_or_notify_cancel()
             try:
                 done.set_result(call())
             except BaseException as error:
@@ -119,6 +123,7 @@ class Threads:
     name = "threads"
     face = interlock
     cancels = False
+    sleep = staticmethod(time.sleep)
 
     def actor(self) -> Actor:
         """Return a new thread."""
@@ -139,13 +144,18 @@ class _TaskActor(Actor):
         super().__init__(awaits=True)
         self._loop = loop
         self._calls: asyncio.Queue[Call | None] = asyncio.Queue()
+        self._busy = False
         self._ended = asyncio.run_coroutine_threadsafe(self._serve(), loop)
 
     def _put(self, call: Call | None) -> None:
         self._loop.call_soon_threadsafe(self._calls.put_nowait, call)
 
     def cancel(self) -> None:
-        self._loop.call_soon_threadsafe(self._task.cancel)
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._busy:
+            self._task.cancel()
 
     def end(self) -> None:
         self._put(None)
@@ -156,6 +166,8 @@ class _TaskActor(Actor):
         assert self._task is not None
         while (item := await self._calls.get()) is not None:
             call, done = item
+            done.set_running_or_notify_cancel()
+            self._busy = True
             try:
                 done.set_result(await made(call))
             except asyncio.CancelledError:
@@ -163,6 +175,7 @@ class _TaskActor(Actor):
                 done.set_exception(CancelledHereError())
             except BaseException as error:
                 done.set_exception(error)
+            self._busy = False
             del item, call, done
 
 
@@ -179,6 +192,7 @@ class Tasks:
 
     face = interlock.asyncio
     cancels = True
+    sleep = staticmethod(asyncio.sleep)
 
     def __init__(self, name: str = "asyncio") -> None:
         """Start the loop: that of asyncio, or uvloop's."""

@@ -1,0 +1,226 @@
+"""A ``with`` block releases what it took, wherever it is left, and hides no error."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.objects.acts import SOON, exclusive, freed, held, lost, two
+
+from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from tests.objects.stage import Stage
+
+
+class Block:
+    """A ``with`` block in a generator, whose body goes on when an actor lets it."""
+
+    def __init__(self, stage: Stage, lock: Any) -> None:
+        self._awaits = stage.world.cancels
+        self._generator: Any = _inside_async(lock) if self._awaits else _inside(lock)
+
+    def enter(self) -> Any:
+        """Enter; return what the ``with`` statement gave."""
+        return anext(self._generator) if self._awaits else next(self._generator)
+
+    def leave(self) -> Any:
+        """Run the body to its end."""
+        return anext(self._generator, None) if self._awaits else next(self._generator, None)
+
+    def close(self) -> Any:
+        """Leave before the body is at its end."""
+        return self._generator.aclose() if self._awaits else self._generator.close()
+
+    def fail(self, error: BaseException) -> Any:
+        """Leave by *error*."""
+        return self._generator.athrow(error) if self._awaits else self._generator.throw(error)
+
+
+def _inside(lock: Any) -> Iterator[Any]:
+    with lock as hold:
+        yield hold
+
+
+async def _inside_async(lock: Any) -> AsyncIterator[Any]:
+    async with lock as hold:
+        yield hold
+
+
+@pytest.mark.sample
+@exclusive
+def test_a_block_holds_and_releases(stage: Stage) -> None:
+    """It uses the lock's timeout and lease, and gives the hold; a refused one names the holder."""
+    clients = stage.clients()
+    lock = stage.lock(*clients, lease=20, timeout=0.05)
+    owner, other = stage.actor(), stage.actor()
+    hold = owner.enter(lock)
+    assert hold.depth == 1
+    assert 5 < hold.remaining <= 20
+    began = time.monotonic()
+    with pytest.raises(AcquireTimeoutError) as caught:
+        other.enter(lock)
+    assert time.monotonic() - began >= 0.05
+    assert isinstance(caught.value, TimeoutError)
+    assert (caught.value.name, caught.value.timeout) == (lock.name, 0.05)
+    assert caught.value.holder == hold.holder
+    assert hold.holder in str(caught.value)
+    owner.leave(lock)
+    assert not hold
+    assert not stage.left()
+
+
+def test_a_block_never_masks_its_body(stage: Stage) -> None:
+    """The body's exception goes on as it is; if the hold was lost too, a note says so."""
+    lock, owner = stage.lock(*stage.clients(**SOON)), stage.actor()
+    hold = owner.enter(lock)
+    error = LookupError("the body's own")
+    assert not owner.leave(lock, error), "it must not be swallowed"
+    assert not hasattr(error, "__notes__")
+    assert not hold
+    assert not stage.left()
+    lost(stage, owner.enter(lock))
+    assert not owner.leave(lock, error)
+    assert any("lost" in note for note in error.__notes__)
+    assert owner.do(lambda: lock.hold) is None
+
+
+@pytest.mark.sample
+def test_a_block_that_lost_its_hold_raises(stage: Stage) -> None:
+    """So does each acquire inside of it; once it is left, its owner can acquire again."""
+    lock, owner = stage.lock(*stage.clients(**SOON)), stage.actor()
+    lost(stage, owner.enter(lock))
+    if stage.kind.reentrant:
+        for _ in "12":
+            with pytest.raises(HoldLostError):
+                owner.do(lock.acquire)
+    with pytest.raises(HoldLostError):
+        owner.leave(lock)
+    assert owner.do(lambda: lock.hold) is None
+    assert owner.do(lock.acquire, timeout=5)
+    owner.do(lock.release)
+    freed(stage)
+
+
+@pytest.mark.parametrize("way", [pytest.param("leave", marks=pytest.mark.sample), "close", "fail"])
+def test_a_block_is_left_by_another_actor(stage: Stage, way: str) -> None:
+    """A generator that is entered in one thread or task and ends in another leaves nothing."""
+    lock, owner, other = stage.lock(), stage.actor(), stage.actor()
+    block = Block(stage, lock)
+    hold = owner.do(block.enter)
+    with pytest.raises(NotHeldError):
+        other.do(lock.release)
+    assert hold.valid, "a release by another owner is an error as ever"
+    if way == "fail":
+        with pytest.raises(LookupError, match="the body's own"):
+            other.do(block.fail, LookupError("the body's own"))
+    else:
+        other.do(getattr(block, way))
+    assert not hold
+    assert not stage.left()
+
+
+def test_an_exit_stack_is_closed_by_another_actor(stage: Stage) -> None:
+    """An exit stack that is passed on and closed elsewhere releases its locks, at each depth."""
+    lock, owner, other = stage.lock(), stage.actor(), stage.actor()
+    awaits = stage.world.cancels
+    stack: Any = contextlib.AsyncExitStack() if awaits else contextlib.ExitStack()
+    enter = stack.enter_async_context if awaits else stack.enter_context
+    hold = owner.do(enter, lock)
+    if stage.kind.reentrant:
+        owner.do(enter, lock)
+        assert hold.depth == 2
+    passed = stack.pop_all()
+    other.do(passed.aclose if awaits else passed.close)
+    assert not hold
+    assert not stage.left()
+
+
+def test_a_loss_is_told_where_the_block_is_left(stage: Stage) -> None:
+    """Leaving a lost block elsewhere raises HoldLostError, or adds a note to the body's error."""
+    lock, owner, other = stage.lock(*stage.clients(**SOON)), stage.actor(), stage.actor()
+    block = Block(stage, lock)
+    lost(stage, owner.do(block.enter))
+    with pytest.raises(HoldLostError):
+        other.do(block.leave)
+    block = Block(stage, lock)
+    lost(stage, owner.do(block.enter))
+    with pytest.raises(LookupError) as caught:
+        other.do(block.fail, LookupError("the body's own"))
+    assert any("lost" in note for note in caught.value.__notes__)
+    assert owner.do(lambda: lock.hold) is None
+
+
+@exclusive
+def test_an_open_block_outlives_its_actor(stage: Stage) -> None:
+    """It is renewed though the thread or task that entered has ended, until another leaves it."""
+    lock, theirs = stage.lock(*stage.clients(lease=2)), stage.lock()
+    owner, other = stage.actor(), stage.actor()
+    block = Block(stage, lock)
+    hold = owner.do(block.enter)
+    owner.end()
+    gc.collect()
+    assert not other.do(theirs.acquire, timeout=2.5)
+    assert hold.valid
+    other.do(block.leave)
+    freed(stage)
+
+
+def test_a_hold_is_a_block(stage: Stage) -> None:
+    """Anyone may leave a hold's block, which frees the lock unless it was released inside."""
+    lock, owner, other = stage.lock(), stage.actor(), stage.actor()
+    for error in (None, LookupError("the body's own")):
+        hold = held(owner, lock)
+        assert owner.enter(hold) is hold
+        assert not other.leave(hold, error), "it must not be swallowed"
+        assert not hold
+        assert not stage.left()
+    hold = held(owner, lock)
+    owner.enter(hold)
+    owner.do(hold.release)
+    owner.leave(hold)
+    assert not stage.left()
+
+
+def test_a_lock_is_released_and_taken_inside(stage: Stage) -> None:
+    """A block's lock may be released and acquired again inside; leaving releases the new hold."""
+    lock, owner = stage.lock(), stage.actor()
+    block = Block(stage, lock)
+    owner.do(block.enter)
+    owner.do(lock.release)
+    owner.do(lock.acquire)
+    owner.do(block.leave)
+    assert not stage.left()
+
+
+@exclusive
+def test_a_block_that_tries(stage: Stage) -> None:
+    """A block by `trying` is entered with or without the lock, and releases what it acquired."""
+    ours, theirs = two(stage)
+    owner, other, told = stage.actor(), stage.actor(), list[str]()
+    trying = ours.trying(timeout=20, lease=100)
+    with pytest.raises(TypeError, match="nothing was acquired yet"):
+        assert trying
+    hold = owner.enter(trying)
+    assert 60 < hold.remaining <= 100
+    refused = theirs.trying()
+    empty = other.enter(refused)
+    assert not empty
+    assert (empty.name, empty.holder) == (theirs.name, hold.holder)
+    assert (empty.depth, empty.valid, empty.remaining, empty.token) == (0, False, 0.0, None)
+    other.do(empty.on_lost, lambda: told.append("lost"))
+    with pytest.raises(NotHeldError):
+        empty.ensure()
+    with pytest.raises(NotHeldError, match="not acquired"):
+        other.do(empty.release)
+    assert not other.leave(refused)
+    assert hold.valid
+    assert not told
+    owner.leave(trying)
+    assert not hold
+    assert not stage.left()

@@ -1,0 +1,277 @@
+"""A hold tells what is held, is kept as long as it is wanted, and tells its loss in time."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.objects.acts import (
+    PROMPT,
+    SOON,
+    every_face,
+    freed,
+    held,
+    loss_of,
+    lost,
+    of_kinds,
+    reentrant,
+    renewed,
+    tasks,
+    two,
+)
+from tests.objects.kinds import KINDS, named
+from tests.support.patience import wait_until
+
+from interlock import HoldLostError, NotHeldError
+
+if TYPE_CHECKING:
+    from tests.objects.stage import Stage
+    from tests.objects.trouble import TroubledPlace
+
+
+def test_a_hold_tells_what_is_held(stage: Stage) -> None:
+    """A hold is true while it lasts, and answers everything without asking the server."""
+    lock, owner, other = stage.lock(), stage.actor(), stage.actor()
+    assert "not held" in owner.do(repr, lock)
+    assert owner.do(lambda: lock.hold) is None
+    hold = held(owner, lock)
+    assert other.do(lambda: lock.hold) is None
+    assert hold
+    assert hold.valid
+    assert (hold.name, hold.depth) == (lock.name, 1)
+    assert (hold.token is not None) == stage.kind.fenced
+    assert 15 < hold.remaining <= 30
+    assert all(part in repr(hold) for part in (repr(lock.name), "valid", hold.holder))
+    assert not hold.lost.is_set()
+    hold.ensure()
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(hold)
+    owner.do(lock.release)
+    assert not hold
+    assert (hold.depth, hold.remaining) == (0, 0.0)
+    assert not hold.lost.is_set(), "released is not lost"
+    assert "over" in repr(hold)
+    with pytest.raises(NotHeldError):
+        hold.ensure()
+    assert owner.do(lambda: lock.hold) is None
+
+
+def test_a_hold_is_released_from_anywhere(stage: Stage) -> None:
+    """Whoever was handed the hold may release it, once."""
+    lock, owner, other = stage.lock(), stage.actor(), stage.actor()
+    hold = held(owner, lock)
+    other.do(hold.release)
+    assert not stage.left()
+    with pytest.raises(NotHeldError):
+        other.do(hold.release)
+    with pytest.raises(NotHeldError):
+        owner.do(lock.release)
+
+
+@reentrant
+def test_two_actors_release_one_hold(stage: Stage) -> None:
+    """Two threads or tasks release a hold of depth 2 at once, and neither hears of a loss."""
+    lock, owner, other = stage.lock(), stage.actor(), stage.actor()
+    for _ in range(10):
+        assert owner.do(lock.acquire)
+        hold = held(owner, lock)
+        for done in [each.start(hold.release) for each in (owner, other)]:
+            done.result(30)
+        assert not hold
+    assert not stage.left()
+
+
+@pytest.mark.sample
+def test_a_hold_without_lease_is_renewed(stage: Stage) -> None:
+    """It outlives the client's lease as long as it is held, and nobody else gets it meanwhile."""
+    ours, theirs = stage.lock(*stage.clients(lease=2)), stage.lock()
+    owner, other = stage.actor(), stage.actor()
+    hold = held(owner, ours)
+    if stage.kind.shared:
+        time.sleep(3)  # what lasts for longer than a lease is to be seen
+    else:
+        assert not other.do(theirs.acquire, timeout=3)
+    assert hold.valid
+    assert not hold.lost.is_set()
+    assert 0 < hold.remaining <= 2
+    assert owner.do(ours.owned)
+    owner.do(ours.release)
+    freed(stage)
+
+
+@pytest.mark.sample
+def test_a_forced_release_is_told(stage: Stage) -> None:
+    """Anyone may free it: a waiter gets it, and the holder is told by whatever it looks at."""
+    ours, theirs = stage.lock(*stage.clients(**SOON)), stage.lock()
+    owner, waiter, watcher, operator = (stage.actor() for _ in range(4))
+    told: list[str] = []
+    hold = held(owner, ours)
+    owner.do(hold.on_lost, lambda: told.append("lost"))
+    watching = watcher.start(hold.lost.wait)
+    got = None if stage.kind.shared else waiter.start(theirs.acquire, timeout=30)
+    if got and stage.kind.waits:
+        stage.waits()
+    assert not watching.done()
+    released = time.monotonic()
+    assert operator.do(stage.lock().force_release) is True
+    if got:
+        assert got.result(30)
+        assert time.monotonic() - released < PROMPT
+    assert watching.result(10) is True
+    assert hold.lost.is_set()
+    assert (bool(hold), hold.valid, hold.depth, hold.remaining) == (False, False, 0, 0.0)
+    assert "lost" in repr(hold)
+    wait_until(lambda: "force-released" in loss_of(hold), 10, "the reason is known")
+    wait_until(lambda: told == ["lost"], 10, "the listener is called")
+    with pytest.raises(HoldLostError, match="force-released") as caught:
+        owner.do(ours.release)
+    assert (caught.value.name, caught.value.reason) == (ours.name, "force-released")
+    assert watcher.do(hold.lost.wait) is True, "at once"
+    if got:
+        assert waiter.do(theirs.owned)
+        waiter.do(theirs.release)
+    assert operator.do(stage.lock().force_release) is False
+    hold = held(owner, ours, timeout=5)
+    owner.do(hold.release)
+    freed(stage)
+
+
+@pytest.mark.sample
+@tasks
+@pytest.mark.parametrize(
+    ("way", "kind"),
+    [("lock", named("lock")), *(("hold", kind) for kind in KINDS)],
+    ids=lambda each: getattr(each, "name", each),
+)
+def test_a_loss_cancels_who_asked_for_it(stage: Stage, way: str) -> None:
+    """The body is cancelled, its block raises HoldLostError, and the task goes on."""
+    clients = stage.clients(**SOON)
+    options = {"cancel_on_lost": True} if way == "lock" else {}
+    lock, owner = stage.lock(*clients, **options), stage.actor()
+    inside: list[Any] = []
+
+    async def body() -> None:
+        async with lock as hold:
+            if not options:
+                hold.cancel_on_lost()
+            inside.append(hold)
+            await stage.world.sleep(60)
+
+    async def go_on() -> str:
+        await stage.world.sleep(0.01)  # a cancellation that is left over strikes here
+        return "goes on"
+
+    done = owner.start(body)
+    wait_until(lambda: inside, 10, "it is inside")
+    lost(stage, inside[0])
+    with pytest.raises(HoldLostError):
+        done.result(20)
+    assert owner.do(go_on) == "goes on"
+    assert owner.do(lambda: lock.hold) is None
+
+
+@every_face
+def test_a_lease_that_ends_is_a_loss(stage: Stage) -> None:
+    """A hold that outlives its lease is lost by the clock alone, and its listeners are called."""
+    lock, owner, told = stage.lock(), stage.actor(), list[float]()
+    hold = held(owner, lock, lease=0.5)
+    ends = time.monotonic() + hold.remaining
+    owner.do(hold.on_lost, lambda: told.append(time.monotonic()))
+    wait_until(lambda: told, 5, "the listener was called")
+    assert ends - 0.01 <= told[0] < ends + PROMPT
+    with pytest.raises(HoldLostError, match="expired"):
+        hold.ensure()
+
+
+def test_listeners_are_called_once_each(stage: Stage) -> None:
+    """Each callback runs once; one that is added after the loss runs at once."""
+    lock, owner, told = stage.lock(*stage.clients(**SOON)), stage.actor(), list[str]()
+    hold = held(owner, lock)
+    for name in ("first", "second"):
+        owner.do(hold.on_lost, lambda name=name: told.append(name))
+    lost(stage, hold)
+    wait_until(lambda: len(told) == 2, 5, "both were called")
+    owner.do(hold.on_lost, lambda: told.append("late"))
+    wait_until(lambda: len(told) == 3, 5, "the late one was called")
+    with pytest.raises(HoldLostError):
+        owner.do(lock.release)
+    assert told == ["first", "second", "late"]
+
+
+def test_who_released_hears_of_no_loss(stage: Stage) -> None:
+    """What becomes of the lock after its release is no loss of its former holder."""
+    ours, theirs = two(stage, **SOON)
+    owner, other, told = stage.actor(), stage.actor(), list[str]()
+    former = held(owner, ours)
+    owner.do(former.on_lost, lambda: told.append("former"))
+    owner.do(ours.release)
+    present = held(other, theirs, timeout=5)
+    other.do(present.on_lost, lambda: told.append("present"))
+    lost(stage, present)
+    wait_until(lambda: told, 5, "the present holder is told")
+    assert told == ["present"]
+    assert not former.lost.is_set()
+
+
+@of_kinds(lambda kind: kind.shared)
+def test_a_forced_release_ends_a_crowd(stage: Stage) -> None:
+    """All who share it are told, and nobody is inside any more."""
+    locks = [stage.lock(*stage.clients(**SOON)) for _ in range(3)]
+    owners = [stage.actor() for _ in locks for _ in range(2)]
+    both = [lock for lock in locks for _ in range(2)]
+    holds = [held(owner, lock) for owner, lock in zip(owners, both, strict=True)]
+    assert stage.actor().do(stage.lock().force_release)
+    for hold in holds:
+        wait_until(hold.lost.is_set, 10, "each holder is told")
+    for owner, lock in zip(owners, both, strict=True):
+        with pytest.raises(HoldLostError):
+            owner.do(lock.release)
+    assert not stage.actor().do(stage.lock().locked)
+
+
+@every_face
+@pytest.mark.parametrize("how", ["paused", "unreachable"])
+def test_a_loss_is_told_while_the_server_is_away(trouble: Stage, how: str) -> None:
+    """It is told when the lease may have ended, and the hold is not valid for longer.
+
+    Meanwhile the holder waits for another answer of the same server.
+    """
+    place: TroubledPlace = trouble.place
+    clients = trouble.clients(lease=2, command_timeout=1, outage_timeout=4)
+    lock, owner, watcher, told = trouble.lock(*clients), trouble.actor(), trouble.actor(), []
+    hold = held(owner, lock)
+    owner.do(hold.on_lost, lambda: told.append(time.monotonic()))
+    watching = watcher.start(hold.lost.wait)
+    with getattr(place, how)():
+        ends = time.monotonic() + hold.remaining
+        asking = owner.start(lock.locked)
+        wait_until(lambda: time.monotonic() > ends, 5, "the lease may have ended")
+        assert not hold.valid
+        with pytest.raises(HoldLostError):
+            hold.ensure()
+        wait_until(lambda: told and watching.done(), 5, "it is told")
+        # A renewal that was answered just before moved the end.
+        assert told[0] < ends + PROMPT
+        assert hold.lost.is_set()
+    asking.exception(30)
+    with pytest.raises(HoldLostError):
+        owner.do(lock.release)
+
+
+@every_face
+@pytest.mark.parametrize("how", ["paused", "unreachable"])
+def test_a_hold_outlives_a_short_outage(trouble: Stage, how: str) -> None:
+    """If the server comes back within the validity, the hold stays, and is renewed again."""
+    place: TroubledPlace = trouble.place
+    clients = trouble.clients(lease=4, command_timeout=0.5)
+    lock, owner = trouble.lock(*clients), trouble.actor()
+    hold = held(owner, lock)
+    with getattr(place, how)():
+        time.sleep(1.6)  # in this time a renewal fails
+    renewed(hold)
+    assert hold.valid
+    assert owner.do(lock.owned)
+    owner.do(lock.release)
+    freed(trouble)

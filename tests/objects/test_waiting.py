@@ -1,0 +1,179 @@
+"""Waiters have their turns, one for each release, and who goes away takes nobody's along."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.objects.acts import PROMPT, cancelling, exclusive, of_kinds, two
+from tests.objects.worlds import CancelledHereError
+from tests.support.patience import wait_until
+
+from interlock import ClosedError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from tests.objects.stage import Stage
+    from tests.objects.worlds import Actor
+
+in_turn = of_kinds(lambda kind: kind.in_turn)
+queued = of_kinds(lambda kind: kind.waits and not kind.shared)
+WAITERS = 3
+
+
+def _queue(
+    stage: Stage, *, same_client: bool, waiters: int = WAITERS
+) -> tuple[tuple[Actor, Any], list[tuple[Actor, Any, Future[bool]]]]:
+    """Return who holds the lock, and those who wait for it in this order, with their answers."""
+    ours, neighbour = two(stage, same_client=True)
+    owner = stage.actor()
+    assert owner.do(ours.acquire)
+    waiting = []
+    for number in range(waiters):
+        lock, actor = (neighbour if same_client else stage.lock()), stage.actor()
+        got = actor.start(lock.acquire, timeout=60)
+        wait_until(got.running, 10, "it asks")
+        stage.waits(clients=1 if same_client else number + 1)
+        waiting.append((actor, lock, got))
+    return (owner, ours), waiting
+
+
+@pytest.mark.sample
+@in_turn
+@pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
+def test_turns_are_in_order_of_arrival(stage: Stage, *, same_client: bool) -> None:
+    """The waiters of one client, or of several, get it as they came."""
+    (holder, held), waiting = _queue(stage, same_client=same_client)
+    for number, (actor, lock, got) in enumerate(waiting):
+        holder.do(held.release)
+        assert got.result(20)
+        assert not any(later.done() for _, _, later in waiting[number + 1 :])
+        holder, held = actor, lock
+    holder.do(held.release)
+    assert not stage.left()
+
+
+@queued
+@pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
+def test_a_release_lets_one_in(stage: Stage, *, same_client: bool) -> None:
+    """Of several waiters one gets it, at once, and the others wait on, until all had it."""
+    (holder, held), waiting = _queue(stage, same_client=same_client)
+    for count in range(1, WAITERS + 1):
+        holder.do(held.release)
+        released = time.monotonic()
+        wait_until(lambda: [each for each in waiting if each[2].done()], 10, "one has it")
+        if stage.kind.in_turn:
+            assert time.monotonic() - released < PROMPT
+        time.sleep(0.05)  # a second one would come now
+        (inside,) = (each for each in waiting if each[2].done())
+        waiting.remove(inside)
+        assert len(waiting) == WAITERS - count
+        holder, held, got = inside
+        assert got.result()
+    holder.do(held.release)
+    assert not stage.left()
+
+
+@queued
+@pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
+def test_who_gives_up_takes_no_turn_along(stage: Stage, *, same_client: bool) -> None:
+    """If the first waiter's time is over, the next one has the lock on its release."""
+    ours, theirs = two(stage)
+    owner, first, second = (stage.actor() for _ in range(3))
+    assert owner.do(ours.acquire)
+    gone = first.start(theirs.acquire, timeout=1)
+    stage.waits()
+    next_lock = theirs if same_client else stage.lock()
+    got = second.start(next_lock.acquire, timeout=60)
+    assert gone.result(20) is False
+    released = time.monotonic()
+    owner.do(ours.release)
+    assert got.result(20)
+    assert time.monotonic() - released < PROMPT
+    second.do(next_lock.release)
+    assert not stage.left()
+
+
+@pytest.mark.sample
+@cancelling
+@exclusive
+@pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
+def test_a_cancelled_wait_leaves_nothing(stage: Stage, *, same_client: bool) -> None:
+    """Who is cancelled holds nothing, and the next one has its turn on the release."""
+    ours, theirs = two(stage)
+    owner, first, second = (stage.actor() for _ in range(3))
+    assert owner.do(ours.acquire)
+    gone = first.start(theirs.acquire)
+    if stage.kind.waits:
+        stage.waits()
+    next_lock = theirs if same_client else stage.lock()
+    got = second.start(next_lock.acquire, timeout=60)
+    if stage.kind.waits:
+        stage.waits(clients=1 if same_client else 2)
+    wait_until(lambda: gone.running() and got.running(), 10, "both ask")
+    first.cancel()
+    with pytest.raises(CancelledHereError):
+        gone.result(20)
+    assert first.do(lambda: theirs.hold) is None
+    assert not got.done()
+    released = time.monotonic()
+    owner.do(ours.release)
+    assert got.result(20)
+    assert time.monotonic() - released < PROMPT
+    second.do(next_lock.release)
+    wait_until(lambda: not stage.left(), 5, "nothing is left")
+    assert first.do(theirs.acquire, timeout=5), "it may come again"
+    first.do(theirs.release)
+
+
+@cancelling
+@exclusive
+@pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
+def test_who_is_cancelled_as_its_turn_comes(stage: Stage, *, same_client: bool) -> None:
+    """It has the lock or has left nothing of it, and the next one is not kept waiting."""
+    ours, theirs = two(stage)
+    next_lock = theirs if same_client else stage.lock()
+    owner, first, second = (stage.actor() for _ in range(3))
+    for round_ in range(8):
+        assert owner.do(ours.acquire, timeout=20)
+        gone = first.start(theirs.acquire)
+        if stage.kind.waits:
+            stage.waits()
+        got = second.start(next_lock.acquire, timeout=60)
+        wait_until(lambda: gone.running() and got.running(), 10, "both ask")  # noqa: B023
+        released = owner.start(ours.release)
+        time.sleep(round_ * 0.0005)  # somewhere in the hand-over
+        first.cancel()
+        released.result(20)
+        if gone.exception(20) is None:
+            first.do(theirs.release)
+        else:
+            assert first.do(lambda: theirs.hold) is None
+        assert got.result(20)
+        second.do(next_lock.release)
+    wait_until(lambda: not stage.left(), 5, "nothing is left")
+
+
+@pytest.mark.sample
+@queued
+def test_who_closes_takes_no_turn_along(stage: Stage) -> None:
+    """If the first waiter's client is closed, the next client's has the lock on its release."""
+    ours, closing = stage.lock(), stage.clients()
+    owner, first, second = (stage.actor() for _ in range(3))
+    assert owner.do(ours.acquire)
+    gone = first.start(stage.lock(*closing).acquire)
+    stage.waits()
+    lock = stage.lock()
+    got = second.start(lock.acquire, timeout=60)
+    stage.waits(clients=2)
+    stage.close(*closing)
+    with pytest.raises(ClosedError):
+        gone.result(20)
+    released = time.monotonic()
+    owner.do(ours.release)
+    assert got.result(20)
+    assert time.monotonic() - released < PROMPT
+    second.do(lock.release)
+    assert not stage.left()

@@ -1,0 +1,78 @@
+"""A place of its own for a test that pauses servers, cuts their connections, or loses replies."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from tests.objects.places import Place
+from tests.support.proxy import FaultProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tests.support.proxy import Action, Matcher
+    from tests.support.servers import RedisServer
+
+
+class TroubledPlace(Place):
+    """Servers that know nothing of each other, each behind a proxy.
+
+    Attributes:
+        direct: the URLs of the servers themselves.
+    """
+
+    def __init__(self, nodes: Sequence[RedisServer], proxies: Sequence[FaultProxy]) -> None:
+        """Name the servers and the proxies before them."""
+        super().__init__([proxy.url() for proxy in proxies], nodes)
+        self.direct = [node.url() for node in nodes]
+        self._proxies = proxies
+
+    def on_request(self, matcher: Matcher, action: Action) -> None:
+        """Let every proxy do *action* to what is meant, of all their requests together."""
+        for proxy in self._proxies:
+            proxy.on_request(matcher, action)
+
+    def fired(self) -> int:
+        """Return how many faults were made."""
+        return sum(len(proxy.fired) for proxy in self._proxies)
+
+    def clear(self) -> None:
+        """Let all requests pass from here on."""
+        for proxy in self._proxies:
+            proxy.clear_rules()
+            proxy.clear_record()
+
+    @contextlib.contextmanager
+    def paused(self, count: int | None = None) -> Iterator[None]:
+        """Let all servers, or the first *count*, stand still in the block."""
+        for node in self._nodes[:count]:
+            node.pause()
+        try:
+            yield
+        finally:
+            for node in self._nodes[:count]:
+                node.resume()
+
+    @contextlib.contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """Let no server be reachable in the block."""
+        for proxy in self._proxies:
+            proxy.stop_accepting()
+            proxy.disconnect()
+        try:
+            yield
+        finally:
+            for proxy in self._proxies:
+                proxy.start_accepting()
+
+
+@contextlib.contextmanager
+def troubled(nodes: Sequence[RedisServer]) -> Iterator[TroubledPlace]:
+    """Give a place of these servers, without data, with a proxy before each."""
+    with contextlib.ExitStack() as stack:
+        targets = [("127.0.0.1", node.port) for node in nodes]
+        proxies = [stack.enter_context(FaultProxy(target)) for target in targets]
+        place = TroubledPlace(nodes, proxies)
+        place.empty()
+        yield place
