@@ -139,7 +139,18 @@ def fault_of(tag: str, root: Path) -> str | None:
     return None
 
 
-# Tests where something is different: the Python, a version of a dependency, the system.
+# Tests where something is different: the place, the Python, a version of a dependency, the system.
+
+
+@nox.session
+@nox.parametrize("place", ["single", "cluster", "sentinel", "tls"])
+def objects(session: nox.Session, place: str) -> None:
+    """Play the sample of tests/objects where the objects are kept elsewhere.
+
+    ``INTERLOCK_TESTS_SERVER=valkey-9.1`` plays it on another server.
+    """
+    need(session, "dev,hosts")
+    run_tests(session, "tests/objects", "-m", "sample", "--on", place)
 
 
 @nox.session

@@ -6,92 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.cluster.seen import eyes
 from tests.faces.waited import WAITED
-from tests.lock.lock_like import KINDS, Stage, renewed, until
+from tests.lock.lock_like import Stage, renewed, until
 
-from interlock import AcquireTimeoutError, ReentryError
+from interlock import AcquireTimeoutError
 
 if TYPE_CHECKING:
     from tests.faces.waited import Waited
-    from tests.lock.lock_like import Face
-    from tests.support.servers import ClusterServers
 
 NAMES = ["a", "{b}:1", "x{c}y"]
-
-
-async def _converse(stage: Stage, name: str) -> None:
-    """Acquire, re-enter, refuse, wait, be told, renew and release."""
-    client, other = stage.client(renewed="soon"), stage.client(poll_cap=30)
-    ours, theirs = stage.lock(client, name), stage.lock(other, name)
-    holder, waiter = stage.owner(), stage.owner()
-    assert await holder.do(ours.acquire)
-    if stage.kind.reentrant:
-        assert await holder.do(ours.acquire)
-        await holder.do(ours.release)
-    else:
-        with pytest.raises(ReentryError):
-            await holder.do(ours.acquire)
-    hold = await holder.do(lambda: ours.hold)
-    if stage.kind.token is None:
-        assert hold.token is None
-    else:  # above it is the epoch of the node
-        assert hold.token % 2**32 == stage.kind.token
-    assert await waiter.do(theirs.locked)
-    assert not await waiter.do(theirs.acquire, timeout=0)
-    waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=20))
-    await renewed(hold)
-    assert hold.valid
-    assert not waiting.done()
-    await holder.do(ours.release)
-    assert await asyncio.wait_for(waiting, 10), "told, long before it would look by itself"
-    await waiter.do(theirs.release)
-    # A counter's key, as it is called with braces in the name.
-    assert stage.left_behind(name) - {f"redisson_lock_token:{name}"} == set()
-
-
-@pytest.mark.parametrize("name", NAMES[:1])
-async def test_every_lock_works(stage: Stage, name: str) -> None:
-    """A lock of every kind is taken, re-entered, renewed, waited for and handed over by message."""
-    await _converse(stage, name)
-
-
-@pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if kind.name in ("fair", "fenced", "write")], indirect=True
-)
-@pytest.mark.parametrize("name", NAMES[1:])
-@pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_names_with_braces(stage: Stage, name: str) -> None:
-    """Kinds with several keys keep them in the slot that the user's braces say."""
-    await _converse(stage, name)
-
-
-@pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if kind.name in ("lock", "fair")], ids=lambda kind: kind.name
-)
-async def test_other_versions(face: Face, kind: Any, other_cluster: ClusterServers) -> None:
-    """Locks work with plain channels on servers without sharded ones, and on the newest servers."""
-    with eyes(other_cluster) as seen:
-        stage = Stage(face, kind, other_cluster.url(), seen)
-        await _converse(stage, "a")
-        await stage.end()
-
-
-async def test_readers_together(plain: Stage) -> None:
-    """Many read, a writer waits for them and is told when the last one has gone."""
-    client = plain.client(poll_cap=30)
-    lock = client.read_write_lock("a")
-    readers, writer = [plain.owner() for _ in range(3)], plain.owner()
-    for reader in readers:
-        assert await reader.do(lock.read.acquire, timeout=5)
-    assert not await writer.do(lock.write.acquire, timeout=0)
-    writing = asyncio.create_task(writer.do(lock.write.acquire, timeout=20))
-    await plain.waits()
-    for reader in readers:
-        await reader.do(lock.read.release)
-    assert await asyncio.wait_for(writing, 10)
-    await writer.do(lock.write.release)
-    assert plain.left_behind("a") == set()
 
 
 @pytest.mark.parametrize("kind", WAITED, indirect=True, ids=lambda kind: kind.name)

@@ -7,7 +7,7 @@ from operator import sub
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.every_fault import FAULTS, OPTIONS
+from tests.lock.every_fault import OPTIONS
 from tests.support.simulator import Simulator
 from tests.support.simulator.schedule import EFFECT_KINDS, Interrupted, Schedule
 
@@ -119,35 +119,6 @@ class World:
                 assert client.session.waiters.channels() == []
         for network in self.networks:
             assert network.dump() == {}
-
-
-def _world(
-    kind: type[CompositeLock], seed: int, schedule: Schedule, lease: float | None = None
-) -> World:
-    world = World(seed, schedule)
-    world.spawn(kind, timeout=2, lease=lease)
-    world.spawn(kind, timeout=3, lease=lease)
-    world.play()
-    return world
-
-
-@pytest.mark.parametrize("lease", [None, 5.0], ids=["renewed", "leased"])
-@pytest.mark.parametrize("kind", [MultiLock, OneServer, RedLock])
-@pytest.mark.parametrize("fault", FAULTS)
-def test_one_fault_at_every_effect(
-    kind: type[CompositeLock], fault: str, lease: float | None
-) -> None:
-    """With a fault at any effect, the lock never has two holders.
-
-    Nothing is left of it on any server or in any table.
-    """
-    recorded = _world(kind, 1, Schedule(), lease)
-    processes = [machine[0].processes[0] for machine in recorded.machines]
-    assert len(recorded.held) == 2
-    for process in processes:
-        assert len(process.effects) > 2
-        for place in range(len(process.effects)):
-            _ = _world(kind, 1, Schedule({(process.name, place): FAULTS[fault]}), lease)
 
 
 @pytest.mark.parametrize("kind", [MultiLock, OneServer, RedLock])

@@ -11,7 +11,6 @@ from tests.lock.children import Child
 from tests.lock.lock_like import renewed
 from tests.support.proxy import command, drop_reply, drop_request, duplicate
 
-from interlock import HoldLostError
 from interlock._core.locks.fenced_lock import REMEMBERED, Tokens
 
 if TYPE_CHECKING:
@@ -28,14 +27,6 @@ async def token_of(owner: Owner, lock: Any) -> int:
     token: int = (await owner.do(lambda: lock.hold)).token
     await owner.do(lock.release)
     return token
-
-
-async def test_it_grows_over_holds_owners_and_clients(stage: Stage) -> None:
-    """Each hold's token is above that of the hold before, for any owner."""
-    locks = [stage.lock(stage.client()) for _ in range(3)]
-    owners = [stage.owner() for _ in range(2)]
-    tokens = [await token_of(owner, lock) for _ in range(3) for lock in locks for owner in owners]
-    assert tokens == list(range(1, 19))
 
 
 CROWD = """
@@ -120,27 +111,6 @@ async def test_an_acquire_that_is_sent_twice_draws_once(
     assert [await token_of(owner, lock) for _ in range(3)] == [1, 2, 3]
     assert [action for action, _ in proxy.fired] == [fault]
     assert stage.redis.get(COUNTER) == b"3"
-
-
-async def test_a_lost_hold_keeps_its_number(stage: Stage) -> None:
-    """After its loss a hold keeps its token, which is smaller than its successor's.
-
-    The owner's next hold has a token of its own.
-    """
-    lock, owner = stage.lock(stage.client()), stage.owner()
-    theirs, other = stage.lock(stage.client()), stage.owner()
-    await owner.do(lock.acquire, lease=0.3)
-    lost = await owner.do(lambda: lock.hold)
-    await other.do(theirs.acquire)
-    assert lost.lost.is_set()
-    assert lost.token == 1
-    assert (await other.do(lambda: theirs.hold)).token == 2
-    with pytest.raises(HoldLostError):
-        await owner.do(lock.release)
-    assert lost.token == 1
-    await other.do(theirs.release)
-    assert await token_of(owner, lock) == 3
-    assert lost.token == 1
 
 
 async def test_an_acquire_in_vain_draws_nothing(stage: Stage) -> None:

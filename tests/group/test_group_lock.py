@@ -19,19 +19,6 @@ if TYPE_CHECKING:
 VALUES = "abcdef"
 
 
-async def test_who_shares_a_value_excludes(stage: Stage) -> None:
-    """Locks of any clients exclude each other if they share a value, and only then."""
-    client, other, a, b = stage.client(), stage.client(), stage.owner(), stage.owner()
-    assert await a.do(client.group_lock("g", ["a", "b"]).acquire)
-    for rival in (client, other):
-        assert not await b.do(rival.group_lock("g", ["b", "c"]).acquire, timeout=0)
-        for free in (rival.group_lock("g", ["c", "d"]), rival.group_lock("h", ["a", "b"])):
-            assert await b.do(free.acquire, timeout=0)
-            await b.do(free.release)
-    await a.do(client.group_lock("g", ["a", "b"]).release)
-    assert stage.left_behind() == set()
-
-
 async def test_the_order_of_values_does_not_matter(stage: Stage) -> None:
     """The same values in another order, or twice, are the same lock: its owner enters again."""
     client, owner = stage.client(), stage.owner()

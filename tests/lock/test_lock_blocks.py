@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import KINDS, READ, Kind, renewed, until
 
-from interlock import HoldLostError, MisuseWarning, NotHeldError
+from interlock import MisuseWarning, NotHeldError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -84,33 +84,6 @@ class Stack:
         return self._stack.aclose() if self._is_async else self._stack.close()
 
 
-async def test_a_block_is_left_by_another_owner(stage: Stage) -> None:
-    """A generator entered in one thread or task and closed in another leaves nothing behind."""
-    lock, a, b = stage.lock(stage.client()), stage.owner(), stage.owner()
-    block = Block(stage.face, lock)
-    hold = await a.do(block.enter)
-    with pytest.raises(NotHeldError):
-        await b.do(lock.release)
-    assert hold.valid, "a release by another owner is an error as before"
-    await b.do(block.leave)
-    assert not hold
-    assert stage.left_behind() == set()
-
-
-async def test_an_exit_stack_is_closed_by_another_owner(stage: Stage) -> None:
-    """An exit stack that is passed on and closed elsewhere releases its locks, at each depth."""
-    client, a, b = stage.client(), stage.owner(), stage.owner()
-    lock, stack = stage.lock(client), Stack(stage.face)
-    hold = await a.do(stack.enter, lock)
-    if stage.kind.reentrant:
-        await a.do(stack.enter, lock)
-        assert hold.depth == 2
-    stack.hand_on()
-    await b.do(stack.close)
-    assert not hold
-    assert stage.left_behind() == set()
-
-
 async def test_by_hand_another_owner_leaves(stage: Stage) -> None:
     """A call of ``__enter__`` by hand is undone by a call of ``__exit__`` by any owner."""
     lock, a, b = stage.lock(stage.client()), stage.owner(), stage.owner()
@@ -119,51 +92,6 @@ async def test_by_hand_another_owner_leaves(stage: Stage) -> None:
     assert not hold
     with pytest.raises(NotHeldError):
         await b.do(stage.face.leave, lock)
-    assert stage.left_behind() == set()
-
-
-@pytest.mark.parametrize("kind", [KINDS[0], KINDS[-1]], ids=lambda kind: kind.name)
-async def test_the_hold_of_an_open_block_outlives_its_owner(stage: Stage) -> None:
-    """The hold of an open block is renewed, even if the thread or task that entered has ended."""
-    client = stage.client(lease=6)  # it is renewed every two seconds
-    lock, short_lived, other = stage.lock(client), stage.face.owner(), stage.owner()
-    block = Block(stage.face, lock)
-    hold = await short_lived.do(block.enter)
-    await short_lived.end()
-    gc.collect()
-    await renewed(hold)
-    assert not await other.do(stage.lock(stage.client()).acquire, timeout=0)
-    await other.do(block.leave)
-    assert stage.left_behind() == set()
-
-
-async def test_a_loss_is_told_where_the_block_is_left(stage: Stage) -> None:
-    """Leaving a lost block elsewhere raises HoldLostError, or adds a note to the body's error."""
-    client, a, b = stage.client(renewed="soon"), stage.owner(), stage.owner()
-    lock = stage.lock(client)
-    for error in (None, LookupError("the body's own")):
-        block = Block(stage.face, lock)
-        hold = await a.do(block.enter)
-        await b.do(stage.lock(stage.client()).force_release)
-        await until(hold.lost.is_set, 5, "the hold was told of its loss")
-        if error is None:
-            with pytest.raises(HoldLostError):
-                await b.do(block.leave)
-        else:
-            with pytest.raises(LookupError) as caught:
-                await b.do(block.fail, error)
-            assert any("lost" in note for note in caught.value.__notes__)
-    assert await a.do(lambda: lock.hold) is None
-
-
-async def test_a_lock_is_released_and_taken_inside(stage: Stage) -> None:
-    """A block's lock may be released and acquired again inside; leaving releases the new hold."""
-    lock, owner, other = stage.lock(stage.client()), stage.owner(), stage.owner()
-    block = Block(stage.face, lock)
-    await owner.do(block.enter)
-    await owner.do(lock.release)
-    await owner.do(lock.acquire)
-    await other.do(block.leave)
     assert stage.left_behind() == set()
 
 

@@ -1,47 +1,63 @@
 """The suite of all lock-likes, on servers that refuse what each service refuses.
 
-Each test of the other files that needs no more than a `Stage` runs with each lock-like under the
+Each test of the files below that needs no more than a `Stage` runs with each lock-like under the
 rules of each service. All lock-likes run it at once, each on servers of its own: most of the time
-they wait. Each has one of the two faces, and the other one under the next rules. Services with the
-same rules stand together. No server sees what only the client forbids a lock that is not reentrant.
+they wait. Each has one of two faces, and the other one under the next rules. Services with the same
+rules stand together. No server sees what only the client forbids a lock that is not reentrant.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import itertools
+import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from tests.lock import test_lock_blocks, test_lock_crowds, test_lock_holds, test_lock_owners
-from tests.lock.lock_like import KINDS, Face, Kind, Stage
+from _pytest.mark import ParameterSet
+from tests.objects import test_blocks, test_holds_and_losses, test_lock_likes
+from tests.objects.kinds import KINDS
+from tests.objects.places import Place
+from tests.objects.stage import Stage
+from tests.objects.worlds import WORLDS
 from tests.support.model.served import ModelServer
 from tests.support.model.strict import MODES, Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-FACES = ("sync", "asyncio")
-ASK = {"stage", "same_client", "entry"}
+    from tests.objects.kinds import Kind
+
+FACES = ("threads", "asyncio")
+ASK = {"stage", "kind", "same_client", "name", "way"}
 """What a test of the suite may ask for: a stage, and parameters of its own."""
-ALONE = {test_lock_holds.test_waiting_for_a_loss_again_and_again}
-"""It counts objects of the whole process."""
 
 
 def _suite() -> dict[str, Callable[..., Any]]:
     """Return the tests by their names."""
     return {
         name: test
-        for module in (test_lock_owners, test_lock_holds, test_lock_blocks, test_lock_crowds)
+        for module in (test_lock_likes, test_holds_and_losses, test_blocks)
         for name, test in vars(module).items()
         if name.startswith("test_")
-        and test not in ALONE
         and {"stage"} <= set(inspect.signature(test).parameters) <= ASK
+        and "way,kind" not in _parameters(test)
+    }
+
+
+def _parameters(test: Callable[..., Any]) -> dict[str, list[Any]]:
+    """Return the values of each parameter of *test*."""
+    marks = [mark.args for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
+    return {
+        name if isinstance(name, str) else ",".join(name): [
+            value.values[0] if isinstance(value, ParameterSet) else value for value in values
+        ]
+        for name, values in marks
     }
 
 
@@ -53,65 +69,64 @@ def _alike() -> list[list[str]]:
     return list(found.values())
 
 
-def _parameters(test: Callable[..., Any]) -> dict[str, list[Any]]:
-    """Return the values of each parameter of *test*."""
-    marks = [mark.args for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
-    return {name: list(values) for name, values in marks}
+class ServedPlace(Place):
+    """Served models: nobody counts there who listens."""
+
+    def __init__(self, servers: Sequence[ModelServer]) -> None:
+        super().__init__([server.url for server in servers], ())
+
+    def keys_left(self) -> set[str]:
+        """Return what is left, but for queues: clients that have gone stay there for a while."""
+        return {key for key in super().keys_left() if not key.startswith("interlock_queue:")}
+
+    def rests(self, name: str, clients: int = 1) -> None:
+        """Give everybody time to ask."""
+        del name, clients
+        time.sleep(0.2)  # nobody can be asked
+
+    def _clients(self) -> Iterator[redis.Redis]:
+        return (redis.Redis.from_url(url) for url in self.urls)
 
 
-def _cases(test: Callable[..., Any], turn: int) -> Iterator[tuple[Kind, Face, dict[str, Any]]]:
+def _cases(test: Callable[..., Any], turn: int) -> Iterator[tuple[Kind, str, dict[str, Any]]]:
     """Yield each lock-like with its face and the arguments of *test*."""
     values = _parameters(test)
     kinds = values.pop("kind", KINDS)
-    faces = values.pop("face", FACES)
+    faces = values.pop("world", FACES)
     for number, kind in enumerate(each for each in kinds if not each.name.endswith("-once")):
-        face = Face(faces[(turn + number) % len(faces)])
         for chosen in itertools.product(*values.values()):
-            yield kind, face, dict(zip(values, chosen, strict=True))
+            yield (
+                kind,
+                faces[(turn + number) % len(faces)],
+                dict(zip(values, chosen, strict=True)),
+            )
 
 
-class _Stage(Stage):
-    """A stage whose servers may not count who listens.
-
-    There the place of a client that has gone stays in the queue until the queue expires.
-    """
-
-    def left_behind(self, name: str = "name") -> set[str]:
-        """Return what should not be there, but for such a queue."""
-        return {key for key in super().left_behind(name) if not key.startswith("interlock_queue:")}
-
-
-async def _perform(
-    test: Callable[..., Any], mode: str, kind: Kind, face: Face, arguments: dict[str, Any]
+def _perform(
+    test: Callable[..., Any], mode: str, kind: Kind, face: str, arguments: dict[str, Any]
 ) -> None:
     """Run *test* with one lock-like, on new servers."""
     with ExitStack() as stack:
-        fakes = [stack.enter_context(ModelServer(strict=mode)) for _ in range(kind.servers)]
-        client = stack.enter_context(redis.Redis.from_url(fakes[0].url))
-        counts = "PUBSUB" not in MODES[mode].in_scripts
-        stage = (Stage if counts else _Stage)(
-            face, kind, fakes[0].url, client, [fake.url for fake in fakes[1:]]
-        )
+        servers = [stack.enter_context(ModelServer(strict=mode)) for _ in range(kind.servers)]
+        stage = Stage(WORLDS[face](), ServedPlace(servers), kind)
         try:
-            await test(stage, **arguments)
+            test(stage, **arguments)
         except BaseException as error:
-            how = "asyncio" if face.is_async else "sync"
-            error.add_note(f"with {kind.name}, {how}, {arguments or 'no arguments'}, on {mode}")
+            error.add_note(f"with {kind.name}, {face}, {arguments or 'no arguments'}, on {mode}")
             raise
         finally:
-            await stage.end()
+            stage.end()
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     ("turn", "modes"),
     [pytest.param(turn, modes, id="+".join(modes)) for turn, modes in enumerate(_alike())],
 )
 @pytest.mark.parametrize("test", _suite().values(), ids=_suite())
-async def test_every_lock_like(
-    patient: None, test: Callable[..., Any], turn: int, modes: list[str]
-) -> None:
+def test_every_lock_like(test: Callable[..., Any], turn: int, modes: list[str]) -> None:
     """Under the rules of each service, each test passes with each lock-like."""
-    runs = [_perform(test, modes[0], *case) for case in _cases(test, turn)]
-    results = await asyncio.gather(*runs, return_exceptions=True)
-    if failures := [each for each in results if isinstance(each, Exception)]:
+    with ThreadPoolExecutor(20) as pool:
+        runs = [pool.submit(_perform, test, modes[0], *case) for case in _cases(test, turn)]
+    if failures := [error for run in runs if isinstance(error := run.exception(), Exception)]:
         raise ExceptionGroup(f"{test.__name__} on {' and '.join(modes)}", failures)

@@ -16,7 +16,7 @@ from tests.support.patience import forever, let_others_run, wait_until
 from tests.support.renewal import grown, renews_soon
 
 import interlock.asyncio
-from interlock import ClosedError, HoldLostError, MisuseWarning
+from interlock import ClosedError, HoldLostError
 from interlock._core.model.effects import Step, Wait, failing
 from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.process import clock
@@ -119,20 +119,6 @@ async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> No
         assert hold.valid
         assert not await other.lock("name").acquire(timeout=0)
         assert await client.lock("name").hold_count() == 1
-
-
-async def test_a_task_that_ends_holding(redis_url: str, other: Client) -> None:
-    """A MisuseWarning names a finished task's hold, which is released."""
-    async with renews_soon(interlock.asyncio.connect(redis_url)) as client:
-
-        async def abandon() -> None:
-            await asyncio.create_task(client.lock("name").acquire(), name="careless")
-            assert await other.lock("name").acquire(timeout=10)
-            await until(lambda: told.list, 10, "a thread has warned")
-
-        with pytest.warns(MisuseWarning, match="'name' by task 'careless'") as told:
-            await abandon()
-        await other.lock("name").release()
 
 
 @pytest.mark.parametrize("how", ["asyncio.timeout", "asyncio.wait_for"])

@@ -210,19 +210,6 @@ def test_ctrl_c_anywhere_in_a_wait(locks: list[Any]) -> None:
     assert blow.at > 100
 
 
-def test_a_thread_that_dies_holding(client: Client, other: Client) -> None:
-    """A MisuseWarning names a dead thread's hold, which is released."""
-
-    def abandon() -> None:
-        _in_thread(client.lock("name").acquire, name="careless")
-        assert other.lock("name").acquire(timeout=5)
-        wait_until(lambda: told.list, 10, "a thread has warned")
-
-    with pytest.warns(interlock.MisuseWarning, match="'name' by thread 'careless'") as told:
-        abandon()
-    other.lock("name").release()
-
-
 def test_a_thread_that_dies_leaves_the_others_alone(client: Client) -> None:
     """The holds of living threads are renewed as before while a dead one's ends."""
 
@@ -265,14 +252,6 @@ def test_a_hook_that_fails(
         _in_thread(client.lock("dropped").acquire)
         wait_until(lambda: "the hook failed" in capfd.readouterr().err, 5, "it is told of")
         _outlives_its_lease(kept)
-
-
-def test_a_lease_of_its_own_outlives_its_thread(client: Client, other: Client) -> None:
-    """A hold with a lease ends with it, without a warning, even if its thread ended long before."""
-    _in_thread(lambda: client.lock("name").acquire(lease=2))
-    assert not other.lock("name").acquire(timeout=LEASE / 2)
-    assert other.lock("name").acquire(timeout=5)
-    other.lock("name").release()
 
 
 def test_new_threads_are_new_owners(client: Client) -> None:

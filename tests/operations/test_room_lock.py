@@ -1,6 +1,6 @@
 """A lock that two owners hold, built as section 8 of the architecture has it: it does what it says.
 
-The cases of all locks that several owners hold run over it, too.
+The cases of all lock-likes run over it, too: `test_room_lock_like.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import Kind, renewed, stage_of, until
-from tests.lock.test_shared_lock_like import *  # noqa: F403 - the cases
 from tests.operations.room_lock import ROW, room_lock
 
 if TYPE_CHECKING:

@@ -160,21 +160,6 @@ async def test_only_what_is_held_here_is_renewed(rw: Stage, wire: Wire) -> None:
     assert await rw.owner().do(rw.lock(rw.client()).write.acquire, timeout=0)
 
 
-async def test_who_came_down_is_renewed_on(rw: Stage) -> None:
-    """A read hold taken while writing is still renewed after the write lock is released."""
-    lock, owner, other = rw.lock(rw.client(renewed="soon")), rw.owner(), rw.owner()
-    await owner.do(lock.write.acquire)
-    await owner.do(lock.read.acquire)
-    await owner.do(lock.write.release)
-    hold = await owner.do(lambda: lock.read.hold)
-    await renewed(hold)
-    assert not await other.do(rw.lock(rw.client()).write.acquire, timeout=1)
-    assert hold.valid
-    assert await owner.do(lock.read.hold_count) == 1
-    await owner.do(lock.read.release)
-    assert rw.left_behind() == set()
-
-
 async def test_a_writer_that_stopped_reading_is_renewed_on(rw: Stage) -> None:
     """Releasing the read lock leaves the renewal of the same owner's write lock alone."""
     lock, owner, other = rw.lock(rw.client(renewed="soon")), rw.owner(), rw.owner()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,35 +9,13 @@ from tests.lock.lock_like import until
 from tests.support.cards import own_keys
 
 import interlock
-from interlock import AcquireTimeoutError, HoldLostError, NotHeldError, UpgradeError
+from interlock import AcquireTimeoutError, HoldLostError, UpgradeError
 from interlock._core.locks.lock_base import Release
 
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
     from tests.read_write.wire import Wire
-
-
-@pytest.mark.parametrize("same_client", [True, False], ids=["same-client", "another-client"])
-async def test_many_read_or_one_writes(rw: Stage, same_client: bool) -> None:
-    """Readers are in together and keep writers out; a writer keeps everybody else out."""
-    first = rw.client()
-    other = first if same_client else rw.client()
-    mine, theirs = rw.lock(first), rw.lock(other)
-    a, b, c = rw.owner(), rw.owner(), rw.owner()
-    assert await a.do(mine.read.acquire, timeout=0)
-    assert await b.do(theirs.read.acquire, timeout=0)
-    assert not await c.do(theirs.write.acquire, timeout=0.05)
-    await a.do(mine.read.release)
-    assert not await c.do(theirs.write.acquire, timeout=0)
-    await b.do(theirs.read.release)
-    assert await c.do(theirs.write.acquire, timeout=0)
-    assert not await a.do(mine.read.acquire, timeout=0.05)
-    assert not await b.do(mine.write.acquire, timeout=0)
-    await c.do(theirs.write.release)
-    assert await a.do(mine.read.acquire, timeout=0)
-    await a.do(mine.read.release)
-    assert rw.left_behind() == set()
 
 
 async def test_each_side_tells_of_itself(rw: Stage) -> None:
@@ -62,119 +39,6 @@ async def test_each_side_tells_of_itself(rw: Stage) -> None:
     assert text.startswith("<ReadWriteLock 'name' read=")
     assert "valid" in text
     assert "not held" in text
-
-
-async def test_up_is_an_error_at_once(rw: Stage) -> None:
-    """A reader that asks to write gets UpgradeError, timeout or not, and keeps its read hold."""
-    owner, lock = rw.owner(), rw.lock(rw.client())
-    await owner.do(lock.read.acquire)
-    for arguments in ({}, {"timeout": 0}, {"timeout": 60}, {"blocking": False}):
-        with pytest.raises(UpgradeError, match="'name'") as caught:
-            await asyncio.wait_for(owner.do(lock.write.acquire, **arguments), 20)
-        assert caught.value.name == "name"
-    with pytest.raises(RuntimeError):
-        await owner.do(rw.face.enter, lock.write)
-    assert await owner.do(lock.read.hold_count) == 1
-    await owner.do(lock.read.release)
-    assert await owner.do(lock.write.acquire, timeout=0)
-    await owner.do(lock.write.release)
-    assert rw.left_behind() == set()
-
-
-async def test_up_is_possible_for_who_came_down(rw: Stage) -> None:
-    """A writer that also reads may write again; a mere reader gets UpgradeError."""
-    owner, lock = rw.owner(), rw.lock(rw.client())
-    await owner.do(lock.write.acquire)
-    await owner.do(lock.read.acquire)
-    assert await owner.do(lock.write.acquire, timeout=0)
-    await owner.do(lock.write.release)
-    await owner.do(lock.write.release)
-    with pytest.raises(UpgradeError):
-        await owner.do(lock.write.acquire)
-
-
-async def test_readers_enter_on_a_downgrade(rw: Stage) -> None:
-    """When a writer comes down, waiting readers of all clients enter; a waiting writer does not."""
-    here, there = rw.client(poll_cap=30), rw.client(poll_cap=30)
-    owner, lock = rw.owner(), rw.lock(here)
-    await owner.do(lock.write.acquire)
-    locks = [rw.lock(client) for client in (here, here, here, there, there, there)]
-    reading = [asyncio.create_task(rw.owner().do(each.read.acquire)) for each in locks]
-    await rw.waits(6)
-    writing = asyncio.create_task(rw.owner().do(rw.lock(there).write.acquire, timeout=20))
-    await rw.waits(7)
-    assert await asyncio.wait_for(owner.do(lock.read.acquire), 20), (
-        "it passes those who wait for it"
-    )
-    await owner.do(lock.write.release)
-    assert await asyncio.wait_for(asyncio.gather(*reading), 20) == [True] * 6
-    assert not writing.done()
-    writing.cancel()
-    await owner.do(lock.read.release)
-
-
-async def test_all_waiting_readers_enter_on_a_release(rw: Stage) -> None:
-    """When a writer releases, all waiting readers of a client enter, not only the first."""
-    client, owner = rw.client(poll_cap=30), rw.owner()
-    lock = rw.lock(client)
-    await owner.do(rw.lock(rw.client()).write.acquire)
-    reading = [asyncio.create_task(rw.owner().do(lock.read.acquire)) for _ in range(12)]
-    await rw.waits(12)
-    assert not any(task.done() for task in reading)
-    await owner.do(rw.lock(client).write.force_release)
-    assert await asyncio.wait_for(asyncio.gather(*reading), 20) == [True] * 12
-    assert await owner.do(lock.read.locked)
-
-
-async def test_later_readers_queue_behind_a_waiting_writer(rw: Stage) -> None:
-    """Within a client, later readers queue behind a waiting writer.
-
-    A single try and a re-entry pass it.
-    """
-    client = rw.client(poll_cap=30)
-    lock, a, b, c, d = rw.lock(client), rw.owner(), rw.owner(), rw.owner(), rw.owner()
-    await a.do(lock.read.acquire)
-    writing = asyncio.create_task(b.do(lock.write.acquire))
-    await until(rw.redis.pubsub_channels, 5, "the writer waits")
-    reading = asyncio.create_task(c.do(lock.read.acquire))
-    await rw.waits(2)
-    assert not reading.done()
-    assert await d.do(lock.read.acquire, timeout=0)
-    await d.do(lock.read.release)
-    assert await asyncio.wait_for(a.do(lock.read.acquire), 20)
-    await a.do(lock.read.release)
-    await a.do(lock.read.release)
-    assert await asyncio.wait_for(writing, 20)
-    assert not reading.done()
-    await b.do(lock.write.release)
-    assert await asyncio.wait_for(reading, 20)
-
-
-async def test_readers_enter_when_the_writer_before_them_gives_up(rw: Stage) -> None:
-    """A waiting writer whose time is up, or that is cancelled, lets those behind it ask at once."""
-    client = rw.client(poll_cap=30)
-    lock, a, b, c = rw.lock(client), rw.owner(), rw.owner(), rw.owner()
-    await a.do(lock.read.acquire)
-    writing = asyncio.create_task(b.do(lock.write.acquire, timeout=0.6))
-    await rw.waits()
-    reading = asyncio.create_task(c.do(lock.read.acquire))
-    assert not await asyncio.wait_for(writing, 20)
-    assert await asyncio.wait_for(reading, 20)
-
-
-async def test_only_the_owner_releases_its_side(rw: Stage) -> None:
-    """Releasing the side that is not held, or another's, is NotHeldError and changes nothing."""
-    owner, other, lock = rw.owner(), rw.owner(), rw.lock(rw.client())
-    await owner.do(lock.read.acquire)
-    for who, side in ((owner, lock.write), (other, lock.read)):
-        with pytest.raises(NotHeldError, match="nothing was changed"):
-            await who.do(side.release)
-    assert await owner.do(lock.read.hold_count) == 1
-    await owner.do(lock.read.release)
-    await owner.do(lock.write.acquire)
-    with pytest.raises(NotHeldError):
-        await owner.do(lock.read.release)
-    assert await owner.do(lock.write.hold_count) == 1
 
 
 async def test_force_release_is_of_one_side(rw: Stage, wire: Wire) -> None:
