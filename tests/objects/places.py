@@ -87,6 +87,10 @@ class Place:
     def _clients(self) -> Iterator[redis.Redis]:
         return (node.client() for node in self._nodes if node.alive)
 
+    def asked(self) -> int:
+        """Return how many scripts and subscriptions the servers were sent."""
+        return self._asked()
+
 
 def _writes(node: RedisServer) -> bool:
     role = node.execute("ROLE")

@@ -1,0 +1,191 @@
+"""What barriers promise: who passes, which index each has, and what breaks a generation."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.children import Child
+from tests.objects.common import FAR, PROMPT, cancelling, each_face, enter
+from tests.objects.stage import NAME
+from tests.objects.worlds import CancelledHereError
+from tests.support.patience import GIVE_UP, wait_until
+
+import interlock
+from interlock import BrokenBarrierError, ClosedError, ConfigError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from tests.objects.stage import Stage
+    from tests.objects.worlds import Actor
+
+
+class Parties:
+    """Barriers of one name, each of a client of its own, and those who come to them."""
+
+    def __init__(self, scene: Stage, parties: int, clients: int = 2, **options: Any) -> None:
+        """Begin with nobody."""
+        self.scene = scene
+        self.asks = scene.actor()
+        self.clients = [scene.client(poll_cap=FAR, **options) for _ in range(clients)]
+        self.barriers = [client.barrier(NAME, parties) for client in self.clients]
+
+    def waiting(self) -> int:
+        """Return how many wait."""
+        barrier = self.barriers[-1]
+        return int(self.asks.do(lambda: barrier.n_waiting))
+
+    def broken(self) -> bool:
+        """Return whether it is broken."""
+        barrier = self.barriers[-1]
+        return bool(self.asks.do(lambda: barrier.broken))
+
+    def arrives(self, number: int = 0, **options: Any) -> tuple[Actor, Future[Any]]:
+        """Let another one wait at the barrier *number*, and return it when it has arrived."""
+        before, actor = self.waiting(), self.scene.actor()
+        future = actor.start(self.barriers[number].wait, **options)
+        wait_until(lambda: self.waiting() == before + 1, 10, "it has arrived")
+        return actor, future
+
+
+@pytest.mark.sample
+def test_all_pass_together(scene: Stage) -> None:
+    """Nobody passes before the last party comes; then all do, with different indexes."""
+    parties = Parties(scene, 3)
+    for _ in range(2):
+        waiting = [parties.arrives(number)[1] for number in (0, 1)]
+        assert not any(each.done() for each in waiting)
+        assert scene.actor().do(parties.barriers[0].wait) == 2
+        assert [each.result(PROMPT) for each in waiting] == [0, 1]
+        assert parties.waiting() == 0
+    assert not parties.broken()
+
+
+@pytest.mark.sample
+def test_generations_do_not_mix(scene: Stage) -> None:
+    """Parties that come again and again each have one index of each generation."""
+    parties, actors = Parties(scene, 3, 3), [scene.actor() for _ in range(3)]
+    passed = [
+        [actor.start(barrier.wait) for _ in range(15)]
+        for actor, barrier in zip(actors, parties.barriers, strict=True)
+    ]
+    for generation in zip(*passed, strict=True):
+        assert sorted(each.result(GIVE_UP) for each in generation) == [0, 1, 2]
+
+
+def test_one_whose_time_is_up_breaks_it(scene: Stage) -> None:
+    """A timeout breaks the barrier for all who wait or come, until it is reset."""
+    parties = Parties(scene, 3)
+    _, waiting = parties.arrives(1)
+    owner, barrier = scene.actor(), parties.barriers[0]
+    with pytest.raises(BrokenBarrierError) as caught:
+        owner.do(barrier.wait, timeout=0.2)
+    assert isinstance(caught.value, threading.BrokenBarrierError)
+    awaited = scene.world.face is not interlock
+    assert isinstance(caught.value, asyncio.BrokenBarrierError) is awaited
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), again.name) == (type(caught.value), NAME)
+    with pytest.raises(BrokenBarrierError, match="timeout"):
+        waiting.result(PROMPT)
+    assert parties.broken()
+    with pytest.raises(BrokenBarrierError, match="reset"):
+        owner.do(barrier.wait)
+    owner.do(barrier.reset)
+    assert not parties.broken()
+    others = [parties.arrives(number)[1] for number in (0, 1)]
+    assert owner.do(barrier.wait, timeout=GIVE_UP) == 2
+    assert [each.result(PROMPT) for each in others] == [0, 1]
+
+
+def test_its_own_timeout_is_the_default(scene: Stage) -> None:
+    """What the barrier was given as ``timeout=`` limits each wait that has none, and blocks."""
+    barrier, owner = scene.client().barrier(NAME, 2, timeout=0.2), scene.actor()
+    with pytest.raises(BrokenBarrierError):
+        owner.do(barrier.wait)
+    owner.do(barrier.reset)
+    with pytest.raises(BrokenBarrierError):
+        owner.enter(barrier)
+    alone = scene.client().barrier("alone", 1)
+    owner.do(enter(scene, owner, alone))
+    assert owner.enter(alone) == 0
+
+
+@pytest.mark.parametrize("how", ["abort", "reset"])
+def test_who_waits_is_told(scene: Stage, how: str) -> None:
+    """An abort and a reset reach each party at once; only an abort leaves the barrier broken."""
+    parties = Parties(scene, 4)
+    waiting = [parties.arrives(number)[1] for number in (0, 1, 1)]
+    scene.actor().do(getattr(parties.barriers[0], how))
+    for each in waiting:
+        with pytest.raises(BrokenBarrierError):
+            each.result(PROMPT)
+    assert parties.broken() is (how == "abort")
+    assert parties.waiting() == 0
+
+
+@cancelling
+def test_a_cancelled_party_takes_its_arrival_back(scene: Stage) -> None:
+    """It does not count and breaks nothing; those that come later get the indexes that are free."""
+    parties = Parties(scene, 4)
+    leaving = [parties.arrives(0), parties.arrives(1), parties.arrives(0)]
+    _, second = leaving.pop(1)
+    for actor, future in leaving:
+        actor.cancel()
+        with pytest.raises(CancelledHereError):
+            future.result(PROMPT)
+    assert parties.waiting() == 1
+    assert not parties.broken()
+    others = [
+        scene.actor().start(barrier.wait) for barrier in (*parties.barriers, parties.barriers[0])
+    ]
+    assert second.result(PROMPT) == 1
+    assert sorted(each.result(PROMPT) for each in others) == [0, 2, 3]
+
+
+def test_closing_a_client_takes_its_arrivals_back(scene: Stage) -> None:
+    """A party whose client is closed gets ClosedError, and the others wait on."""
+    parties = Parties(scene, 2)
+    _, ended = parties.arrives(0)
+    scene.close(parties.clients[0])
+    with pytest.raises(ClosedError):
+        ended.result(PROMPT)
+    wait_until(lambda: parties.waiting() == 0, 10, "its arrival is taken back")
+    assert not parties.broken()
+    _, waiting = parties.arrives(1)
+    assert scene.actor().do(parties.barriers[1].wait) == 1
+    assert waiting.result(PROMPT) == 0
+
+
+@each_face
+def test_a_dead_party_breaks_it(scene: Stage) -> None:
+    """A party that is killed breaks the barrier within its lease; while it lives it is renewed."""
+    parties = Parties(scene, 3, lease=3)
+    code = """
+        client = interlock.connect(url, lease=3)
+        client.barrier("the name", 3).wait()
+    """
+    with Child(code, scene.place.urls[0]) as child:
+        wait_until(lambda: parties.waiting() == 1, 30, "the process has arrived")
+        _, waiting = parties.arrives()
+        time.sleep(3.5)  # longer than its lease
+        assert not waiting.done()
+        child.kill()
+        with pytest.raises(BrokenBarrierError):
+            waiting.result(3 + PROMPT)
+    assert parties.broken()
+
+
+def test_another_number_of_parties_is_refused(scene: Stage) -> None:
+    """A party that counts on another number is told, and nothing changes."""
+    parties, owner = Parties(scene, 2), scene.actor()
+    _, waiting = parties.arrives()
+    with pytest.raises(ConfigError, match="2 parties, not 3"):
+        owner.do(parties.clients[1].barrier(NAME, 3).wait)
+    assert parties.waiting() == 1
+    assert owner.do(parties.barriers[1].wait) == 1
+    assert waiting.result(PROMPT) == 0

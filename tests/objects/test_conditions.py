@@ -1,0 +1,277 @@
+"""What conditions promise, over each lock that they take: who is notified, and who holds the lock."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.children import Child
+from tests.objects.common import FAR, PROMPT, cancelling, each_face, enter, joins
+from tests.objects.kinds import KINDS, named
+from tests.objects.stage import NAME
+from tests.objects.worlds import CancelledHereError
+from tests.support.patience import GIVE_UP, wait_until
+
+from interlock import ClosedError, HoldLostError, NotHeldError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from tests.objects.kinds import Kind
+    from tests.objects.stage import Stage
+    from tests.objects.worlds import Actor
+
+over_each = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+NEWS = "news"
+
+
+class Users:
+    """Clients that use one condition of one lock."""
+
+    def __init__(self, scene: Stage, kind: Kind | None = None, **options: Any) -> None:
+        """Use a plain lock, unless told otherwise."""
+        self.scene, self.kind = scene, kind or named("lock")
+        self.options = {"poll_cap": FAR, **options}
+        self.speaker, self.speaks = scene.actor(), self.condition()
+
+    def clients(self) -> list[Any]:
+        """Return as many new clients as the lock takes."""
+        urls = self.scene.place.urls[: self.kind.servers]
+        return [self.scene.client(url, **self.options) for url in urls]
+
+    def condition(self, *clients: Any) -> Any:
+        """Return the condition of a new client."""
+        made = clients or self.clients()
+        return made[0].condition(self.kind.make(made, NAME), name=NEWS)
+
+    def waits(
+        self, condition: Any = None, depth: int = 1, timeout: float = 60
+    ) -> tuple[Actor, Any, Future[Any]]:
+        """Let another one wait, and return it when it has given the lock up."""
+        condition = condition or self.condition()
+        actor = self.scene.actor()
+        for _ in range(depth):
+            assert actor.do(condition.acquire)
+        future = joins(self.scene, actor, condition.wait, timeout, name=NEWS)
+        return actor, condition, future
+
+    def says(self, what: str, *args: Any) -> None:
+        """Notify, with the lock held meanwhile."""
+        assert self.speaker.do(self.speaks.acquire, timeout=PROMPT)
+        self.speaker.do(getattr(self.speaks, what), *args)
+        self.speaker.do(self.speaks.release)
+
+
+@pytest.mark.sample
+@over_each
+def test_a_wait_gives_the_lock_up_and_has_it_again(scene: Stage, kind: Kind) -> None:
+    """Others may hold the lock meanwhile; at the end it is held as deep as before."""
+    users, depth = Users(scene, kind), 2 if kind.reentrant else 1
+    actor, condition, waiting = users.waits(depth=depth)
+    assert users.speaker.do(users.speaks.acquire, timeout=PROMPT)
+    users.speaker.do(users.speaks.notify)
+    time.sleep(0.1)  # it wants the lock by now
+    assert kind.shared or not waiting.done()
+    users.speaker.do(users.speaks.release)
+    assert waiting.result(GIVE_UP) is True
+    assert actor.do(condition.lock.hold_count) == depth
+    assert actor.do(lambda: condition.hold).valid
+    for _ in range(depth):
+        actor.do(condition.release)
+    assert not actor.do(condition.lock.locked)
+
+
+@pytest.mark.sample
+def test_those_who_came_first_are_notified_first(scene: Stage) -> None:
+    """A notification wakes one, of several clients in order of arrival; two wake two."""
+    users = Users(scene)
+    waiting = [users.waits() for _ in range(4)]
+    for number, first, last in ((1, 0, 1), (2, 1, 3), (5, 3, 4)):
+        users.says("notify", number)
+        _go_on(waiting[first:last])
+        assert not any(future.done() for _, _, future in waiting[last:])
+    users.says("notify")  # nobody waits: nobody gets it
+    actor, condition, _ = waiting[0]
+    actor.do(condition.acquire)
+    assert actor.do(condition.wait, 0.2) is False
+    actor.do(condition.release)
+
+
+def test_all_are_notified(scene: Stage) -> None:
+    """`notify_all` wakes all who wait, of one client and of several; each has the lock in turn."""
+    users = Users(scene)
+    first = users.waits()
+    waiting = [first, users.waits(first[1]), users.waits()]
+    users.says("notify_all")
+    _go_on(waiting)
+
+
+def _go_on(notified: list[tuple[Actor, Any, Future[Any]]]) -> None:
+    """Check that those have the lock one after another, in any order."""
+    left = list(notified)
+    while left:
+        wait_until(lambda: any(future.done() for *_, future in left), PROMPT, "one goes on")
+        [one] = [each for each in left if each[2].done()]
+        assert one[2].result() is True
+        one[0].do(one[1].release)
+        left.remove(one)
+
+
+def test_who_is_notified_has_the_lock_before_who_comes_later(scene: Stage) -> None:
+    """A notified waiter stands in the lock's queue from its notification on."""
+    users = Users(scene)
+    waiting = [users.waits() for _ in range(2)]
+    assert users.speaker.do(users.speaks.acquire)
+    for _ in waiting:
+        users.speaker.do(users.speaks.notify)
+        scene.place.rests(NAME)
+    newcomer, lock = scene.actor(), users.condition()
+    late = joins(scene, newcomer, lock.acquire)
+    users.speaker.do(users.speaks.release)
+    for actor, condition, future in waiting:
+        assert future.result(PROMPT) is True
+        assert not late.done()
+        actor.do(condition.release)
+    assert late.result(PROMPT)
+
+
+@over_each
+def test_a_wait_in_vain_has_the_lock_again(scene: Stage, kind: Kind) -> None:
+    """When the time is up it returns False with the lock held, and leaves no place behind."""
+    users = Users(scene, kind)
+    actor, condition = scene.actor(), users.condition()
+    actor.do(condition.acquire)
+    assert actor.do(condition.wait, 0.2) is False
+    assert actor.do(condition.lock.owned)
+    assert actor.do(condition.wait_for, lambda: 0, 0.1) == 0
+    assert actor.do(condition.lock.owned)
+    actor.do(condition.release)
+    if kind.waits:
+        other, theirs, waiting = users.waits()
+        users.says("notify")
+        assert waiting.result(PROMPT) is True, "the notification is the present waiter's"
+        other.do(theirs.release)
+
+
+def test_a_predicate_is_waited_for(scene: Stage) -> None:
+    """`wait_for` asks with the lock held, after each notification, until the answer is true."""
+    users, answers, actor = Users(scene), [0, "", "news"], scene.actor()
+    condition = users.condition()
+    actor.do(condition.acquire)
+    waiting = actor.start(condition.wait_for, lambda: answers.pop(0))
+    for left in (2, 1):
+        wait_until(lambda n=left: len(answers) == n, 10, "it asks")
+        scene.place.rests(NEWS)
+        users.says("notify")
+    assert waiting.result(PROMPT) == "news"
+    assert actor.do(condition.lock.owned)
+
+
+def test_who_does_not_hold_the_lock_is_refused(scene: Stage) -> None:
+    """Waiting and notifying need the lock."""
+    users, owner, other = Users(scene), scene.actor(), scene.actor()
+    condition = users.condition()
+    owner.do(condition.acquire)
+    for call in (condition.wait, condition.notify, condition.notify_all):
+        with pytest.raises(NotHeldError):
+            other.do(call)
+    assert owner.do(condition.lock.owned)
+
+
+@cancelling
+def test_a_cancelled_waiter_passes_its_notification_on(scene: Stage) -> None:
+    """It has the lock when it is told, and the next waiter is notified instead."""
+    users = Users(scene)
+    first, condition, cancelled = users.waits()
+    second, theirs, waiting = users.waits()
+    assert users.speaker.do(users.speaks.acquire)
+    users.speaker.do(users.speaks.notify)
+    first.cancel()
+    time.sleep(0.1)  # the cancelled one asks for the lock meanwhile
+    users.speaker.do(users.speaks.release)
+    wait_until(lambda: cancelled.done() or waiting.done(), PROMPT, "one has the lock")
+    both = [(first, condition, cancelled), (second, theirs, waiting)]
+    for actor, made, future in sorted(both, key=lambda each: not each[2].done()):
+        error = future.exception(PROMPT)
+        assert isinstance(error, CancelledHereError) is (future is cancelled)
+        assert actor.do(made.lock.owned)
+        actor.do(made.release)
+    assert waiting.result() is True
+    assert not second.do(theirs.lock.locked)
+
+
+def test_closing_tells_who_waits(scene: Stage) -> None:
+    """A waiter whose client is closed gets ClosedError, and swallows no notification."""
+    users = Users(scene)
+    clients = users.clients()
+    _, _, ended = users.waits(users.condition(*clients))
+    actor, condition, waiting = users.waits()
+    scene.close(*clients)
+    with pytest.raises(ClosedError):
+        ended.result(PROMPT)
+    users.says("notify")
+    assert waiting.result(PROMPT) is True
+    actor.do(condition.release)
+
+
+@each_face
+def test_a_dead_waiter_swallows_nothing(scene: Stage) -> None:
+    """When the first waiter dies as it is notified, the next one goes on within its lease."""
+    users = Users(scene, lease=3)
+    code = """
+        client = interlock.connect(url, lease=3)
+        condition = client.condition("the name", name="news")
+        condition.acquire()
+        say("waits")
+        condition.wait()
+    """
+    with Child(code, scene.place.urls[0]) as child:
+        assert child.hear() == "waits"
+        scene.place.rests(NEWS)
+        actor, condition, waiting = users.waits()
+        assert users.speaker.do(users.speaks.acquire)
+        child.kill()
+        users.speaker.do(users.speaks.notify)
+        users.speaker.do(users.speaks.release)
+        assert waiting.result(3 + PROMPT) is True
+        actor.do(condition.release)
+
+
+def test_conditions_of_other_names_are_others(scene: Stage) -> None:
+    """A notification wakes nobody who waits for another condition of the lock, or of another."""
+    users, client = Users(scene), scene.client(poll_cap=FAR)
+    others = [client.condition(NAME), client.condition("another lock", name=NEWS)]
+    _, _, mine = users.waits()
+    theirs = []
+    for other in others:
+        actor = scene.actor()
+        actor.do(other.acquire)
+        theirs.append(actor.start(other.wait, 1.5))
+        scene.place.rests(NAME)
+    users.says("notify_all")
+    assert mine.result(PROMPT) is True
+
+
+def test_the_hold_after_a_wait_is_another_one(scene: Stage) -> None:
+    """A wait ends the former hold; a block releases the present one, and hears of its loss."""
+    actor, client = scene.actor(), scene.client(lease=3)
+    told: list[str] = []
+    lock = client.fenced_lock(NAME)
+    condition = client.condition(lock)
+    leave = enter(scene, actor, lock)
+    hold = actor.do(lambda: condition.hold)
+    actor.do(hold.on_lost, lambda: told.append("lost"))
+    assert actor.do(condition.wait, 0.1) is False
+    assert not hold.valid
+    assert actor.do(lambda: condition.hold).token > hold.token
+    actor.do(leave)
+    assert not actor.do(lock.locked)
+    assert told == []
+    leave = enter(scene, actor, lock)
+    actor.do(actor.do(lambda: condition.hold).on_lost, lambda: told.append("lost"))
+    assert actor.do(condition.wait, 0.1) is False
+    assert scene.actor().do(scene.client().fenced_lock(NAME).force_release)
+    wait_until(lambda: told == ["lost"], 10, "the callback hears of it")
+    with pytest.raises(HoldLostError):
+        actor.do(leave)
