@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import pickle
 import signal
 import threading
 import time
@@ -56,48 +55,6 @@ async def _arrive(stage: Stage, barrier: Any, waiting: int, **options: Any) -> a
     return task
 
 
-async def test_all_pass_together(stage: Stage) -> None:
-    """Parties of several clients pass when the last one comes, each with an index, many times."""
-    barriers = [stage.lock(stage.client(poll_cap=60)) for _ in range(2)]
-    first = await _arrive(stage, barriers[0], 1)
-    second = await _arrive(stage, barriers[1], 2)
-    assert not first.done()
-    assert await asyncio.wait_for(stage.owner().do(barriers[0].wait), 20) == 2
-    assert await asyncio.wait_for(asyncio.gather(first, second), 20) == [0, 1]
-    assert await _ask(barriers[0], "n_waiting") == 0
-    passed: list[list[int]] = [[], [], []]
-
-    async def go_through(number: int) -> None:
-        owner = stage.owner()
-        for _ in range(20):
-            passed[number].append(await owner.do(barriers[number % 2].wait))
-
-    await asyncio.wait_for(asyncio.gather(*map(go_through, range(3))), 20)
-    assert [sorted(indexes) for indexes in zip(*passed, strict=True)] == [[0, 1, 2]] * 20
-
-
-async def test_a_timeout_breaks_it(stage: Stage) -> None:
-    """A party whose time is up breaks the barrier for all, until it is reset."""
-    barrier, owner = stage.lock(stage.client(poll_cap=60)), stage.owner()
-    waiting = await _arrive(stage, barrier, 1)
-    with pytest.raises(BrokenBarrierError) as caught:
-        await owner.do(barrier.wait, timeout=0.2)
-    assert isinstance(caught.value, threading.BrokenBarrierError)
-    assert isinstance(caught.value, asyncio.BrokenBarrierError) is stage.face.is_async
-    again: Any = pickle.loads(pickle.dumps(caught.value))
-    assert (type(again), again.name) == (type(caught.value), "name")
-    with pytest.raises(BrokenBarrierError, match=r"broke while this party waited \(a timeout"):
-        await asyncio.wait_for(waiting, 20)
-    assert await _ask(barrier, "broken") is True
-    with pytest.raises(BrokenBarrierError, match=r"is broken; reset\(\) mends it"):
-        await owner.do(barrier.wait)
-    await owner.do(barrier.reset)
-    assert await _ask(barrier, "broken") is False
-    others = [await _arrive(stage, barrier, number) for number in (1, 2)]
-    assert await owner.do(barrier.wait, timeout=20) == 2
-    await asyncio.gather(*others)
-
-
 @pytest.mark.parametrize("how", ["abort", "reset"])
 async def test_who_waits_is_told(stage: Stage, proxy: FaultProxy, how: str) -> None:
     """An abort or reset reaches every party within the poll cap, though no message comes."""
@@ -143,55 +100,6 @@ async def test_a_dead_party_breaks_it(stage: Stage, proxy: FaultProxy, how: str)
         with pytest.raises(BrokenBarrierError):
             await asyncio.wait_for(waiting, 30)
         assert time.monotonic() - died < 3 + SLACK
-
-
-async def test_a_cancelled_party_takes_its_arrival_back(redis_url: str) -> None:
-    """A task that is cancelled at a barrier does not count, and does not break it."""
-    import interlock.asyncio
-
-    async with interlock.asyncio.connect(redis_url) as client:
-        barrier = client.barrier("name", 2)
-        waiting = asyncio.create_task(barrier.wait())
-
-        async def arrived() -> bool:
-            return await barrier.n_waiting == 1
-
-        await until(arrived, 20, "it waits")
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert await barrier.n_waiting == 0
-        assert not await barrier.broken
-        both = await asyncio.wait_for(asyncio.gather(barrier.wait(), barrier.wait()), 20)
-        assert sorted(both) == [0, 1]
-
-
-async def test_a_party_takes_the_place_of_one_that_left(redis_url: str) -> None:
-    """Each index is given once, also if parties left while others waited."""
-    import interlock.asyncio
-
-    async with interlock.asyncio.connect(redis_url) as client:
-        barrier = client.barrier("name", 4)
-
-        async def arrive(there: int) -> asyncio.Task[int]:
-            waiting = asyncio.create_task(barrier.wait())
-
-            async def arrived() -> bool:
-                return await barrier.n_waiting == there
-
-            await until(arrived, 20, "it waits")
-            return waiting
-
-        for _ in range(2):
-            first, second, third = [await arrive(number) for number in (1, 2, 3)]
-            for leaving in (first, third):
-                leaving.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await leaving
-            others = [barrier.wait() for _ in range(3)]
-            indexes = await asyncio.wait_for(asyncio.gather(second, *others), 20)
-            assert sorted(indexes) == [0, 1, 2, 3]
-            assert indexes[0] == 1
 
 
 def test_an_arrival_ends_in_time(fresh_server: RedisServer) -> None:
@@ -270,17 +178,6 @@ async def test_bad_numbers(stage: Stage, parties: Any) -> None:
     """A number of parties that cannot be raises before anything is sent."""
     with pytest.raises((ValueError, TypeError), match="parties"):
         stage.lock(stage.client(), parties=parties)
-
-
-async def test_another_number_of_parties(stage: Stage) -> None:
-    """A party that counts on another number is told, and nothing changes."""
-    client = stage.client()
-    barrier = stage.lock(client, parties=2)
-    waiting = await _arrive(stage, barrier, 1)
-    with pytest.raises(ConfigError, match="has 2 parties, not 3"):
-        await stage.owner().do(stage.lock(client, parties=3).wait)
-    assert await stage.owner().do(barrier.wait) == 1
-    assert await waiting == 0
 
 
 async def test_the_last_party_acts_while_the_others_wait(stage: Stage) -> None:
@@ -429,16 +326,6 @@ def test_a_late_end_of_who_has_left(redis_client: redis.Redis) -> None:
     assert not run(scripts.barrier_pass(place, generation, "gave up", 60))
     assert run(scripts.barrier_query(place)) == (2, False)
     assert run(scripts.barrier_pass(place, generation, "acts", 60))
-
-
-async def test_a_block_waits_first(stage: Stage) -> None:
-    """Entering a block of the barrier waits, and gives the index; leaving it does nothing."""
-    barrier = stage.lock(stage.client(poll_cap=60), parties=2)
-    other = await _arrive(stage, barrier, 1)
-    assert await stage.owner().do(stage.face.enter, barrier) == 1
-    assert await asyncio.wait_for(other, 20) == 0
-    await stage.owner().do(stage.face.leave, barrier)
-    assert not await _ask(barrier, "broken")
 
 
 async def test_an_action_is_checked(stage: Stage) -> None:

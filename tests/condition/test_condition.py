@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
-from tests.lock.lock_like import KINDS, resting, sent_in, until
+from tests.lock.lock_like import sent_in, until
 from tests.support.patience import forever, wait_until
 from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.asyncio
-from interlock import ClosedError, HoldLostError, NotHeldError
+from interlock import HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
-    import redis
-    from tests.lock.lock_like import Kind, Owner, Stage
+    from tests.lock.lock_like import Owner, Stage
     from tests.support.proxy import FaultProxy
 
 WAITING = "interlock_condition:{name}"
@@ -50,23 +49,6 @@ async def _woken(owner: Owner, condition: Any, waiting: asyncio.Task[Any]) -> No
     assert await asyncio.wait_for(waiting, 20) is True
     assert await owner.do(condition.lock.owned)
     await owner.do(condition.release)
-
-
-async def test_the_first_are_notified(stage: Stage) -> None:
-    """A notification wakes the waiter that came first, and `notify_all` all others."""
-    conditions = [stage.lock(stage.client(poll_cap=60)) for _ in range(2)]
-    waits = [await _wait(stage, conditions[number % 2]) for number in range(4)]
-    speaker = stage.owner()
-    await _notify(speaker, conditions[0], 1)
-    await _woken(waits[0][0], conditions[0], waits[0][1])
-    assert stage.redis.zcard(LEASES) == 3
-    await _notify(speaker, conditions[1], 0)
-    await speaker.do(conditions[0].acquire)
-    await speaker.do(conditions[0].notify_all)
-    await speaker.do(conditions[0].release)
-    rest = [_woken(waits[n][0], conditions[n % 2], waits[n][1]) for n in (1, 2, 3)]
-    await asyncio.gather(*rest)
-    assert not stage.redis.exists(WAITING, LEASES)
 
 
 async def test_a_timeout_is_kept(stage: Stage) -> None:
@@ -102,63 +84,6 @@ async def test_the_lock_is_needed(stage: Stage) -> None:
             await owner.do(condition.notify, bad)
     with pytest.raises(ValueError, match="timeout"):
         await owner.do(condition.wait, -2)
-
-
-@pytest.mark.parametrize(
-    "kind", [each for each in KINDS if each.servers == 1], ids=lambda k: k.name
-)
-async def test_every_kind_of_lock(stage: Stage, kind: Kind) -> None:
-    """With each kind of lock a wait gives it up, and holds it as deep as before at the end."""
-    client = stage.client(poll_cap=60)
-    condition = client.condition(kind.make(client, "name"))
-    owner, speaker = stage.owner(), stage.owner()
-    depth = 2 if kind.reentrant else 1
-    for _ in range(depth):
-        await owner.do(condition.acquire)
-    waiting = asyncio.create_task(owner.do(condition.wait))
-    await until(lambda: stage.redis.zcard(LEASES), 20, "it waits")
-    await _notify(speaker, condition, 1)
-    assert await asyncio.wait_for(waiting, 20) is True
-    assert await owner.do(condition.lock.hold_count) == depth
-    for _ in range(depth):
-        await owner.do(condition.release)
-    assert not await owner.do(condition.lock.locked)
-
-
-@pytest.mark.parametrize("kind", ["read", "multi", "red"])
-async def test_locks_of_several_parts(stage: Stage, kind: str) -> None:
-    """A multi lock, a red lock and a read lock wait and are held again, too."""
-    client = stage.client(poll_cap=60)
-    if kind == "read":
-        lock = client.read_write_lock("name").read
-    elif kind == "multi":
-        lock = client.multi_lock(client.lock("a"), client.lock("b"))
-    else:
-        with pytest.warns(UserWarning, match="survives"):
-            lock = client.red_lock(client.lock("a"))
-    condition, owner = client.condition(lock, name="name"), stage.owner()
-    await owner.do(condition.acquire)
-    waiting = asyncio.create_task(owner.do(condition.wait))
-    leases = f"interlock_condition_leases:{{{lock.name}:name}}"
-    await until(lambda: stage.redis.zcard(leases), 20, "it waits")
-    await _notify(stage.owner(), condition, 1)
-    await _woken(owner, condition, waiting)
-
-
-async def test_a_predicate_is_waited_for(stage: Stage) -> None:
-    """`wait_for` asks with the lock held until the answer is true, or the time is up."""
-    client = stage.client(poll_cap=60)
-    condition, owner, speaker = stage.lock(client), stage.owner(), stage.owner()
-    answers: list[Any] = [0, "", "news"]
-    await owner.do(condition.acquire)
-    waiting = asyncio.create_task(owner.do(condition.wait_for, lambda: answers.pop(0)))
-    for left in (2, 1):
-        await until(lambda n=left: len(answers) == n and stage.redis.exists(WAITING), 20, "it asks")
-        await _notify(speaker, condition, 1)
-    assert await asyncio.wait_for(waiting, 20) == "news"
-    assert await owner.do(condition.wait_for, lambda: 0, 0.1) == 0
-    assert await owner.do(condition.lock.owned)
-    await owner.do(condition.release)
 
 
 async def test_a_predicate_may_be_awaited(redis_url: str) -> None:
@@ -226,47 +151,6 @@ async def test_messages_are_not_needed(stage: Stage, proxy: FaultProxy) -> None:
     assert time.monotonic() - told < 1 + SLACK
 
 
-async def test_a_cancelled_waiter_holds_the_lock(redis_url: str, redis_client: redis.Redis) -> None:
-    """A cancelled waiter passes its notification on, and has the lock when it is told."""
-    async with interlock.asyncio.connect(redis_url, poll_cap=60) as client:
-        condition, seen = client.condition("name"), list[Any]()
-
-        async def wait() -> None:
-            async with condition:
-                try:
-                    seen.append(await condition.wait())
-                except asyncio.CancelledError:
-                    seen.append(await condition.lock.owned())
-                    raise
-
-        waits = []
-        for number in (1, 2):
-            waits.append(asyncio.create_task(wait()))
-            await until(lambda n=number: redis_client.zcard(LEASES) == n, 20, "it waits")
-        async with condition:
-            await condition.notify()
-            waits[0].cancel()
-            await asyncio.sleep(0.1)  # the cancelled one asks for the lock meanwhile
-        outcomes = await asyncio.wait_for(asyncio.gather(*waits, return_exceptions=True), 20)
-        assert isinstance(outcomes[0], asyncio.CancelledError)
-        assert outcomes[1] is None
-        assert seen == [True, True]
-        assert not await condition.lock.locked()
-
-
-async def test_closing_tells_who_waits(stage: Stage) -> None:
-    """A waiter whose client is closed gets ClosedError, and its place is taken back."""
-    client, other = stage.client(poll_cap=60), stage.lock(stage.client(poll_cap=60))
-    _, waiting = await _wait(stage, stage.lock(client))
-    owner, remaining = await _wait(stage, other)
-    await stage.close(client)
-    with pytest.raises(ClosedError):
-        await waiting
-    assert stage.redis.zcard(LEASES) == 1
-    await _notify(stage.owner(), other, 1)
-    await _woken(owner, other, remaining)
-
-
 async def test_a_lock_that_cannot_be_had_again(stage: Stage, proxy: FaultProxy) -> None:
     """When the server is away for longer than an outage may take, HoldLostError is raised."""
     client = stage.client(proxy.url(), command_timeout=0.2, outage_timeout=0.5, poll_cap=0.5)
@@ -329,18 +213,6 @@ def test_a_block_of_try_lock_releases_what_a_wait_acquired(redis_url: str) -> No
         assert other.lock("name").acquire(timeout=0)
 
 
-def test_a_loss_after_a_wait_is_told(redis_url: str) -> None:
-    """A callback that was given before a wait hears of the loss of the hold that follows."""
-    told: list[str] = []
-    with renews_soon(interlock.connect(redis_url)) as client:
-        lock = client.lock("name")
-        with pytest.raises(HoldLostError), lock as hold:
-            hold.on_lost(lambda: told.append("lost"))
-            client.condition(lock).wait(0.05)
-            client.lock("name").force_release()
-            wait_until(lambda: told == ["lost"], 10, "the callback hears of it")
-
-
 @pytest.mark.filterwarnings("ignore:3 members on 1 servers:UserWarning")
 @pytest.mark.parametrize("kind", ["multi_lock", "red_lock"])
 def test_a_loss_of_several_locks_after_waits_is_told(redis_url: str, kind: str) -> None:
@@ -379,31 +251,6 @@ async def test_cancel_on_lost_goes_on_after_a_wait(redis_url: str) -> None:
                 await client.lock("name").force_release()
                 await forever()
         assert time.monotonic() - began < 30
-
-
-def test_conditions_of_two_locks_are_two(redis_url: str) -> None:
-    """A name belongs to its lock: a notification of one lock's condition wakes no other."""
-    got: dict[str, bool] = {}
-    with interlock.connect(redis_url) as client:
-
-        def wait(queue: str) -> None:
-            condition = client.condition(queue, name="not empty")
-            with condition:
-                got[queue] = condition.wait(2)
-
-        threads = [threading.Thread(target=wait, args=(name,)) for name in ("invoices", "orders")]
-        for number, thread in enumerate(threads):
-            thread.start()
-            wait_until(
-                lambda n=number: len(client._driver.session.holds.snapshot()) > n, 10, "it waits"
-            )
-        wait_until(resting(client, count=2), 10, "both wait")
-        orders = client.condition("orders", name="not empty")
-        with orders:
-            orders.notify()
-        for thread in threads:
-            thread.join()
-    assert got == {"invoices": False, "orders": True}
 
 
 def test_what_cannot_be_waited_with_is_refused(redis_url: str) -> None:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import sent_in, until
-from tests.support.patience import forever
 from tests.support.proxy import delay, drop_request
-from tests.support.renewal import renews_soon
 
 import interlock.asyncio
 from interlock import (
-    AcquireTimeoutError,
     ConfigError,
-    HoldLostError,
-    ReentryError,
     ServerUnavailableError,
 )
 from interlock._core.model.holds import CLAIM
@@ -37,102 +29,6 @@ KEY = "interlock_election:{name}"
 LEADER = b"interlock_election_leader:{name}"
 QUEUE = "interlock_queue:interlock_election:{name}"
 TOKEN = "redisson_lock_token:interlock_election:{name}"
-
-
-async def test_one_leads(stage: Stage) -> None:
-    """One of two candidates leads, the other follows when it resigns, and tokens grow."""
-    first, second = stage.owner(), stage.owner()
-    mine = stage.lock(stage.client(poll_cap=60), candidate="a")
-    theirs = stage.lock(stage.client(poll_cap=60), candidate="b")
-    term = await first.do(stage.face.enter, mine)
-    assert term
-    waiting = asyncio.create_task(second.do(stage.face.enter, theirs))
-    await until(stage.redis.pubsub_channels, 20, "it waits")
-    info = await first.do(theirs.leader)
-    assert (info.name, info.candidate, info.token) == ("name", "a", term.token)
-    assert (info.host, info.pid) == (socket.gethostname(), os.getpid())
-    assert info.holder == term.holder
-    assert abs(info.since - time.time()) < 30
-    assert 0 < info.remaining <= 30
-    await first.do(stage.face.leave, mine)
-    next_term = await asyncio.wait_for(waiting, 20)
-    assert next_term.token > term.token
-    assert (await first.do(mine.leader)).candidate == "b"
-    await second.do(stage.face.leave, theirs)
-    assert await first.do(mine.leader) is None
-    assert stage.redis.exists(KEY) == 0
-
-
-async def test_run(stage: Stage) -> None:
-    """A function runs while its candidate leads, with the term if it wants it, and resigns then."""
-    owner, election = stage.owner(), stage.lock(stage.client(), candidate="worker")
-    seen: list[Any] = []
-
-    async def with_term(term: Any) -> str:
-        seen.append((term.valid, term.token, (await election.leader()).candidate))
-        return "done"
-
-    async def without() -> str:
-        return "also"
-
-    def with_term_in_thread(term: Any) -> str:
-        seen.append((term.valid, term.token, election.leader().candidate))
-        return "done"
-
-    if stage.face.is_async:
-        functions: list[Any] = [with_term, without]
-    else:
-        functions = [with_term_in_thread, lambda: "also"]
-    assert [await owner.do(election.run, each) for each in functions] == ["done", "also"]
-    assert seen == [(True, 1, "worker")]
-    assert await owner.do(election.leader) is None
-
-    def fail(term: Any) -> Any:
-        raise LookupError(term)
-
-    with pytest.raises(LookupError):
-        await owner.do(election.run, fail)
-    assert await owner.do(election.leader) is None
-
-
-async def test_it_waits_no_longer_than_told(stage: Stage) -> None:
-    """A candidate with a timeout raises, and one that leads already is told so."""
-    owner, election = stage.owner(), stage.lock(stage.client())
-    await owner.do(stage.face.enter, election)
-    with pytest.raises(ReentryError):
-        await owner.do(stage.face.enter, election)
-    with pytest.raises(AcquireTimeoutError, match="held by"):
-        await stage.owner().do(stage.face.enter, stage.lock(stage.client(), timeout=0.2))
-    await owner.do(election.release)
-
-
-async def test_a_lost_term_is_told(stage: Stage) -> None:
-    """A leader whose term was ended by somebody is told, and leaving the block raises."""
-    owner, election = stage.owner(), stage.lock(stage.client(renewed="soon"))
-    term = await owner.do(stage.face.enter, election)
-    stage.redis.delete(KEY)
-    await until(term.lost.is_set, 20, "it is told")
-    with pytest.raises(HoldLostError):
-        term.ensure()
-    with pytest.raises(HoldLostError):
-        await owner.do(stage.face.leave, election)
-
-
-async def test_a_lost_term_cancels_what_runs(redis_url: str) -> None:
-    """With asyncio, a function that runs for a term is cancelled when the term is lost."""
-    async with renews_soon(interlock.asyncio.connect(redis_url)) as client:
-        election, began = client.election("name"), asyncio.Event()
-
-        async def lead() -> None:
-            began.set()
-            await forever()
-
-        running = asyncio.create_task(election.run(lead))
-        await asyncio.wait_for(began.wait(), 20)
-        async with interlock.asyncio.connect(redis_url) as other:
-            await other.election("name").force_release()
-        with pytest.raises(HoldLostError):
-            await asyncio.wait_for(running, 20)
 
 
 async def test_observers_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,22 +223,6 @@ async def test_a_counter_that_was_lost_stops_no_term(stage: Stage) -> None:
     await owner.do(stage.face.leave, newcomer)
 
 
-async def test_an_observer_hears_of_a_term_that_is_ended_by_force(stage: Stage) -> None:
-    """An observer is told at once, not at the end of the lease or of the poll cap."""
-    owner, election = stage.owner(), stage.lock(stage.client(lease=590))
-    seen: list[Any] = []
-    watcher = stage.lock(stage.client(poll_cap=600))
-    observation = await owner.do(watcher.observe, lambda info: seen.append(info and info.holder))
-    await until(stage.redis.pubsub_channels, 20, "it listens")
-    term = await owner.do(stage.face.enter, election)
-    await until(lambda: seen[-1:] == [term.holder], 20, "it is told of the leader")
-    assert await owner.do(stage.lock(stage.client()).force_release)
-    await until(lambda: seen[-1:] == [None], 20, "it is told of the end")
-    await owner.do(observation.close)
-    with pytest.raises(HoldLostError):
-        await owner.do(stage.face.leave, election)
-
-
 async def test_a_term_cannot_be_handed_over(stage: Stage) -> None:
     """A term belongs to the candidate that announced it."""
     owner, election = stage.owner(), stage.lock(stage.client())
@@ -360,29 +240,6 @@ async def test_who_may_take_the_lock_does_not_lead_yet(stage: Stage) -> None:
     stage.redis.delete(KEY)
     stage.redis.hset(KEY, "someone:10", 1)
     assert (await owner.do(election.leader)).holder == "someone:10"
-
-
-async def test_a_term_that_was_given_is_told(stage: Stage) -> None:
-    """Observers are told of the end of a term, and of the next one, which a release has given."""
-    first, second = stage.owner(), stage.owner()
-    mine = stage.lock(stage.client(poll_cap=60), candidate="a")
-    theirs = stage.lock(stage.client(poll_cap=60), candidate="b")
-    seen: list[Any] = []
-    watcher = stage.lock(stage.client(poll_cap=600))
-    await first.do(stage.face.enter, mine)
-    observation = await first.do(watcher.observe, seen.append)
-    waiting = asyncio.create_task(second.do(stage.face.enter, theirs))
-    await until(lambda: stage.redis.zcard(QUEUE) == 1, 20, "it waits")
-    await until(lambda: len(seen) == 1, 20, "it is told of the leader")
-    await first.do(stage.face.leave, mine)
-    term = await asyncio.wait_for(waiting, 20)
-    await until(lambda: seen[-1] and seen[-1].candidate == "b", 20, "it is told of the next one")
-    assert seen[0].candidate == "a"
-    assert {info.holder for info in seen[1:] if info} == {term.holder}
-    assert seen[-1].token == term.token
-    await second.do(stage.face.leave, theirs)
-    await until(lambda: seen[-1] is None, 20, "it is told of the end")
-    await first.do(observation.close)
 
 
 async def test_a_claim_that_ends_before_the_server_answers_is_no_term(

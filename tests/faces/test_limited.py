@@ -12,7 +12,7 @@ import pytest
 from tests.lock.lock_like import Kind, Stage
 
 import interlock.asyncio
-from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError
+from interlock import AcquireTimeoutError, ConfigError, NotHeldError
 from interlock._drivers.block import ByHand
 
 if TYPE_CHECKING:
@@ -169,28 +169,6 @@ async def test_a_number_that_is_set_at_run_time_stays(stage: Stage) -> None:
     assert free(stage) == 2
     with pytest.raises(ValueError, match="must be 1 to"):
         await owner.do(limit.set_permits, 0)
-
-
-async def test_a_server_that_lost_its_data(stage: Stage) -> None:
-    """A number that the server lost is set again by the next acquire, which does not hang."""
-    owner, limit = stage.owner(), stage.lock(stage.client())
-    permit = await owner.do(limit.acquire)
-    stage.redis.flushdb()
-    again = await owner.do(limit.acquire, timeout=0)
-    assert free(stage) == 1
-    await owner.do(again.release)
-    with pytest.raises(HoldLostError):
-        await owner.do(permit.release)
-    assert free(stage) == 2
-
-
-async def test_a_dead_process_gives_back_within_its_lease(stage: Stage) -> None:
-    """Permits of a client that has died come back, at the latest when its lease has ended."""
-    owner, other = stage.owner(), stage.owner()
-    permit = await owner.do(stage.lock(stage.client(), n=1, lease=0.5).acquire)
-    second = await other.do(stage.lock(stage.client(poll_cap=30), n=1, timeout=20).acquire)
-    assert not permit
-    await other.do(second.release)
 
 
 async def test_mistakes(stage: Stage) -> None:

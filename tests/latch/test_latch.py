@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.children import Child
 from tests.lock.lock_like import until
-from tests.support.cards import own_keys, waited_channels
+from tests.support.cards import waited_channels
 from tests.support.patience import wait_until
 from tests.support.proxy import command, swallow_reply
 
@@ -35,21 +33,6 @@ async def _waiting(stage: Stage, latch: Any, **options: Any) -> asyncio.Task[Any
     await stage.waits()
     assert not task.done()
     return task
-
-
-async def test_it_opens_at_zero(stage: Stage) -> None:
-    """A waiter goes on when the count has come to 0, and who comes later does not wait."""
-    owner, latch = stage.owner(), stage.lock(stage.client(poll_cap=60))
-    assert await owner.do(latch.try_set_count, 2)
-    waiting = await _waiting(stage, stage.lock(stage.client(poll_cap=60)))
-    await owner.do(latch.count_down)
-    assert await owner.do(latch.count) == 1
-    assert not waiting.done()
-    await owner.do(latch.count_down)
-    assert await asyncio.wait_for(waiting, 20) is True
-    assert await owner.do(latch.count) == 0
-    assert await owner.do(latch.wait) is True
-    assert await owner.do(latch.wait, timeout=0) is True
 
 
 def test_an_earlier_opening_is_heard_behind_nobody(
@@ -85,28 +68,6 @@ def test_an_earlier_opening_is_heard_behind_nobody(
         assert second.result(30)
 
 
-async def test_one_that_was_never_set_is_open(stage: Stage) -> None:
-    """Nobody waits for a latch without a count, and counting it down does nothing."""
-    owner, latch = stage.owner(), stage.lock(stage.client())
-    assert await owner.do(latch.wait) is True
-    await owner.do(latch.count_down)
-    assert await owner.do(latch.count) == 0
-    assert await owner.do(latch.delete) is False
-    notes = {key.decode() for key in stage.redis.keys(REQUESTS)}
-    assert own_keys(stage.redis) == notes, "only the note of the call is left"
-
-
-async def test_a_count_is_set_once(stage: Stage) -> None:
-    """Of those who set the count the first one decides; once it is open it can be set again."""
-    owner, latch = stage.owner(), stage.lock(stage.client())
-    assert await owner.do(latch.try_set_count, 1)
-    assert not await owner.do(latch.try_set_count, 5)
-    assert await owner.do(latch.count) == 1
-    await owner.do(latch.count_down)
-    assert await owner.do(latch.try_set_count, 5)
-    assert await owner.do(latch.count) == 5
-
-
 async def test_a_late_copy_of_a_call_that_did_nothing(stage: Stage, proxy: FaultProxy) -> None:
     """A copy of a refused set-up or of a count-down of an open latch touches no later count."""
     owner, direct = stage.owner(), stage.lock(stage.client())
@@ -126,22 +87,6 @@ async def test_a_late_copy_of_a_call_that_did_nothing(stage: Stage, proxy: Fault
     assert await owner.do(direct.count) == 1
 
 
-@pytest.mark.parametrize("waiters", [1, 5])
-async def test_deleting_wakes_by_an_error(stage: Stage, waiters: int) -> None:
-    """A deletion ends each wait for the latch with an error; a later wait returns at once."""
-    owner, client = stage.owner(), stage.client(poll_cap=60)
-    latch = stage.lock(client)
-    await owner.do(latch.try_set_count, 2)
-    waiting = [await _waiting(stage, stage.lock(client)) for _ in range(waiters)]
-    assert await owner.do(stage.lock(stage.client()).delete) is True
-    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
-    assert {type(each) for each in outcomes} == {LatchDeletedError}
-    assert outcomes[0].name == "name"
-    assert "'name' was deleted while it was waited for" in str(outcomes[0])
-    assert await owner.do(latch.wait) is True
-    assert await owner.do(latch.delete) is False
-
-
 async def test_an_opening_is_not_missed(stage: Stage, proxy: FaultProxy) -> None:
     """A waiter goes on after an opening, even if it heard nothing and the count was set again."""
     owner, latch = stage.owner(), stage.lock(stage.client())
@@ -158,57 +103,6 @@ async def test_an_opening_is_not_missed(stage: Stage, proxy: FaultProxy) -> None
     await owner.do(latch.try_set_count, 1)
     with pytest.raises(LatchDeletedError):
         await asyncio.wait_for(again, 20)
-
-
-async def test_all_go_on(stage: Stage, redis_url: str) -> None:
-    """A hundred waiters of this process and some of others all go on by one message, each once."""
-    child = """
-        async def wait(client):
-            await client.count_down_latch("name").wait()
-            say("went on")
-        async def main():
-            async with interlock.asyncio.connect(url, poll_cap=60) as client:
-                tasks = [asyncio.create_task(wait(client)) for _ in range(5)]
-                while waiters(client) < 5:
-                    await asyncio.wait(tasks, timeout=0.01)
-                say("waits")
-                await asyncio.gather(*tasks)
-        asyncio.run(main())
-    """
-    owner, clients = stage.owner(), [stage.client(poll_cap=60) for _ in range(2)]
-    latch = stage.lock(stage.client())
-    await owner.do(latch.try_set_count, 1)
-    with ExitStack() as stack:
-        children = [stack.enter_context(Child(child, redis_url)) for _ in range(2)]
-        assert [each.hear() for each in children] == ["waits", "waits"]
-        waiting = [
-            asyncio.create_task(stage.owner().do(stage.lock(clients[n % 2]).wait))
-            for n in range(100)
-        ]
-        await until(lambda: stage.redis.pubsub_numsub(CHANNEL)[0][1] == 4, 5, "all clients listen")
-        await stage.waits(100)
-        await owner.do(latch.count_down)
-        assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [True] * 100
-        for each in children:
-            assert [each.hear() for _ in range(5)] == ["went on"] * 5
-
-
-async def test_a_named_count_is_set_once_in_a_life(stage: Stage) -> None:
-    """The first client sets the count. One that comes after the opening does not close it."""
-    owner, latch = stage.owner(), stage.lock(stage.client(), count=2)
-    assert await owner.do(latch.count) == 2
-    await owner.do(stage.lock(stage.client(), count=2).count_down)
-    waiting = await _waiting(stage, stage.lock(stage.client(poll_cap=60), count=2))
-    await owner.do(latch.count_down)
-    assert await asyncio.wait_for(waiting, 60)
-    late = stage.lock(stage.client(), count=2)
-    assert await owner.do(late.wait, timeout=0)
-    assert await owner.do(late.count) == 0
-    assert await owner.do(late.delete)
-    assert not stage.redis.exists("name", "interlock_latch_total:{name}")
-    assert not await owner.do(late.delete)
-    assert await owner.do(late.count) == 2
-    assert not await owner.do(late.wait, timeout=0)
 
 
 async def test_another_count_is_told_once(stage: Stage) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import renewed, until
+from tests.lock.lock_like import until
 
 from interlock import ConfigError, LatchDeletedError
 from interlock._core.objects import lifetime
@@ -73,20 +73,6 @@ async def test_a_fixed_end_is_kept(plain: Stage) -> None:
     assert await owner.do(other.delete)
     assert await owner.do(other.try_set_permits, 1)
     assert 100 < ends(plain, "name")[0] <= 3000
-
-
-async def test_a_renewed_permit_keeps_its_semaphore(leased: Stage) -> None:
-    """While a permit is held and renewed, neither key ends, although nobody makes a call."""
-    owner = leased.owner()
-    semaphore = leased.lock(leased.client(lease=3), permits=2, idle=3000)
-    permit = await owner.do(semaphore.acquire)
-    assert all(2900 < each <= 3000 for each in ends(leased, "name", LEASES))
-    for key in ("name", LEASES):
-        leased.redis.expire(key, 100)
-    await renewed(permit)
-    assert all(2900 < each <= 3000 for each in ends(leased, "name", LEASES))
-    await owner.do(permit.release)
-    assert await owner.do(semaphore.available_permits) == 2
 
 
 async def test_no_lease_outlasts_its_semaphore(leased: Stage) -> None:

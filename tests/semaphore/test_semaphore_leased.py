@@ -11,7 +11,7 @@ from tests.lock.lock_like import loss_of, renewed, until
 
 import interlock
 import interlock.asyncio
-from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError
+from interlock import ConfigError, HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -23,83 +23,6 @@ async def _counts(owner: Any, semaphore: Any) -> tuple[int, int, int]:
         await owner.do(semaphore.acquired_permits),
         await owner.do(semaphore.permits),
     )
-
-
-async def test_permits_are_taken_and_given_back(leased: Stage) -> None:
-    """A permit is true while it is held and false afterwards, and has an id for each permit."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client())
-    assert await owner.do(semaphore.try_set_permits, 3)
-    assert not await owner.do(semaphore.try_set_permits, 4)
-    one, two = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire, 2)
-    assert one
-    assert two
-    assert (len(one.ids), len(two.ids)) == (1, 2)
-    assert len({*one.ids, *two.ids}) == 3
-    assert all(len(bytes.fromhex(each)) == 16 for each in (*one.ids, *two.ids))
-    assert await _counts(owner, semaphore) == (0, 3, 3)
-    await owner.do(semaphore.release, two)
-    assert not two
-    assert await _counts(owner, semaphore) == (2, 1, 3)
-    await owner.do(one.release)
-    assert not one
-    assert await _counts(owner, semaphore) == (3, 0, 3)
-
-
-async def test_who_gets_none_in_time(leased: Stage) -> None:
-    """In vain, acquire raises and try_acquire returns None, and neither takes anything."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client())
-    await owner.do(semaphore.try_set_permits, 2)
-    with pytest.raises(AcquireTimeoutError, match="did not have 3 permits together to give"):
-        await owner.do(semaphore.acquire, 3, timeout=0.1)
-    assert await owner.do(semaphore.try_acquire, 3) is None
-    assert await owner.do(semaphore.try_acquire, 3, timeout=0.1) is None
-    permit = await owner.do(semaphore.try_acquire, 2)
-    assert permit
-    assert await _counts(owner, semaphore) == (0, 2, 2)
-    await owner.do(permit.release)
-
-
-async def test_a_permit_is_a_context_manager(leased: Stage) -> None:
-    """Leaving the block gives the permits back, and lets the block's own exception go on."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client())
-    await owner.do(semaphore.try_set_permits, 2)
-    for error in (None, ValueError("the body's")):
-        permit = await owner.do(semaphore.acquire, 2)
-        assert await owner.do(leased.face.enter, permit) is permit
-        assert not await owner.do(leased.face.leave, permit, error)
-        assert await owner.do(semaphore.available_permits) == 2
-
-
-async def test_a_lease_ends_by_the_servers_clock(leased: Stage) -> None:
-    """A permit with a lease of its own is lost when that ends; a waiter then gets the permit."""
-    owner, client = leased.owner(), leased.client(poll_cap=30)
-    semaphore = leased.lock(client)
-    await owner.do(semaphore.try_set_permits, 1)
-    started = time.monotonic()
-    permit = await owner.do(semaphore.acquire, lease=0.5)
-    other = await leased.owner().do(leased.lock(leased.client(poll_cap=30)).acquire)
-    assert 0.5 <= time.monotonic() - started < 3
-    assert other
-    assert permit.lost.is_set()
-    assert not permit
-    with pytest.raises(HoldLostError):
-        await owner.do(permit.release)
-    assert await _counts(owner, semaphore) == (0, 1, 1)
-    await owner.do(other.release)
-
-
-async def test_without_a_lease_it_is_renewed(leased: Stage) -> None:
-    """A permit without a lease of its own lasts as long as it is wanted."""
-    owner, client = leased.owner(), leased.client(renewed="soon")
-    semaphore = leased.lock(client)
-    await owner.do(semaphore.try_set_permits, 2)
-    one, two = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire)
-    await renewed(one, two)
-    assert one
-    assert two
-    assert await _counts(owner, semaphore) == (0, 2, 2)
-    await owner.do(one.release)
-    await owner.do(two.release)
 
 
 async def test_a_key_of_another_type_is_one_loss(leased: Stage) -> None:
@@ -120,17 +43,6 @@ async def test_a_key_of_another_type_is_one_loss(leased: Stage) -> None:
     await renewed(permits[1])
     await owner.do(permits[1].release)
     leased.redis.delete(leases)
-
-
-async def test_closing_gives_back(leased: Stage) -> None:
-    """Closing the client gives back all that it holds."""
-    owner, client = leased.owner(), leased.client()
-    semaphore, other = leased.lock(client), leased.lock(leased.client())
-    await owner.do(semaphore.try_set_permits, 3)
-    permits = [await owner.do(semaphore.acquire), await owner.do(semaphore.acquire, 2, lease=60)]
-    await leased.close(client)
-    assert await _counts(owner, other) == (3, 0, 3)
-    assert not any(permits)
 
 
 async def test_a_permit_is_given_back_once(leased: Stage) -> None:
@@ -220,22 +132,6 @@ async def test_a_lease_is_prolonged(leased: Stage) -> None:
         await owner.do(leased.lock(leased.client()).update_lease, three.ids[0])
 
 
-async def test_the_number_of_permits_is_changed(leased: Stage) -> None:
-    """Setting counts free and held ones together; adding and taking away change that number."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client())
-    await owner.do(semaphore.set_permits, 3)
-    permit = await owner.do(semaphore.acquire, 2)
-    await owner.do(semaphore.set_permits, 5)
-    assert await _counts(owner, semaphore) == (3, 2, 5)
-    await owner.do(semaphore.set_permits, 1)
-    assert await _counts(owner, semaphore) == (-1, 2, 1)
-    await owner.do(semaphore.add_permits, 3)
-    assert await _counts(owner, semaphore) == (2, 2, 4)
-    await owner.do(semaphore.add_permits, -1)
-    await owner.do(permit.release)
-    assert await _counts(owner, semaphore) == (3, 0, 3)
-
-
 async def test_a_semaphore_may_begin_with_none(leased: Stage) -> None:
     """With no permits to begin with, there is a semaphore all the same."""
     owner, semaphore = leased.owner(), leased.lock(leased.client())
@@ -293,23 +189,6 @@ async def test_held_permits_that_were_evicted_alone(leased: Stage) -> None:
     await until(permit.lost.is_set, 10, "a renewal has found out")
     assert await _counts(owner, semaphore) == (1, 0, 1)
     await owner.do(semaphore.set_permits, 2)
-    assert await _counts(owner, semaphore) == (2, 0, 2)
-
-
-async def test_trying(leased: Stage) -> None:
-    """A block by `trying` is entered with or without permits, and gives back what it took."""
-    owner, semaphore, face = leased.owner(), leased.lock(leased.client()), leased.face
-    await owner.do(semaphore.try_set_permits, 2)
-    trying, refused = semaphore.trying(2), semaphore.trying()
-    permit = await owner.do(face.enter, trying)
-    assert len(permit.ids) == 2
-    empty = await owner.do(face.enter, refused)
-    assert (bool(empty), empty.ids, repr(empty)) == (False, (), "<Permit 'name' not acquired>")
-    with pytest.raises(NotHeldError):
-        await owner.do(empty.update_lease, 5)
-    await owner.do(face.leave, refused)
-    assert permit
-    await owner.do(face.leave, trying)
     assert await _counts(owner, semaphore) == (2, 0, 2)
 
 

@@ -109,20 +109,6 @@ async def test_a_waiter_sets_a_lost_number(plain: Stage) -> None:
     assert await waiting
 
 
-async def test_a_leased_one_is_set_up(leased: Stage) -> None:
-    """A leased semaphore gets its number with the first permit, and again after it was lost."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client(), permits=2)
-    permit = await owner.do(semaphore.acquire, timeout=0)
-    assert await owner.do(semaphore.permits) == 2
-    await owner.do(permit.release)
-    leased.redis.flushdb()
-    permit = await owner.do(semaphore.acquire, timeout=0)
-    assert await owner.do(semaphore.available_permits) == 1
-    await owner.do(permit.release)
-    fresh = leased.client().leased_semaphore("other", 4)
-    assert await owner.do(fresh.permits) == 4
-
-
 async def test_another_number_is_told_once(leased: Stage) -> None:
     """A program that names another number is warned once, and uses the one on the server.
 
@@ -142,53 +128,6 @@ async def test_another_number_is_told_once(leased: Stage) -> None:
     other = leased.client().leased_semaphore("name", 5)
     await owner.do(other.set_permits, 7)
     assert await owner.do(other.permits) == 7
-
-
-async def test_the_number_is_changed(plain: Stage) -> None:
-    """`set_permits` sets the sum of free and taken permits, and makes a missing semaphore."""
-    owner, client = plain.owner(), plain.client()
-    semaphore = client.semaphore("name", 3)
-    assert await owner.do(semaphore.acquire, 2)
-    for wanted, free in ((7, 5), (1, -1), (1, -1), (0, -2), (2, 0)):
-        await owner.do(semaphore.set_permits, wanted)
-        assert await owner.do(semaphore.available_permits) == free
-    await owner.do(semaphore.release, 2)
-    await owner.do(semaphore.add_permits, 4)
-    await owner.do(semaphore.set_permits, 5)
-    assert await owner.do(semaphore.available_permits) == 5
-    assert await owner.do(semaphore.delete)
-    assert not plain.redis.keys("*total*")
-    assert not await owner.do(semaphore.delete)
-    await owner.do(client.semaphore("name").set_permits, 4)
-    assert await owner.do(semaphore.available_permits) == 4
-    with pytest.raises(ValueError, match="permits must be"):
-        await owner.do(semaphore.set_permits, -1)
-
-
-async def test_a_larger_number_wakes_who_waits(plain: Stage) -> None:
-    """Waiters of any number of permits go on at once when `set_permits` gives them room."""
-    owner, client = plain.owner(), plain.client()
-    semaphore = client.semaphore("name", 1)
-    assert await owner.do(semaphore.acquire)
-    others = [plain.client(poll_cap=600).semaphore("name") for _ in range(2)]
-    waiting = [
-        asyncio.ensure_future(plain.owner().do(other.acquire, n))
-        for other, n in zip(others, (1, 2), strict=True)
-    ]
-    channel = "redisson_sc:{name}"
-    with pytest.warns(MisuseWarning, match="has 1 permit in all, and 2 are wanted together"):
-        await until(lambda: plain.redis.pubsub_numsub(channel)[0][1] == 2, 20, "both listen")
-    await owner.do(semaphore.set_permits, 4)
-    assert await asyncio.wait_for(asyncio.gather(*waiting), 60) == [True, True]
-    assert await owner.do(semaphore.available_permits) == 0
-
-
-async def test_what_was_released_too_often_does_not_count(plain: Stage) -> None:
-    """If more permits are free than there should be, the new number is exact."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=2)
-    await owner.do(semaphore.release, 4)
-    await owner.do(semaphore.set_permits, 3)
-    assert await owner.do(semaphore.available_permits) == 3
 
 
 async def test_an_interrupted_change_leaves_the_sum(plain: Stage) -> None:
@@ -215,25 +154,6 @@ async def test_a_number_of_java_is_not_guessed(plain: Stage) -> None:
     assert await owner.do(client.semaphore("name").delete)
     await owner.do(client.semaphore("name").set_permits, 4)
     assert plain.redis.get("name") == b"4"
-
-
-async def test_another_number_of_a_plain_one_is_told_once(plain: Stage) -> None:
-    """A program that names another number is warned once; `set_permits` is no reason for it."""
-    owner, client = plain.owner(), plain.client()
-    assert await owner.do(client.semaphore("name").try_set_permits, 3)
-    assert await owner.do(client.semaphore("name").acquire, 3)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        for _ in range(2):
-            assert not await owner.do(client.semaphore("name", 5).acquire, timeout=0)
-    (warning,) = told
-    assert warning.category is MisuseWarning
-    assert "'name' has 3 permits on the server, not 5" in str(warning.message)
-    assert "set_permits(5) changes it" in str(warning.message)
-    other = plain.client().semaphore("name", 5)
-    await owner.do(other.set_permits, 7)
-    assert await owner.do(other.available_permits) == 4
-    assert await owner.do(plain.client().semaphore("name", 7).available_permits) == 4
 
 
 @pytest.mark.parametrize("kind", ["semaphore", "leased_semaphore"])
