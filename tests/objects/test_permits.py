@@ -252,7 +252,8 @@ def test_a_wait_that_is_cancelled_as_it_ends(scene: Stage, permits: Permits) -> 
     made, other = _makers(scene, permits, 1, 2)
     owner, waiter = scene.actor(), scene.actor()
     for number in range(12):
-        held = owner.do(permits.take, made)
+        held = owner.do(permits.take, made, 1, PROMPT)
+        assert held, "the permit was lost"
         waiting = waiter.start(permits.take, other)
         gives = owner.start(permits.give, made, held)
         time.sleep(0.001 * (number % 6))  # the moments that are tried
