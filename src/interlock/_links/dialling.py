@@ -1,90 +1,99 @@
 """Connecting in time, also while a name server gives no answer.
 
 The system's resolver takes as long as it likes: 5 s and more for each name server that is silent.
-Nothing can interrupt it, so another thread asks it, and is left behind when the time is up.
+Nothing can interrupt it, so another thread asks it, and is left behind when the time is up. All who
+need the same name meanwhile wait for that thread, so there is never more than one for each name.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from copy import copy
+from time import monotonic
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+T = TypeVar("T")
 
-class Dialled(Protocol):
-    """A connection of ours or of redis-py's."""
-
-    def connect(self) -> None:
-        """Connect and log in."""
-        ...
-
-    def disconnect(self) -> None:
-        """Close."""
-        ...
+LEAST = 0.01
+"""Seconds that an address has in any case."""
 
 
-def numeric(host: str) -> bool:
-    """Return whether *host* is an IP address, which nobody need resolve."""
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            _ = socket.inet_pton(family, host.partition("%")[0])
-        except (OSError, ValueError):
-            continue
-        return True
-    return False
-
-
-def connect_within(connection: Dialled, seconds: float) -> None:
-    """Connect in another thread; close the connection if it comes too late.
+def connect_to(host: str, seconds: float, connect: Callable[[str, float], T]) -> T:
+    """Return what *connect* returns for the first address of *host* that can be reached.
 
     Args:
-        connection: has a name to resolve.
-        seconds: the time for all of it.
+        host: a name or an IP address.
+        seconds: the time for all addresses together. None may use up the share of the others.
+        connect: connects to an address within so many seconds.
 
     Raises:
-        TimeoutError: it is not connected after *seconds*.
-        Exception: what connecting raised.
+        TimeoutError: no name server has answered in time.
+        OSError: there is no such name, or what *connect* raised for the last address.
     """
-    outcome: SimpleQueue[BaseException | None] = SimpleQueue()
-    left = threading.Event()
-
-    def dial() -> None:
+    deadline = monotonic() + seconds
+    addresses = _addresses(host, seconds)
+    while True:
+        address = addresses.pop(0)
+        share = (deadline - monotonic()) / (len(addresses) + 1)
         try:
-            connection.connect()
-        except BaseException as error:  # noqa: BLE001 - the caller raises it
-            outcome.put(error)
-        else:
-            outcome.put(None)
-        if left.is_set():
-            connection.disconnect()
+            return connect(address, max(share, LEAST))
+        except OSError:
+            if not addresses:
+                raise
 
-    if not _started(dial):
-        connection.connect()
-        return
-    try:
-        failure = outcome.get(timeout=seconds)
-    except BaseException as error:
-        left.set()  # first: one of the two threads closes the connection after this
-        connection.disconnect()
-        if isinstance(error, Empty):
-            raise TimeoutError("timed out") from None
-        raise
-    if failure is not None:
+
+def _addresses(host: str, seconds: float) -> list[str]:
+    if host == "localhost" or ":" in host or host.replace(".", "").isdigit():
+        return [host]  # no name server is asked for that
+    with _mutex:
+        question = _questions.get(host)
+        if question is None or not question.is_alive():  # a forked child has no such thread
+            question = _questions[host] = _Question(host)
+            with suppress(RuntimeError):
+                question.start()
+    if question.ident is None:  # too many threads, or the interpreter exits
+        question.run()
+    if question.is_alive():
+        question.join(seconds)
+    if question.is_alive():
+        raise TimeoutError("timed out")
+    if question.error is not None:
+        raise copy(question.error)  # others may raise it too
+    return question.addresses.copy()
+
+
+class _Question(threading.Thread):
+    """The thread that asks for the addresses of *host*."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(name="interlock-resolver", daemon=True)
+        self._host = host
+        self.addresses: list[str] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        """Ask."""
+        numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
         try:
-            raise failure
+            found = socket.getaddrinfo(self._host, 0, type=socket.SOCK_STREAM)
+            # This also writes the interface behind an address that is good on one link only.
+            self.addresses = [socket.getnameinfo(each[4], numeric)[0] for each in found]
+        except Exception as error:  # noqa: BLE001 - those who wait raise it
+            self.error = error.with_traceback(None)  # which would keep this thread alive
         finally:
-            del failure  # it keeps this frame alive, and must not be kept by it
+            _ = _questions.pop(self._host, None)
 
 
-def _started(target: Callable[[], None]) -> bool:
-    """Start a thread; return False if there are too many, or the interpreter exits."""
-    thread = threading.Thread(target=target, name="interlock-dial", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        return False
-    return True
+_questions: dict[str, _Question] = {}
+"""What is being asked, by host."""
+_mutex = threading.RLock()  # a signal handler may come in anywhere
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(
+        before=_mutex.acquire, after_in_parent=_mutex.release, after_in_child=_mutex.release
+    )

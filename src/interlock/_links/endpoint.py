@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from interlock._hints import did_you_mean
-from interlock._links.dialling import connect_within, numeric
 from interlock._links.login import Login
 from interlock._links.options import (
     anonymous,
@@ -271,12 +270,11 @@ class Endpoint:
             raise ConfigError(f"bad options for {self.where}: {error}") from error
 
     def _class(self, module: Any) -> Any:
-        if self.tls and module is redis_py().sync:
-            return redis_py().SettledTLS
+        blocking = module is redis_py().sync
         return {
             "unix": module.UnixDomainSocketConnection,
-            "tls": module.SSLConnection,
-            "tcp": module.Connection,
+            "tls": redis_py().SettledTLS if blocking else module.SSLConnection,
+            "tcp": redis_py().Dialled if blocking else module.Connection,
         }[self._kind]
 
     def _new(
@@ -333,10 +331,7 @@ class Endpoint:
             connection = self._new(redis_py().sync, redis_py().once(), timeout, answered)
         self.opening(connection, None)
         try:
-            if self._kind == "unix" or numeric(self.address[0]):
-                connection.connect()
-            else:
-                connect_within(connection, timeout)
+            connection.connect()
         except BaseException as error:
             connection.disconnect()
             if not isinstance(error, Exception) or isinstance(error, InterlockError):

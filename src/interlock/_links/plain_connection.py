@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from interlock._links.dialling import connect_to
 from interlock._links.replies import error_code
 from interlock._links.resp import Replies, ReplyError, pack
 
@@ -95,7 +96,11 @@ class PlainConnection:
 
     def _tcp(self) -> socket.socket:
         host, port = self._given.get("host", "localhost"), self._given.get("port", 6379)
-        connected = socket.create_connection((host, port), self._connect_timeout)
+        connected = connect_to(
+            host,
+            self._connect_timeout,
+            lambda address, seconds: socket.create_connection((address, port), seconds),
+        )
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _KEEP_ALIVE.items():

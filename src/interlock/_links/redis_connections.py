@@ -12,7 +12,18 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
-__all__ = ["RedisError", "ResponseError", "SettledTLS", "aio", "once", "once_async", "sync"]
+from interlock._links.dialling import connect_to
+
+__all__ = [
+    "Dialled",
+    "RedisError",
+    "ResponseError",
+    "SettledTLS",
+    "aio",
+    "once",
+    "once_async",
+    "sync",
+]
 
 
 def once() -> Retry:
@@ -25,7 +36,24 @@ def once_async() -> AsyncRetry:
     return AsyncRetry(NoBackoff(), 0)
 
 
-class SettledTLS(sync.SSLConnection):
+class Dialled(sync.Connection):
+    """A TCP connection that waits for a name server no longer than for its own server."""
+
+    def _connect(self) -> Any:
+        connect_plainly: Any = super()._connect
+        name, limit = self.host, cast("float", self.socket_connect_timeout)
+
+        def connect(address: str, seconds: float) -> Any:
+            self.host, self.socket_connect_timeout = address, seconds
+            return connect_plainly()
+
+        try:
+            return connect_to(name, limit, connect)
+        finally:
+            self.host, self.socket_connect_timeout = name, limit
+
+
+class SettledTLS(sync.SSLConnection, Dialled):
     """A TLS connection that the server has accepted, without unread bytes after the handshake.
 
     With TLS 1.3 the server refuses our certificate only after the handshake. There it also sends
