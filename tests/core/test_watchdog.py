@@ -22,7 +22,7 @@ from interlock._core.model.holds import (
     Owner,
     valid_until,
 )
-from interlock._core.upkeep.watchdog import CLAIMS_FOR, CONFIRM_AFTER, Round
+from interlock._core.upkeep.watchdog import ANSWER_WITHIN, CLAIMS_FOR, CONFIRM_AFTER, Round
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -190,6 +190,9 @@ class TestDue:
         bench.now += 2 * CLAIM
         assert rounds.watchdog.due(bench.now, Round()) == [hold]
         assert rounds.watchdog.next_due(bench.now) == bench.now + CONFIRM_AFTER
+        bench.now += ANSWER_WITHIN
+        assert rounds.watchdog.due(bench.now, Round()) == []
+        assert hold.state is LOST, "nobody has asked in time"
 
     def test_a_hold_that_comes_late_is_renewed_at_once(self, bench: Bench, rounds: Rounds) -> None:
         """After an outage, a hold may end soon, because its validity counts from its first try."""

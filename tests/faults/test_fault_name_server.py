@@ -1,7 +1,12 @@
-"""A name server that gives no answer delays no report of a loss, and no call beyond its timeout."""
+"""What a name server that gives no answer may delay, and what a thread that connects may.
+
+No report of a loss comes late, and no call ends after its timeout.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
 import threading
 import time
@@ -9,14 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.faults import command, delay_reply
 
 from interlock import HoldLostError, ServerUnavailableError
+from interlock._core.insight.card import CARD, INDEX
+from interlock._drivers.background.renewer import Renewer, _Lane
+from interlock.observe import Observer, SlowAcquire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    import redis
     from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
+
+NAME = "redis.test"
+"""The host that only the name server knows."""
 
 STALL = 60.0
 """Seconds for which the resolver is silent: longer than everything that must not wait for it."""
@@ -25,18 +39,25 @@ SOON = 20.0
 
 
 class NameServer:
-    """The resolver of this process, which may be silent."""
+    """The resolver of this process, which may be silent.
+
+    Attributes:
+        addresses: those of `NAME`.
+    """
 
     def __init__(self) -> None:
         self.silent = False
+        self.addresses = ["127.0.0.1"]
         self._goes_on = threading.Event()
         self._resolve = socket.getaddrinfo
 
     def __call__(self, host: Any, *args: Any, **kwargs: Any) -> Any:
         """Resolve as `socket.getaddrinfo` does."""
-        if self.silent and host in ("localhost", b"localhost"):
+        if host not in (NAME, NAME.encode()):
+            return self._resolve(host, *args, **kwargs)
+        if self.silent:
             _ = self._goes_on.wait(STALL)
-        return self._resolve(host, *args, **kwargs)
+        return [info for each in self.addresses for info in self._resolve(each, *args, **kwargs)]
 
     def go_on(self) -> None:
         """Answer everybody."""
@@ -57,7 +78,7 @@ async def test_a_loss_is_reported_before_the_next_holder_works(
     stage: Stage, server: RedisServer, name_server: NameServer
 ) -> None:
     """The client must connect anew and cannot resolve its server's name: the hold ends in time."""
-    named = f"redis://localhost:{server.port}/0"
+    named = f"redis://{NAME}:{server.port}/0"
     client, other = stage.client(named, lease=2), stage.client()
     holder, next_holder = stage.owner(), stage.owner()
     lock = stage.lock(client)
@@ -79,7 +100,7 @@ async def test_an_acquire_ends_with_its_timeout(
     stage: Stage, server: RedisServer, name_server: NameServer
 ) -> None:
     """A client that cannot resolve its server's name says so when the caller's time is up."""
-    client = stage.client(f"redis://localhost:{server.port}/0")
+    client = stage.client(f"redis://{NAME}:{server.port}/0")
     lock, owner = stage.lock(client), stage.owner()
     assert await owner.do(lock.acquire)
     await owner.do(lock.release)
@@ -93,3 +114,210 @@ async def test_an_acquire_ends_with_its_timeout(
     name_server.go_on()
     assert await owner.do(lock.acquire, timeout=SOON)
     await owner.do(lock.release)
+
+
+@pytest.fixture
+def swallows(server: RedisServer) -> Iterator[str]:
+    """Give an address that swallows what is sent to the port of *server*."""
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.2", server.port))
+        full.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            _ = waiting.connect_ex(("127.0.0.2", server.port))
+        yield "127.0.0.2"
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+@pytest.mark.parametrize("options", ["", "?socket_keepalive=yes"], ids=["plain", "redis-py"])
+async def test_one_address_of_several_swallows_everything(
+    stage: Stage, server: RedisServer, name_server: NameServer, swallows: str, options: str
+) -> None:
+    """The next one is tried while there is time."""
+    name_server.addresses = [swallows, "127.0.0.1"]
+    client = stage.client(f"redis://{NAME}:{server.port}/0{options}", command_timeout=2)
+    lock, owner = stage.lock(client), stage.owner()
+    assert await owner.do(lock.acquire)
+    await owner.do(lock.release)
+
+
+def _resolving() -> int:
+    return sum(thread.name == "interlock-resolver" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+@pytest.mark.parametrize("options", ["", "?socket_keepalive=yes"], ids=["plain", "redis-py"])
+async def test_threads_that_wait_for_a_name_server(
+    stage: Stage, server: RedisServer, name_server: NameServer, options: str
+) -> None:
+    """However many calls need the name, and however often, one thread asks for it."""
+    client = stage.client(f"redis://{NAME}:{server.port}/0{options}", command_timeout=0.5)
+    owners = [stage.owner() for _ in range(8)]
+    name_server.silent = True
+    for _ in range(2):
+        tries = [
+            owner.do(stage.lock(client, f"name-{number}").acquire, timeout=1)
+            for number, owner in enumerate(owners)
+        ]
+        failures = await asyncio.gather(*tries, return_exceptions=True)
+        assert {type(each) for each in failures} == {ServerUnavailableError}
+        assert _resolving() == 1
+    name_server.go_on()
+    await until(lambda: not _resolving(), SOON, "the thread ends")
+    lock = stage.lock(client)
+    assert await owners[0].do(lock.acquire, timeout=SOON)
+    await owners[0].do(lock.release)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_no_thread_asks_for_what_every_machine_knows(
+    stage: Stage, server: RedisServer, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """Starting one takes longer than to connect."""
+    names: list[str] = []
+    start = threading.Thread.start
+
+    def noted(thread: threading.Thread) -> None:
+        names.append(thread.name)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", noted)
+    client = stage.client(f"redis://{host}:{server.port}/0")
+    lock, owner = stage.lock(client), stage.owner()
+    assert await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    assert "interlock-renewer" in names
+    assert "interlock-resolver" not in names
+
+
+def _named(redis_client: redis.Redis) -> list[str]:
+    """Return the ids of the connections that renew."""
+    clients: list[dict[str, str]] = redis_client.client_list()
+    return [each["id"] for each in clients if each["name"].startswith("interlock:")]
+
+
+async def _stuck(client: Any, redis_client: redis.Redis, name_server: NameServer) -> None:
+    """Let the thread that renews the holds of *client* connect in vain, and more work wait."""
+    await until(lambda: _named(redis_client), SOON, "the thread has connected")
+    name_server.silent = True
+    for each in _named(redis_client):
+        _ = redis_client.client_kill_filter(_id=each)
+    renewer = client._driver._renewer
+    [lane] = renewer._lanes.values()
+
+    def waits() -> bool:
+        client._driver.session.watchdog.renew_now(time.monotonic())
+        return bool(lane._works.qsize())
+
+    await until(waits, SOON, "more work waits for the thread")
+
+
+PATIENT = {"lease": 240, "command_timeout": 40.0, "log": False}
+"""Options of a client that connects for longer than a test waits."""
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_slow_acquire_while_the_thread_connects(
+    stage: Stage, server: RedisServer, name_server: NameServer, redis_client: redis.Redis
+) -> None:
+    """It is told when the thread has connected."""
+    told: list[SlowAcquire] = []
+
+    class Told(Observer):
+        def slow_acquire(self, event: SlowAcquire) -> None:
+            told.append(event)
+
+    url = f"redis://{NAME}:{server.port}/0"
+    client = stage.client(url, renewed="soon", slow_acquire=0.5, **PATIENT)
+    client.observe(Told())
+    kept, waiter = stage.owner(), stage.owner()
+    lock = stage.lock(client)
+    assert await kept.do(lock.acquire)
+    await _stuck(client, redis_client, name_server)
+    waiting = asyncio.create_task(waiter.do(stage.lock(client).acquire))
+    await asyncio.sleep(2)
+    assert not told
+    name_server.go_on()
+    await until(lambda: told, SOON, "the slow acquire is told")
+    await kept.do(lock.release)
+    assert await waiting
+    await waiter.do(lock.release)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_card_that_the_busy_thread_does_not_take(
+    stage: Stage, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next look writes it, and not the next round of renewals."""
+    client, owner = stage.client(lease=180), stage.owner()
+    card = CARD.format(client.client_id)
+    locks = [stage.lock(client, name) for name in ("stays", "goes")]
+    for lock in locks:
+        assert await owner.do(lock.acquire)
+    await until(lambda: redis_client.exists(card), SOON, "the card is written")
+    refused: list[object] = []
+    take: Callable[[_Lane, Any], bool] = _Lane.take
+
+    def refuse_once(lane: _Lane, work: Any) -> bool:
+        if refused or work.args[-1] is None:
+            return take(lane, work)
+        refused.append(work)
+        return False
+
+    monkeypatch.setattr(_Lane, "take", refuse_once)
+    _ = redis_client.delete("goes")
+    client._driver.session.watchdog.renew_now(time.monotonic())
+    await until(lambda: refused, SOON, "the card is refused")
+    await until(
+        lambda: b"x " in b" ".join(redis_client.hkeys(card)),  # type: ignore[arg-type]
+        SOON,
+        "the card tells of the loss",
+    )
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_close_while_the_thread_connects(
+    stage: Stage, proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """The thread writes no card after the client has removed it, and leaves no connection."""
+    client, owner = stage.client(renewed="soon"), stage.owner()
+    lock = stage.lock(client, lease=60)  # nobody renews it: the thread only writes cards
+    assert await owner.do(lock.acquire)
+    await until(lambda: redis_client.exists(INDEX), SOON, "the card is written")
+    proxy.on_request(command("CLIENT", "SETNAME"), delay_reply(1.0))
+    for each in _named(redis_client):
+        _ = redis_client.client_kill_filter(_id=each)
+    await until(lambda: proxy.fired, SOON, "the thread connects")
+    await stage.close(client)
+    await until(lambda: not _lanes(), SOON, "the thread has ended")
+    assert not redis_client.exists(INDEX, CARD.format(client.client_id))
+    await until(lambda: not _named(redis_client), SOON, "the connection is closed")
+
+
+def _lanes() -> list[str]:
+    return [it.name for it in threading.enumerate() if it.name == "interlock-renewer-node"]
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_close_by_a_finalizer_in_the_renewal_thread(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread is left that would wait for work for ever."""
+    client, owner = stage.client(), stage.owner()
+    sweep = Renewer._sweep
+    closed = threading.Event()
+
+    def closes(renewer: Renewer) -> None:
+        sweep(renewer)
+        if len(client._driver.session.holds) and not closed.is_set():
+            closed.set()
+            client.close()
+
+    monkeypatch.setattr(Renewer, "_sweep", closes)
+    assert await owner.do(stage.lock(client).acquire)
+    client._driver.session.watchdog.renew_now(time.monotonic())
+    await until(closed.is_set, SOON, "the client is closed")
+    await until(lambda: not _lanes(), SOON, "no thread is left")

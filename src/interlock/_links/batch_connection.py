@@ -52,7 +52,10 @@ class NodeBatchConnection:
                 raises is the reply to all *calls*.
         """
         try:
-            return self._connected(patience).batch(calls, timeout, meanwhile)
+            connection = self._connected(patience)
+            if meanwhile is not None:
+                meanwhile()  # it was not called while connecting
+            return connection.batch(calls, timeout, meanwhile)
         except InterlockError as error:
             self.drop()
             return [error] * len(calls)

@@ -170,6 +170,10 @@ class CardWriter:
         key = CARD.format(client_id)
         return card_write(key, index, client_id, self._number + 1, keep, fields)
 
+    def put_off(self) -> None:
+        """Write the card at the next look: nobody could send what was written."""
+        self._written_at = -NEVER
+
     def answered(self, call: Eval[bool]) -> None:
         """Note that *call* has written the card, or removed it."""
         self._number += 1

@@ -259,6 +259,10 @@ class Observing:
                 self._told.discard(hold)
         return slow
 
+    def put_off(self, slow: Sequence[Hold]) -> None:
+        """Return the *slow* waits again at the next look: nobody could report them."""
+        self._told.difference_update(slow)
+
     def name_holders(self, slow: Sequence[Hold]) -> Op[None]:
         """Report the *slow* waits, with the holders of the locks that they wait for.
 

@@ -248,6 +248,8 @@ class Watchdog:
         due = self._sort(now, result)
         for hold in due:
             hold.renew_at = self._again(hold, now)
+            # From now on, as the thread that asks its server may be busy until it is over.
+            hold.ask_until(max(hold.valid_until, now + ANSWER_WITHIN))
         return due
 
     def _again(self, hold: Hold, now: float) -> float:
@@ -273,7 +275,6 @@ class Watchdog:
             calls = self._calls(chunk, now, result)
             for hold in chunk:
                 hold.renew_at = self._again(hold, now)
-                hold.ask_until(max(hold.valid_until, now + ANSWER_WITHIN))
             replies = yield from Batch(tuple(call for call, _, _ in calls))
             until = clock() + TELL_WITHIN
             for (_, group, lease), reply in zip(calls, replies, strict=True):

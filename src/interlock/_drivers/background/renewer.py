@@ -180,9 +180,9 @@ class Renewer:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
-        for lane in self._lanes.values():
-            lane.end()
         patience = clock.now() + GRACE
+        for lane in self._lanes.values():
+            lane.end(patience)
         connections = {
             node: lane.connection
             for node, lane in self._lanes.items()
@@ -204,10 +204,9 @@ class Renewer:
                     reply.args = (f"{reply}; what was held ends with its lease",)
                     raise reply
         finally:
-            for connection in connections.values():
-                connection.drop()
             for lane in self._lanes.values():
-                _ = lane.join(max(deadline - clock.now(), GRACE))
+                if lane.join(max(deadline - clock.now(), GRACE)):
+                    lane.connection.drop()
 
     def _last_batch(
         self,
@@ -286,7 +285,6 @@ class Renewer:
                 self._work()
                 callbacks.resume()
                 now = clock.now()
-                self._card_due = self.card.next_look(now)
                 self._others_due = self._next_of_others()
                 due = min(self._others_due, watchdog.next_due(now))
             self._turn_due = max(due, now)
@@ -314,7 +312,7 @@ class Renewer:
         If the lane is still busy, the work is due again soon.
         """
         watchdog, cleanups, now = self._session.watchdog, self._cleanups, clock.now()
-        result = Round()
+        self._card_due, result = self.card.next_look(now), Round()
         holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
         entries = self._by_node(cleanups.take_due(now), lambda entry: entry.effect.call.keys[0])
         given = self._by_node(self._session.looks.take_due(now), lambda lock: lock.key)
@@ -327,13 +325,18 @@ class Renewer:
             more = given.get(node, ()), slow.get(node, ())
             parts = holds.get(node, ()), entries.get(node, ()), *more
             work = partial(self._serve, *parts, cards.get(node))
-            if not self._lane(node).take(work):
+            lane = self._lane(node)
+            if self._closing:
+                return  # closed by a finalizer in this thread; from now on, this lane is ended too
+            if not lane.take(work):
                 for lock in given.get(node, ()):
                     self._session.looks.given(lock, now)
+                self._session.events.put_off(slow.get(node, ()))
+                if node in cards:
+                    self.card.put_off()
+                self._card_due = min(self._card_due, now + watchdog.retry)
         for node in set(self._lanes) - {None, *self._topology.nodes}:
-            lane = self._lanes.pop(node)
-            _ = lane.take(BatchConnection.drop)
-            lane.end()
+            self._lanes.pop(node).end(now)
 
     def _serve(
         self,
@@ -476,7 +479,7 @@ class _Lane:
 
     def __init__(self, connection: BatchConnection) -> None:
         self.connection = connection
-        self._works: SimpleQueue[Callable[[BatchConnection], None] | None] = SimpleQueue()
+        self._works: SimpleQueue[Callable[[BatchConnection], None] | float] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def take(self, work: Callable[[BatchConnection], None]) -> bool:
@@ -497,9 +500,9 @@ class _Lane:
         self._works.put(work)
         return True
 
-    def end(self) -> None:
-        """End the thread when its work is done."""
-        self._works.put(None)
+    def end(self, until: float) -> None:
+        """End the thread when its work is done; after *until* nobody else uses its connection."""
+        self._works.put(until)
 
     def join(self, seconds: float) -> bool:
         """Return whether the thread has ended after at most so many *seconds*.
@@ -514,7 +517,7 @@ class _Lane:
         return not thread.is_alive()
 
     def _run(self) -> None:
-        while (work := self._works.get()) is not None:
+        while callable(work := self._works.get()):
             try:
                 work(self.connection)
             except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
@@ -522,6 +525,8 @@ class _Lane:
             finally:
                 # Keep nothing alive that the work refers to.
                 del work
+        if clock.now() >= work:
+            self.connection.drop()
 
 
 def _look_again(
