@@ -33,7 +33,6 @@ WORDS = [
     (r"\bcheck_callback\b", "check_plain_callback"),
     (r"\bchecked_awaitable\b", "checked_result"),
     (r"an ``async with``", "a ``with``"),
-    (r"\bwants_async_with\b", "wants_with"),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),

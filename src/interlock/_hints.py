@@ -1,7 +1,7 @@
 """Hints for users who know another library: what they call a thing, and what it is here.
 
-One class decorator, `hints`, gives them. Nothing of it is in `dir` of an object or in a signature,
-nor in `help`, but for what must not be set.
+`hints` answers for names, `told` and `unexpected` for keywords. Nothing of them is in `dir` of an
+object, in a signature or in `help`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 from interlock._traceback import DEBUG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -27,264 +27,170 @@ _RATE = (
     "limited(name, n), which limits how many run at once; for n in each second, permits "
     "that end by themselves: leased_semaphore(name, permits=n).acquire(lease=1)"
 )
-CLIENT_NAMES = {
-    "get_lock": "lock(name)",
-    "get_non_reentrant_lock": "lock(name, reentrant=False)",
-    "get_fair_lock": "fair_lock(name)",
-    "get_non_reentrant_fair_lock": "fair_lock(name, reentrant=False)",
-    "get_read_write_lock": "read_write_lock(name)",
-    "get_fenced_lock": "fenced_lock(name)",
-    "get_spin_lock": "spin_lock(name)",
-    "get_multi_lock": "multi_lock(*locks) or group_lock(group, values)",
-    "get_red_lock": "red_lock(*locks)",
-    "get_semaphore": "semaphore(name)",
-    "get_permit_expirable_semaphore": "leased_semaphore(name)",
-    "get_count_down_latch": "count_down_latch(name)",
-    "latch": "count_down_latch(name)",
-    "mutex": "lock(name)",
-    "rw_lock": "read_write_lock(name)",
-    "get_id": "client_id",
-    "create": "interlock.connect(url)",
-    "shutdown": "close()",
-    "is_shutdown": "close()",
-    "aclose": "close()",
-    "acquire": "lock(name).acquire()",
-    "release": "lock(name).release()",
-    "lock_async": "lock(name)",
-    "get_rate_limiter": _RATE,
-    "rate_limiter": _RATE,
-    "rate_limit": _RATE,
-    **dict.fromkeys(("get_bucket", "get_map", "get_set", "get_list", "get_queue"), _DATA),
-    **dict.fromkeys(("get_atomic_long", "get_topic", "get_keys", "get_deque"), _DATA),
-    "is_shutting_down": "close()",
-    "reset_all": "force_release(name, holder=...), for what `interlock list` shows",
-    "get": _DATA,
-    "set": _DATA,
-    "ping": "check()",
-    "disconnect": "close()",
-}
-"""Names of Redisson's and of redis-py's on a client, and ours."""
-
-LOCK_NAMES = {
-    "lock": "acquire()",
-    "lock_interruptibly": "acquire()",
-    "try_lock": "acquire(timeout=seconds), or trying(timeout=seconds) in a with statement",
-    "try_acquire": "acquire(timeout=seconds), or trying(timeout=seconds) in a with statement",
-    "unlock": "release()",
-    "force_unlock": "force_release()",
-    "is_locked": "locked()",
-    "is_exists": "locked()",
-    "is_held_by_current_thread": "owned()",
-    "is_held_by_thread": "owned()",
-    "get_hold_count": "hold_count()",
-    "remain_time_to_live": "remaining()",
-    "get_name": "name",
-    "lock_and_get_token": "acquire() and hold.token",
-    "try_lock_and_get_token": "acquire(timeout=seconds) and hold.token",
-    "get_token": "hold.token",
-    "read_lock": "read",
-    "write_lock": "write",
-    "extend": "set_lease(seconds), or extend(lease) of the lock",
-    "expire": "extend(lease) of the lock",
-    "reacquire": "extend(lease)",
-    "do_release": "release()",
-    "reset": "force_release()",
-    "delete": "force_release()",
-    "unlink": "force_release()",
-    "rename": _KEY,
-    "add_listener": "hold.on_lost(callback), or client.observe(observer)",
-    "new_condition": "client.condition(lock)",
-    "lock_counter": "hold_count()",
-    "is_lock_held": "locked()",
-    "key": "name",
-    "local": "hold, which has the holder",
-    "token": "hold.token",
-    "id": "hold.holder",
-    "get_owner_id": "hold.holder",
-    "is_owned": "owned()",
-    "renew": "extend(lease); a lock without a lease is renewed by itself",
-    "refresh": "extend(lease); a lock without a lease is renewed by itself",
-    "ttl": "remaining()",
-}
-"""Names that other libraries have on a lock or a hold, and ours."""
-
-HOLD_NAMES = {
-    **LOCK_NAMES,
-    "acquire": "acquire() of the lock; a hold is what that gives, and falsy if it was not acquired",
-    "locked": "valid, or locked() of the lock",
-    "is_locked": "valid, or locked() of the lock",
-    "owned": "valid",
-    "is_valid": "valid",
-    "hold_count": "depth",
-    "remain_time_to_live": "remaining",
-    "ttl": "remaining",
-    "expires_at": "remaining",
-    "fencing_token": "token",
-    "renew": "set_lease(seconds); a hold without a lease is renewed by itself",
-    "refresh": "set_lease(seconds); a hold without a lease is renewed by itself",
-}
-"""Names that users look for on a hold, and ours."""
-
-_EITHER = ("acquire", "release", "locked", "owned", "hold_count", "remaining", "extend", "hold")
-READ_WRITE_NAMES = {
-    **{theirs: f"read or write, which have {ours}" for theirs, ours in LOCK_NAMES.items()},
-    **{name: f"read.{name} or write.{name}" for name in (*_EITHER, "force_release")},
-    "try_lock": "read or write, which have acquire(timeout=seconds)",
-    "try_acquire": "read or write, which have acquire(timeout=seconds)",
-    "read_lock": "read",
-    "write_lock": "write",
-    "get_name": "name",
-}
-"""Names of Redisson's on a read/write lock, and what a lock of ours would have, and ours."""
-
-SEMAPHORE_NAMES = {
-    "try_acquire": "acquire(n, timeout=seconds)",
-    "try_release": "release(permit)",
-    "reduce_permits": "add_permits(-n)",
-    "get_permits": "permits()",
-    "get_available_permits": "available_permits()",
-    "get_acquired_permits": "acquired_permits()",
-    "update_lease_time": "update_lease(permit, lease)",
-    "lock": "acquire()",
-    "try_lock": "acquire(n, timeout=seconds)",
-    "unlock": "release()",
-    "locked": "available_permits()",
-    "is_exists": "available_permits()",
-    "get_name": "name",
-    "value": "available_permits()",
-    "bounded": "available_permits()",
-    "expire": _KEY,
-    "rename": _KEY,
-}
-"""Names of Redisson's on a semaphore, and ours."""
-
-LATCH_NAMES = {
-    "await": "wait()",
-    "await_": "wait()",
-    "get_count": "count()",
-    "set_count": "try_set_count(count)",
-    "is_exists": "count()",
-    "acquire": "wait()",
-    "release": "count_down()",
-    "get_name": "name",
-}
-"""Names of Redisson's on a latch, and ours."""
-
-EVENT_NAMES = {"get_name": "name", "trigger": "set()", "reset": "clear()"}
-"""Names on an event, and ours."""
-
-_LEASE = ("lease", "lease=seconds (a lock without it is renewed until it is released)")
-_TIMEOUT = ("timeout", "timeout=seconds")
-_PERMITS = ("permits", "permits=n")
-_NUMBER = ("n", "n=number")
-_CANDIDATE = ("candidate", "candidate=name")
-_OWNER = ("owner", "owner=name")
-_WOKEN = (
-    "timeout",
-    "nothing: a message wakes a waiter, and connect(poll_cap=seconds) limits the pause",
-)
-_UNIT = "nothing: durations are seconds, or a timedelta"
-
-KEYWORDS: dict[str, tuple[tuple[str, str], ...]] = {
-    **dict.fromkeys(("blocking_timeout", "wait_time", "acquire_timeout", "max_wait"), (_TIMEOUT,)),
-    **dict.fromkeys(("expire", "expires", "px", "ex", "lease_time"), (_LEASE,)),
-    "ttl": (("idle", "idle=seconds, which removes what nobody has used for so long"), _LEASE),
-    "idle": (("ttl", "ttl=seconds"),),
-    **dict.fromkeys(("auto_release_time", "lease_duration", "lock_timeout"), (_LEASE,)),
-    **dict.fromkeys(("auto_renewal", "auto_renew", "renew", "lock_renew_interval"), (_LEASE,)),
-    **dict.fromkeys(("value", "initial_value", "max_permits"), (_PERMITS, ("count", "count=n"))),
-    **dict.fromkeys(
-        ("count", "n", "limit", "max", "maximum"), (_PERMITS, _NUMBER, ("count", "count=n"))
+_LOCK = {
+    "acquire()": "lock lock_interruptibly",
+    "acquire(timeout=seconds), or trying(timeout=seconds) in a with statement": (
+        "try_lock try_acquire"
     ),
-    **dict.fromkeys(("permits", "max_concurrency"), (_NUMBER, ("count", "count=n"))),
-    **dict.fromkeys(("identity", "candidate_id"), (_CANDIDATE,)),
-    **dict.fromkeys(
-        ("token", "id", "owner_id", "thread_id"),
-        (_OWNER, ("lease", "client.lock(name, owner=word)")),
-    ),
-    **dict.fromkeys(("unit", "time_unit"), (("lease", _UNIT), ("timeout", _UNIT))),
-    **dict.fromkeys(("poll_interval", "sleep", "retry_delay", "retry_interval"), (_WOKEN,)),
-    "blocking": (("reentrant", "client.try_lock(name) for one try"), _TIMEOUT),
+    "acquire() and hold.token": "lock_and_get_token",
+    "acquire(timeout=seconds) and hold.token": "try_lock_and_get_token",
+    "release()": "unlock do_release",
+    "force_release()": "force_unlock reset delete unlink",
+    "locked()": "is_locked is_exists is_lock_held",
+    "owned()": "is_held_by_current_thread is_held_by_thread is_owned",
+    "hold_count()": "get_hold_count lock_counter",
+    "remaining()": "remain_time_to_live ttl",
+    "name": "get_name key",
+    "hold.token": "get_token token",
+    "hold.holder": "id get_owner_id",
+    "hold, which has the holder": "local",
+    "read": "read_lock",
+    "write": "write_lock",
+    "extend(lease)": "reacquire",
+    "extend(lease); a lock without a lease is renewed by itself": "renew refresh",
+    "extend(lease) of the lock": "expire",
+    "hold.on_lost(callback), or client.observe(observer)": "add_listener",
+    "client.condition(lock)": "new_condition",
+    _KEY: "rename",
 }
-"""Keywords of other libraries; for each, parameters of ours and what to write if there is one."""
-ELSEWHERE = {
-    ("semaphore", "lease"): "client.leased_semaphore(name): its permits have leases",
+_HOLD = {
+    "set_lease(seconds), or extend(lease) of the lock": "extend",
+    "acquire() of the lock; a hold is what that gives, and falsy if it was not acquired": "acquire",
+    "valid, or locked() of the lock": "locked is_locked",
+    "valid": "owned is_valid",
+    "depth": "hold_count",
+    "remaining": "remain_time_to_live ttl expires_at",
+    "token": "fencing_token",
+    "set_lease(seconds); a hold without a lease is renewed by itself": "renew refresh",
 }
-"""Keywords that another factory than the called one takes."""
+_SEMAPHORE = {
+    "acquire()": "lock",
+    "acquire(n, timeout=seconds)": "try_acquire try_lock",
+    "release()": "unlock",
+    "release(permit)": "try_release",
+    "add_permits(-n)": "reduce_permits",
+    "permits()": "get_permits",
+    "available_permits()": "get_available_permits locked is_exists value bounded",
+    "acquired_permits()": "get_acquired_permits",
+    "update_lease(permit, lease)": "update_lease_time",
+    "name": "get_name",
+    _KEY: "expire rename",
+}
+_READ_WRITE = {
+    **{f"read or write, which have {ours}": theirs for ours, theirs in _LOCK.items()},
+    **{
+        f"read.{name} or write.{name}": name
+        for name in [
+            "acquire",
+            "release",
+            "locked",
+            "owned",
+            "hold_count",
+            "remaining",
+            "extend",
+            "hold",
+        ]
+    },
+    "read.force_release or write.force_release": "force_release",
+    "read or write, which have acquire(timeout=seconds)": "try_lock try_acquire",
+    "read": "read_lock",
+    "write": "write_lock",
+    "name": "get_name",
+}
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "Client": {
+        "lock(name)": "get_lock mutex",
+        "lock(name, reentrant=False)": "get_non_reentrant_lock",
+        "fair_lock(name)": "get_fair_lock",
+        "fair_lock(name, reentrant=False)": "get_non_reentrant_fair_lock",
+        "read_write_lock(name)": "get_read_write_lock rw_lock",
+        "fenced_lock(name)": "get_fenced_lock",
+        "spin_lock(name)": "get_spin_lock",
+        "multi_lock(*locks) or group_lock(group, values)": "get_multi_lock",
+        "red_lock(*locks)": "get_red_lock",
+        "semaphore(name)": "get_semaphore",
+        "leased_semaphore(name)": "get_permit_expirable_semaphore",
+        "count_down_latch(name)": "get_count_down_latch latch",
+        "lock(name).acquire()": "acquire",
+        "lock(name).release()": "release",
+        "force_release(name, holder=...), for what `interlock list` shows": "reset_all",
+        "client_id": "get_id",
+        "check()": "ping",
+        "interlock.connect(url)": "create",
+        "close()": "shutdown is_shutdown is_shutting_down aclose disconnect",
+        _RATE: "get_rate_limiter rate_limiter rate_limit",
+        _DATA: (
+            "get set get_bucket get_map get_set get_list get_queue get_deque get_atomic_long "
+            "get_topic get_keys"
+        ),
+    },
+    "Lock": _LOCK,
+    "Election": _LOCK,
+    "Condition": _LOCK,
+    "Hold": {**_LOCK, **_HOLD},
+    "Permit": {**_LOCK, **_HOLD},
+    "ReadWriteLock": _READ_WRITE,
+    "Semaphore": _SEMAPHORE,
+    "LeasedSemaphore": _SEMAPHORE,
+    "CountDownLatch": {
+        "wait()": "await await_ acquire",
+        "count_down()": "release",
+        "count()": "get_count is_exists",
+        "try_set_count(count)": "set_count",
+        "name": "get_name",
+    },
+    "Event": {"set()": "trigger", "clear()": "reset", "name": "get_name"},
+}
+"""What to use on our classes, for the names that other libraries have there, in snake case."""
+
+_TIMEOUT = "timeout", "timeout=seconds"
+_LEASE = "lease", "lease=seconds (a lock without it is renewed until it is released)"
+_TRY = "reentrant", "client.try_lock(name) for one try"
+_OWNER = "owner", "owner=word: all that acquire under one word are one owner"
+KEYWORDS: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("blocking_timeout", "wait_time", "acquire_timeout"), _TIMEOUT),
+    **dict.fromkeys(("ttl", "ex", "px", "expire", "lease_time", "auto_release_time"), _LEASE),
+    **dict.fromkeys(("auto_renewal", "auto_renew"), _LEASE),
+    "blocking": _TRY,
+    "thread_local": _OWNER,
+    "force": ("", "force_release()"),
+}
+"""Keywords of other libraries; for each, what a call must have to be told, and what to write."""
 
 
-def _written(name: str) -> Iterator[str]:
-    """Yield *name* as other libraries may write it: in camel case, for calls that do not block."""
-    camel = re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name)
-    yield from (name, camel, f"{name}_async", f"{camel}Async")
+def hints(made_by: str) -> Callable[[type[T]], type[T]]:
+    """Make a class name our word for a name of `NAMES` that it lacks.
 
-
-def _spellings(cls: type, names: Mapping[str, str]) -> dict[str, str]:
-    """Return our name for each spelling of another library's, and of our own."""
-    ours = {name: name for name in dir(cls) if not name.startswith("_")}
-    table: dict[str, str] = {}
-    for name, instead in {**names, **ours}.items():
-        for theirs in _written(name):
-            later = theirs.endswith(("_async", "Async"))
-            await_it = f"{instead}, which interlock.asyncio's clients await" if later else instead
-            table.setdefault(theirs, await_it)
-    return table
-
-
-def hints(
-    names: Mapping[str, str] | None = None,
-    *,
-    made_by: str,
-    calls: Iterable[str] = (),
-    decorator: str = "",
-    block: str = "",
-) -> Callable[[type[T]], type[T]]:
-    """Make a class name our word for a name that it lacks.
+    A user may also write a name in camel case, and may add ``_async`` or ``Async``.
 
     Args:
-        names: our name for each of another library's, in snake case. A user may also write theirs
-            in camel case, and may add ``_async`` or ``Async``.
         made_by: what makes its objects; users do not call the class.
-        calls: its methods that tell of keywords that they do not take.
-        decorator: what to write in place of an object as a decorator; ``{}`` stands for its name.
-        block: what to write in place of a ``with`` statement of an object.
     """
 
     def decorate(cls: type[T]) -> type[T]:
-        _set(cls, "__getattr__", _attributes(cls, names or {}))
-        _set(cls, "__init__", _made_by(cls, made_by))
-        for name in calls:
-            _set(cls, name, told(vars(cls)[name]))
-        if decorator:
-            _set(cls, "__call__", _refusal("no decorator", decorator))
-        if block:
-            for name in ("__enter__", "__exit__", "__aenter__", "__aexit__"):
-                if not hasattr(cls, name):
-                    _set(cls, name, _refusal("not for a with statement itself", block))
+        # Type checkers shall not know of it.
+        setattr(cls, "__getattr__", _answer(NAMES.get(cls.__name__, {})))  # noqa: B010
+        setattr(cls, "__init__", _made_by(cls, made_by))  # noqa: B010
         return cls
 
     return decorate
 
 
-def _hide_unknown(function: Any) -> None:
-    whole = inspect.signature(function)
-    shown = [each for each in whole.parameters.values() if each.name not in ("more", "unknown")]
-    function.__signature__ = whole.replace(parameters=shown)
-
-
-def _set(cls: type, name: str, value: object) -> None:
-    setattr(cls, name, value)  # type checkers shall not know of it
-
-
-def _attributes(cls: type, names: Mapping[str, str]) -> Callable[[object, str], NoReturn]:
-    table = _spellings(cls, names)
+def _answer(table: Mapping[str, str]) -> Callable[[object, str], NoReturn]:
+    names = {theirs: ours for ours, words in table.items() for theirs in words.split()}
 
     def __getattr__(self: object, name: str) -> NoReturn:  # noqa: N807 - it becomes that
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
-        if name not in table:
+        snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        word = snake.removesuffix("_async")
+        ours = word != name and not word.startswith("_") and hasattr(type(self), word)
+        instead = word if ours else names.get(word)
+        if not instead:
             raise AttributeError(text, name=name, obj=self)
+        if word != snake:
+            instead += ", which interlock.asyncio's clients await"
         # Without the name, or Python would guess another one.
-        raise AttributeError(f"{text}: use {table[name]}", name="", obj=self)
+        raise AttributeError(f"{text}: use {instead}", name="", obj=self)
 
     return __getattr__
 
@@ -304,25 +210,18 @@ def _made_by(cls: type, maker: str) -> Callable[..., None]:
     return __init__
 
 
-def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
-    def refuse(self: Any, *_: object) -> NoReturn:
-        kind, name = type(self).__name__, getattr(self, "name", "name")
-        raise TypeError(f"a {kind} is {what}: use {instead.format(repr(name))}")
-
-    return refuse
-
-
 def told(function: F) -> F:
-    """Return *function*, which tells of keywords that it does not take.
+    """Return *function*, which answers for keywords of other libraries.
 
     An error about an argument loses the frames of this package.
 
-    A wrapper costs each call a tenth of an acquire. A function on the hot path takes such arguments
-    itself, as ``*more`` and ``**unknown``, and raises `unknown_arguments`. Then only its signature
-    is made right.
+    A wrapper costs each call a tenth of an acquire. A method on the hot path takes such keywords
+    itself, as ``**_foreign``, and raises `unexpected`. Then only its signature is made right.
     """
-    if "unknown" in function.__annotations__:
-        _hide_unknown(function)
+    if "_foreign" in function.__annotations__:
+        whole = inspect.signature(function)
+        shown = [each for each in whole.parameters.values() if each.name != "_foreign"]
+        function.__signature__ = whole.replace(parameters=shown)  # type: ignore[attr-defined]
         return function
 
     @wraps(function)
@@ -330,11 +229,10 @@ def told(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError, OverflowError) as error:
+            mistaken = f"{function.__qualname__}() got an unexpected keyword argument "
             # Only the call itself says so of its function.
-            if isinstance(error, TypeError) and str(error).startswith(
-                f"{function.__qualname__}() "
-            ):
-                raise TypeError(_explained(function, error, kwargs)) from None
+            if isinstance(error, TypeError) and str(error).startswith(mistaken):
+                raise unexpected(function, kwargs) from None
             if not DEBUG:
                 error.__traceback__ = None
             raise
@@ -342,38 +240,13 @@ def told(function: F) -> F:
     return cast("F", called)
 
 
-def unknown_arguments(function: Callable[..., Any], given: Mapping[str, object]) -> TypeError:
-    """Return the error for arguments that *function* does not have: keywords *given*, or others."""
-    if given:
-        error = (
-            f"{function.__qualname__}() got an unexpected keyword argument {next(iter(given))!r}"
-        )
-    else:
-        error = f"{function.__qualname__}() got too many positional arguments"
-    return TypeError(_explained(function, TypeError(error), given))
-
-
-def _explained(function: Callable[..., Any], error: TypeError, given: Mapping[str, object]) -> str:
-    """Return *error*, which the call of *function* has raised, with what to write."""
+def unexpected(function: Callable[..., Any], given: Iterable[str]) -> TypeError:
+    """Return Python's error for the first keyword *given* that *function* lacks, with ours."""
     parameters = inspect.signature(function).parameters
-    keywords = [
-        name for name, each in parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-    for keyword in given:
-        if keyword not in parameters:
-            return f"{error}: {_instead(function.__name__, keyword, parameters)}"
-    if "positional argument" in str(error) and "missing" not in str(error):
-        return f"{error}: name the others, as in {'=..., '.join(keywords)}=..."
-    return str(error)
-
-
-def _instead(method: str, keyword: str, parameters: Mapping[str, object]) -> str:
-    if (method, keyword) in ELSEWHERE:
-        return f"use {ELSEWHERE[method, keyword]}"
-    for parameter, text in KEYWORDS.get(keyword, ()):
-        if parameter in parameters:
-            return f"use {text}"
-    return did_you_mean(keyword, [name for name in parameters if name != "self"])
+    keyword = next(each for each in given if each not in parameters)
+    error = f"{function.__qualname__}() got an unexpected keyword argument {keyword!r}"
+    needs, instead = KEYWORDS.get(keyword, ("nothing", ""))
+    return TypeError(f"{error}: use {instead}" if needs in ("", *parameters) else error)
 
 
 def missing(module: str, name: str, instead: str) -> AttributeError | ImportError:

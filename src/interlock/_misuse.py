@@ -55,55 +55,6 @@ _INTERNAL = frozenset({"driver", "servers", "read", "acquiring", "_template"})
 """The first parameters of constructors that users do not call."""
 
 
-def wants_async_with(cls: type[T]) -> type[T]:
-    """Have ``with`` say that the objects of an asyncio class want ``async with``."""
-    return _refuse(cls, ("__enter__", "__exit__"), "async with", "for tasks")
-
-
-def wants_with(cls: type[T]) -> type[T]:
-    """Have ``async with`` say that the objects of a sync class want ``with``."""
-    return _refuse(cls, ("__aenter__", "__aexit__"), "with", "for threads")
-
-
-def not_awaited(instead: str) -> Callable[[type[T]], type[T]]:
-    """Have ``await`` of an asyncio class's object say what to write *instead*.
-
-    `inspect.isawaitable` then takes it for an awaitable. So not for clients and holds: containers
-    of dependencies, and callers of a user's function, await what they take for that.
-    """
-
-    def decorate(cls: type[T]) -> type[T]:
-        def __await__(self: object) -> NoReturn:  # noqa: N807 - it becomes that
-            kind = type(self).__name__
-            raise TypeError(f"object {kind} can't be used in 'await' expression: write {instead}")
-
-        setattr(cls, "__await__", __await__)  # noqa: B010 - type checkers shall not know of it
-        return cls
-
-    return decorate
-
-
-def one_id(permit: T) -> T:
-    """Return *permit* unless it is several ids, as Redisson's calls take them."""
-    if isinstance(permit, list | tuple):
-        raise TypeError("several ids: give the permit itself, for all of its ids, or one id a call")
-    return permit
-
-
-def _refuse(cls: type[T], methods: tuple[str, ...], statement: str, whose: str) -> type[T]:
-    def refuse(self: object, *_: object) -> NoReturn:
-        other = (
-            "interlock.connect" if statement.startswith("async") else "interlock.asyncio.connect"
-        )
-        raise TypeError(
-            f"{type(self).__name__} is {whose}: use `{statement}`, or a client of {other}()"
-        )
-
-    for name in methods:
-        setattr(cls, name, refuse)
-    return cls
-
-
 class _Tested:
     """Warns if it dies in the same instruction of the user's in which it was made.
 

@@ -113,14 +113,6 @@ def check_fields(template: str) -> list[str]:
     return found
 
 
-def check_template(name: object, decorator: str) -> None:
-    """Raise TypeError if *decorator* without parentheses was given its function as *name*."""
-    if not isinstance(name, str):
-        raise TypeError(
-            f"the name comes first, not {name!r}: write @client.{decorator} with parentheses"
-        )
-
-
 def check_function(function: object) -> None:
     """Raise TypeError unless *function* can be decorated by a sync client."""
     _check_callable(function)

@@ -183,19 +183,6 @@ async def test_durations_may_be_timedeltas(face: Face, redis_url: str) -> None:
         await told(client.close())
 
 
-async def test_a_with_statement_of_the_other_face(face: Face, client: Any) -> None:
-    """A wrong ``with`` or ``async with`` says which one to use, and takes nothing."""
-    for thing in (client.lock("name"), client.semaphore("permits"), client):
-        with pytest.raises(TypeError, match="use `async with`" if face.is_async else "use `with`"):
-            if face.is_async:
-                with thing:
-                    pass
-            else:
-                async with thing:
-                    pass
-    assert not await call(face, client.lock("name").locked)
-
-
 NOT_RUN = "has not run yet and has no truth value: write `await` in front of it$"
 
 

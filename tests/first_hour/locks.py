@@ -50,43 +50,6 @@ LOCKS: list[Mistake] = [
     ),
     sync("expire of a lock", "client.lock('x').expire(5)", "AttributeError", "extend(lease)"),
     sync("reacquire of a lock", "client.lock('x').reacquire()", "AttributeError", "extend(lease)"),
-    sync(
-        "a lock as a decorator",
-        """
-        @client.lock("x")
-        def work(): ...
-        """,
-        "TypeError",
-        "@client.locked('x')",
-    ),
-    sync(
-        "a fair lock as a decorator",
-        """
-        @client.fair_lock("x")
-        def work(): ...
-        """,
-        "TypeError",
-        "@client.locked('x')",
-    ),
-    sync(
-        "a semaphore as a decorator",
-        """
-        @client.semaphore("x")
-        def work(): ...
-        """,
-        "TypeError",
-        "@client.limited('x', n)",
-    ),
-    sync(
-        "a read/write lock as a block",
-        """
-        with client.read_write_lock("r"):
-            pass
-        """,
-        "TypeError",
-        ".read",
-        ".write",
-    ),
     sync("try_lock of a lock", "client.lock('x').try_lock()", "trying(timeout=seconds)"),
     sync("try_lock of a fair lock", "client.fair_lock('x').tryLock()", "trying(timeout=seconds)"),
     sync(
@@ -106,17 +69,9 @@ LOCKS: list[Mistake] = [
     sync("expire of pottery and python-redis-lock", 'client.lock("a", expire=10)', "lease="),
     sync("auto_renewal", 'client.lock("a", auto_renewal=True)', "renewed", "lease="),
     sync("auto_release_time", 'client.lock("a", auto_release_time=10)', "lease="),
-    sync("a misspelt lease", 'client.lock("a", leese=1)', "did you mean 'lease'?"),
     sync("blocking_timeout of acquire", 'client.lock("a").acquire(blocking_timeout=1)', "timeout="),
     sync("wait_time of acquire", 'client.lock("a").acquire(wait_time=1)', "timeout="),
-    sync(
-        "a unit of time", 'client.lock("a").acquire(timeout=5, unit="s")', "seconds, or a timedelta"
-    ),
     sync("lease_time of acquire", 'client.lock("a").acquire(lease_time=1)', "lease="),
-    sync("token of acquire", 'client.lock("a").acquire(token="x")', "owner="),
-    sync("poll_interval of filelock", 'client.lock("a").acquire(poll_interval=1)', "poll_cap"),
-    sync("a timeout by position", 'client.lock("a", 5)', "TypeError", "timeout="),
-    sync("a lease by position", 'client.lock("a").acquire(True, 5, 10)', "TypeError", "lease="),
     sync("seconds in place of blocking", 'client.lock("a").acquire(5)', "timeout=seconds"),
     sync("a name that is no text", "client.lock(42)", "a name must be a str, not int"),
     sync("no name", "client.lock()", "TypeError", "name"),

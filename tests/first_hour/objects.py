@@ -5,22 +5,7 @@ from __future__ import annotations
 from tests.first_hour.mistake import Mistake, sync
 
 OBJECTS: list[Mistake] = [
-    sync(
-        "several ids of permits",
-        """
-        workers = client.leased_semaphore("x", permits=2)
-        workers.release(workers.acquire(2, lease=5).ids)
-        """,
-        "TypeError",
-        "give the permit itself",
-    ),
     sync("a rate limiter", 'client.get_rate_limiter("x")', "AttributeError", "acquire(lease=1)"),
-    sync(
-        "permits by position of the class's habit",
-        'client.semaphore("x", value=5)',
-        "TypeError",
-        "permits=",
-    ),
     sync(
         "permits by position",
         """
@@ -30,7 +15,6 @@ OBJECTS: list[Mistake] = [
         "4",
         code=0,
     ),
-    sync("permits of Redisson", 'client.semaphore("x", count=5)', "permits="),
     sync(
         "more permits than there are",
         """
@@ -69,9 +53,6 @@ OBJECTS: list[Mistake] = [
     ),
     sync("permits in a text", 'client.semaphore("x", permits="5")', "TypeError", "int"),
     sync(
-        "a lease of a semaphore", 'client.semaphore("x", lease=5)', "client.leased_semaphore(name)"
-    ),
-    sync(
         "a permit that nobody kept",
         """
         client.leased_semaphore("x", permits=1).acquire()
@@ -81,16 +62,6 @@ OBJECTS: list[Mistake] = [
     ),
     sync("a semaphore's value", 'client.semaphore("x").value', "available_permits()"),
     sync("setPermits of Java", 'client.semaphore("x").setPermits(5)', "set_permits"),
-    sync(
-        "a leased semaphore as a block",
-        """
-        with client.leased_semaphore("x", permits=1):
-            pass
-        """,
-        "TypeError",
-        "with semaphore.acquire() as permit:",
-    ),
-    sync("a latch with a count by a habit", 'client.count_down_latch("x", n=3)', "use count=n"),
     sync(
         "set_count of a latch", 'client.count_down_latch("x").set_count(3)', "try_set_count(count)"
     ),
@@ -118,7 +89,6 @@ OBJECTS: list[Mistake] = [
     sync("isSet of an event", 'client.event("x").isSet()', "use is_set"),
     sync("a limit without a number", 'client.limited("x")', "TypeError", "n"),
     sync("a limit of a text", 'client.limited("x", "5")', "TypeError", "int"),
-    sync("max of a limit", 'client.limited("x", max=5)', "n="),
     sync(
         "a call in place of a function",
         """
@@ -129,6 +99,4 @@ OBJECTS: list[Mistake] = [
         "TypeError",
         "a callback must be callable, not None",
     ),
-    sync("Kubernetes' lease of an election", 'client.election("x", lease_duration=15)', "lease="),
-    sync("identity of an election", 'client.election("x", identity="me")', "candidate="),
 ]

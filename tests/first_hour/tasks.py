@@ -37,25 +37,6 @@ TASKS: list[Mistake] = [
         "RuntimeError",
         "with trio, use a client of interlock.trio.connect()",
     ),
-    task(
-        "await of a lock",
-        """
-        await client.lock("x")
-        """,
-        "TypeError",
-        "object Lock can't be used in 'await' expression: write `async with client.lock(name)",
-    ),
-    task(
-        "await of a lock in a block",
-        """
-        async with await client.lock("x"):
-            pass
-        """,
-        "await client.lock(name).acquire()`",
-    ),
-    task("await of an event", 'await client.event("x")', "TypeError", "`await event.wait()`"),
-    task("await of a limit", 'await client.limited("x", 2)', "async with client.limited(name, n)"),
-    task("await of the latch itself", 'await client.count_down_latch("x")', "`await latch.wait()`"),
     program(
         "an error of the package for tasks",
         """
@@ -72,15 +53,6 @@ TASKS: list[Mistake] = [
         """,
         "AttributeError",
         "use interlock.asyncio.connect(url).fenced_lock(...)",
-    ),
-    task(
-        "with try_lock in place of async with",
-        """
-        with client.try_lock("x"):
-            pass
-        """,
-        "TypeError",
-        "async with",
     ),
     task(
         "a release by another task",

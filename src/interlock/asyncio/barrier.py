@@ -16,7 +16,6 @@ from interlock import errors
 # end
 from interlock._drivers.awaited import act_for
 from interlock._hints import hints
-from interlock._misuse import not_awaited, wants_async_with
 from interlock._naming import check_callback, checked_result
 from interlock._traceback import shorten
 from interlock.asyncio.hold import awaited
@@ -37,11 +36,7 @@ class BrokenBarrierError(errors.BrokenBarrierError, asyncio.BrokenBarrierError):
 
 
 # end
-# asyncio only
-@not_awaited("`await barrier.wait()`")
-# end
-@wants_async_with
-@hints(made_by="client.barrier(name, parties)")
+@hints("client.barrier(name, parties)")
 class Barrier:
     """A fixed number of parties that wait for each other, as `threading.Barrier`.
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.objects.leased_waiters import MOST
 from interlock._drivers.awaited_block import Exit
-from interlock._hints import LOCK_NAMES, hints
-from interlock._misuse import wants_async_with
+from interlock._hints import hints
 from interlock._naming import checked_result
 from interlock._traceback import shorten
 from interlock.options import check_number, check_timeout
@@ -42,8 +41,7 @@ class _ExitOfLock:
         return Exit().__get__(None if condition is None else condition.lock)
 
 
-@wants_async_with
-@hints(LOCK_NAMES, made_by="client.condition(lock)")
+@hints("client.condition(lock)")
 class Condition:
     """A condition of a lock, as `threading.Condition`; made by `Client.condition`.
 

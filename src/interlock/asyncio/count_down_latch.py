@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
-from interlock._hints import LATCH_NAMES, hints
-from interlock._misuse import always_true, not_awaited
+from interlock._hints import hints
+from interlock._misuse import always_true
 from interlock._traceback import shorten
 from interlock.asyncio.hold import awaited
 from interlock.options import check_timeout
@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-# asyncio only
-@not_awaited("`await latch.wait()`")
-# end
 @always_true("write `if await latch.count() == 0:`")
-@hints(LATCH_NAMES, made_by="client.count_down_latch(name)")
+@hints("client.count_down_latch(name)")
 class CountDownLatch:
     """A count that opens a gate at 0; made by `Client.count_down_latch`.
 

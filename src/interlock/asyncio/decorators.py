@@ -9,7 +9,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from interlock._drivers.awaited import between
-from interlock._misuse import always_true, not_awaited, wants_async_with
+from interlock._misuse import always_true
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock.asyncio.lock import Lock
 
@@ -46,11 +46,7 @@ class _OfLock:
         return of_lock
 
 
-# asyncio only
-@not_awaited("`async with client.locked(name) as hold:`")
-# end
 @always_true("it is a decorator and a block; `await client.lock(name).locked()` asks who holds it")
-@wants_async_with
 class Locked:
     """Holds a lock during each call of a function, or in an ``async with`` block.
 

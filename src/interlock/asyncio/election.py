@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.aio_change_watchers import Watching
-from interlock._hints import LOCK_NAMES, hints
-from interlock._misuse import wants_async_with
+from interlock._hints import hints
 from interlock._naming import check_callback, checked_awaitable, takes_argument
 from interlock.asyncio.lock import Lock
 from interlock.errors import ConfigError
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@wants_async_with
 class Observation:
     """Tells of every change until it is closed; made by `Election.observe`."""
 
@@ -51,7 +49,7 @@ class Observation:
         await self.close()
 
 
-@hints(LOCK_NAMES, made_by="client.election(name)", decorator="election.run(function)")
+@hints("client.election(name)")
 class Election(Lock):
     """The election of one leader among many candidates; made by `Client.election`.
 

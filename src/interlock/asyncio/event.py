@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._hints import EVENT_NAMES, hints
-from interlock._misuse import always_true, not_awaited
+from interlock._hints import hints
+from interlock._misuse import always_true
 from interlock._traceback import shorten
 from interlock.asyncio.hold import awaited
 from interlock.options import check_timeout
@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-# asyncio only
-@not_awaited("`await event.wait()`")
-# end
 @always_true("write `if await event.is_set():`")
-@hints(EVENT_NAMES, made_by="client.event(name)")
+@hints("client.event(name)")
 class Event:
     """A flag that all processes share, as `threading.Event`; made by `Client.event`.
 

@@ -22,12 +22,8 @@ from interlock._drivers.block import entered, give_away
 from interlock._drivers.process.unclaimed import AnyClaim, Claim
 from interlock._drivers.stepped import in_c
 from interlock._drivers.tasks import LostEvent, finish_later, whole
-from interlock._hints import HOLD_NAMES, hints
-from interlock._misuse import (
-    check_long_lease,
-    publish,
-    wants_async_with,
-)
+from interlock._hints import hints
+from interlock._misuse import check_long_lease, publish
 from interlock._naming import check_plain_callback
 from interlock._traceback import shorten
 from interlock.errors import (
@@ -49,8 +45,7 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-@wants_async_with
-@hints(HOLD_NAMES, made_by="client.lock(name), whose block gives it")
+@hints("client.lock(name), whose block gives it")
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 
@@ -462,7 +457,6 @@ if not TYPE_CHECKING:
     Unawaited = in_c(Unawaited)
 
 
-@wants_async_with
 class Attempt(Unawaited[H]):
     """An acquire that gives a hold: ``await`` it, or enter it by ``async with``.
 

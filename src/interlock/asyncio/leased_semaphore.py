@@ -13,8 +13,8 @@ from interlock._core.objects import leased_permits as core_permits
 from interlock._drivers.awaited import release_unclaimed, take_for
 from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.tasks import current_owner
-from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
-from interlock._misuse import always_true, one_id
+from interlock._hints import hints, told, unexpected
+from interlock._misuse import always_true
 from interlock._traceback import shorten
 from interlock.asyncio.hold import Hold, attempt, awaited
 from interlock.asyncio.trying import Trying
@@ -36,7 +36,7 @@ _new = object.__new__
 _WRITE = "async with semaphore.acquire() as permit:"
 
 
-@hints(made_by="client.leased_semaphore(name), whose acquire() gives it")
+@hints("client.leased_semaphore(name), whose acquire() gives it")
 class Permit(Hold):
     """One or more permits that were acquired together; truthy while they last.
 
@@ -122,13 +122,7 @@ _given = Permit._given
 
 
 @always_true("write `async with semaphore.trying() as permit:`, and inside it `if permit:`")
-@hints(
-    SEMAPHORE_NAMES,
-    made_by="client.leased_semaphore(name)",
-    calls=("acquire", "try_acquire"),
-    decorator="@client.limited({}, n)",
-    block="`async with semaphore.acquire() as permit:`",
-)
+@hints("client.leased_semaphore(name)")
 class LeasedSemaphore:
     """A number of permits with ids and leases; made by `Client.leased_semaphore`.
 
@@ -153,13 +147,13 @@ class LeasedSemaphore:
     # asyncio only
     @attempt
     # end
-    async def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
+    @told
+    async def acquire(
         self,
         n: int = 1,
         timeout: Duration | None = None,
         lease: Duration | None = None,
-        *more: Never,
-        **unknown: Never,
+        **_foreign: Never,
     ) -> Permit:
         """Take *n* permits together, waiting as long as allowed.
 
@@ -183,10 +177,10 @@ class LeasedSemaphore:
         Cost:
             One round trip when they are free.
         """
-        if more or unknown:
-            raise unknown_arguments(self.acquire, unknown)
+        if _foreign:
+            raise unexpected(self.acquire, _foreign)
         # asyncio only
-        del unknown  # many tasks may wait here: one object less for each
+        del _foreign  # many tasks may wait here: one object less for each
         # end
         limit = FOREVER if timeout is None else check_timeout(blocking=True, timeout=timeout)
         (driver, core), caller = self._parts, current_owner()
@@ -204,13 +198,11 @@ class LeasedSemaphore:
     # asyncio only
     @awaited
     # end
-    async def try_acquire(  # noqa: D417 - as for `acquire`
+    async def try_acquire(
         self,
         n: int = 1,
         timeout: Duration = 0,
         lease: Duration | None = None,
-        *more: Never,
-        **unknown: Never,
     ) -> Permit | None:
         """Take *n* permits together, or return None when they do not become free in time.
 
@@ -222,8 +214,6 @@ class LeasedSemaphore:
         Raises:
             InterlockError: as `acquire`, but for AcquireTimeoutError.
         """
-        if more or unknown:
-            raise unknown_arguments(self.try_acquire, unknown)
         limit = check_timeout(blocking=True, timeout=timeout)
         driver = self._driver
         claim = await self._claim(current_owner(), limit)
@@ -316,7 +306,7 @@ class LeasedSemaphore:
             self._recipe.check_own(permit.name)
             await permit.release()
         else:
-            await self._driver.run(self._recipe.release_id(one_id(permit)))
+            await self._driver.run(self._recipe.release_id(permit))
 
     async def update_lease(self, permit: Permit | str, lease: Duration | None = None) -> None:
         """Restart the lease of *permit*, or of the one with that id; it may end sooner than before.
@@ -340,7 +330,7 @@ class LeasedSemaphore:
             self._recipe.check_own(permit.name)
             await permit.update_lease(lease)
         else:
-            driver, permit = self._driver, one_id(permit)
+            driver = self._driver
             await driver.run(self._recipe.update_lease_of_id(permit, lease_of(lease, driver)))
 
     async def try_set_permits(self, n: int) -> bool:

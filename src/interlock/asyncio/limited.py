@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from interlock._drivers.awaited_block import Exit, caller
 from interlock._drivers.block import ByHand, entered
-from interlock._misuse import always_true, not_awaited, wants_async_with
+from interlock._misuse import always_true
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
 from interlock.errors import NotHeldError
@@ -28,11 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-# asyncio only
-@not_awaited("`async with client.limited(name, n) as permit:`")
-# end
 @always_true("write `async with client.limited(name, n) as permit:`")
-@wants_async_with
 class Limited:
     """Lets at most *n* blocks or calls run at once, in all processes together.
 

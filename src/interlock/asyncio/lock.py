@@ -16,13 +16,8 @@ from interlock._drivers.awaited import acquire_for, change_hold, end_block, rele
 from interlock._drivers.awaited_block import Exit
 from interlock._drivers.block import Block, ByHand, entered
 from interlock._drivers.tasks import current_owner
-from interlock._hints import LOCK_NAMES, hints, unknown_arguments
-from interlock._misuse import (
-    always_true,
-    check_long_lease,
-    not_awaited,
-    wants_async_with,
-)
+from interlock._hints import hints, told, unexpected
+from interlock._misuse import always_true, check_long_lease
 from interlock._traceback import shorten
 from interlock.asyncio.hold import Hold, awaited, of_block
 from interlock.asyncio.trying import Trying
@@ -45,17 +40,8 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-# asyncio only
-@not_awaited("`async with client.lock(name) as hold:`, or `await client.lock(name).acquire()`")
-# end
-@wants_async_with
 @always_true("write `async with lock.trying() as hold:`, and inside it `if hold:`")
-@hints(
-    LOCK_NAMES,
-    made_by="client.lock(name)",
-    calls=("acquire",),
-    decorator="`async with` and the object without a call, or for a plain lock @client.locked({})",
-)
+@hints("client.lock(name)")
 class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
@@ -116,13 +102,14 @@ class Lock:
     # asyncio only
     @awaited
     # end
-    async def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
+    @told
+    async def acquire(
         self,
         blocking: bool = True,
         timeout: Duration | None = None,
-        *more: Never,
+        *,
         lease: Duration | None = None,
-        **unknown: Never,
+        **_foreign: Never,
     ) -> bool:
         """Acquire, waiting as long as allowed.
 
@@ -150,10 +137,10 @@ class Lock:
         Cost:
             One round trip when it is free.
         """
-        if more or unknown:
-            raise unknown_arguments(self.acquire, unknown)
+        if _foreign:
+            raise unexpected(self.acquire, _foreign)
         # asyncio only
-        del unknown  # many tasks may wait here: one object less for each
+        del _foreign  # many tasks may wait here: one object less for each
         # end
         limit = (
             FOREVER if timeout is None and blocking is True else check_timeout(blocking, timeout)
@@ -176,7 +163,8 @@ class Lock:
             hold.own()  # a hold that was only a block's is this owner's from now on
         return True
 
-    async def release(self) -> None:
+    @told
+    async def release(self, **_foreign: Never) -> None:
         """Go down by one depth; free the lock at 0.
 
         Raises:
@@ -189,6 +177,8 @@ class Lock:
         Cost:
             One round trip, and another one to name the present holder in NotHeldError.
         """
+        if _foreign:
+            raise unexpected(self.release, _foreign)
         driver, core, owner, _ = self._parts
         try:
             await change_hold(driver, core, core.release(owner or current_owner()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._hints import READ_WRITE_NAMES, hints
+from interlock._hints import hints
 from interlock._misuse import always_true
 
 if TYPE_CHECKING:
@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 @always_true("write `async with lock.read.trying() as hold:`, or `lock.write`")
-@hints(
-    READ_WRITE_NAMES,
-    made_by="client.read_write_lock(name)",
-    block="one side: lock.read or lock.write",
-)
+@hints("client.read_write_lock(name)")
 class ReadWriteLock:
     """A lock that many read or one writes; made by `Client.read_write_lock`.
 

@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Never, Self
 from interlock._drivers.awaited import end_by
 from interlock._drivers.awaited_block import Exit
 from interlock._drivers.block import entered
-from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
-from interlock._misuse import (
-    always_true,
-    not_awaited,
-    publish,
-    wants_async_with,
-)
+from interlock._hints import hints, told, unexpected
+from interlock._misuse import always_true, publish
 from interlock._traceback import shorten
 from interlock.asyncio.hold import awaited
 from interlock.asyncio.trying import Trying
@@ -98,17 +93,8 @@ class Permits:
             block.left = None
 
 
-# asyncio only
-@not_awaited("`async with semaphore:`, or `await semaphore.acquire()`")
-# end
-@wants_async_with
 @always_true("write `async with semaphore.trying() as permits:`, and inside it `if permits:`")
-@hints(
-    SEMAPHORE_NAMES,
-    made_by="client.semaphore(name)",
-    calls=("acquire",),
-    decorator="@client.limited({}, n)",
-)
+@hints("client.semaphore(name)")
 class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
@@ -136,13 +122,13 @@ class Semaphore:
     # asyncio only
     @awaited
     # end
-    async def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
+    @told
+    async def acquire(
         self,
         n: int = 1,
         blocking: bool = True,
         timeout: Duration | None = None,
-        *more: Never,
-        **unknown: Never,
+        **_foreign: Never,
     ) -> bool:
         """Take *n* permits together, waiting as long as allowed.
 
@@ -167,10 +153,10 @@ class Semaphore:
         Cost:
             One round trip when they are free.
         """
-        if more or unknown:
-            raise unknown_arguments(self.acquire, unknown)
+        if _foreign:
+            raise unexpected(self.acquire, _foreign)
         # asyncio only
-        del unknown  # many tasks may wait here: one object less for each
+        del _foreign  # many tasks may wait here: one object less for each
         # end
         driver = self._driver
         if timeout is None and blocking is True:

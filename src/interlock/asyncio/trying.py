@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from interlock._drivers.awaited_block import Exit, caller
 from interlock._drivers.block import ByHand, entered
-from interlock._misuse import not_awaited, publish, wants_async_with
+from interlock._misuse import publish
 from interlock._traceback import shorten
 
 if TYPE_CHECKING:
@@ -28,10 +28,6 @@ class _Entered(Protocol):
 E = TypeVar("E", bound=_Entered)
 
 
-# asyncio only
-@not_awaited("`async with` in front of it")
-# end
-@wants_async_with
 class Trying(Generic[E]):
     """An acquire for ``async with``, which gives a falsy object if it fails; made by ``trying``.
 

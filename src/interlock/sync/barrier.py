@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from interlock._drivers.blocking import act_for
 from interlock._hints import hints
-from interlock._misuse import wants_with
 from interlock._naming import check_plain_callback, checked_result
 from interlock._traceback import shorten
 from interlock.options import check_timeout
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-@wants_with
-@hints(made_by="client.barrier(name, parties)")
+@hints("client.barrier(name, parties)")
 class Barrier:
     """A fixed number of parties that wait for each other, as `threading.Barrier`.
 

@@ -33,16 +33,14 @@ from interlock._drivers.background.log import log_gone, log_limit
 from interlock._drivers.blocking import acquire_for, end_by, release_unclaimed
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver, current_owner
-from interlock._hints import CLIENT_NAMES, hints, told, unknown_arguments
+from interlock._hints import hints, told, unexpected
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import (
-    wants_with,
     warn_no_permits,
     warn_other_count,
     warn_other_permits,
     warn_too_many_permits,
 )
-from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.options import (
     Options,
@@ -117,11 +115,7 @@ def _checked_lock(lock: object) -> Lock:
     return lock
 
 
-@wants_with
-@hints(
-    CLIENT_NAMES,
-    made_by="interlock.connect(url)",
-)
+@hints("interlock.connect(url)")
 class Client:
     """Makes locks on one server; close it, or use it in a ``with`` statement.
 
@@ -489,13 +483,13 @@ class Client:
         return Lock(self._driver, core, timeout=timeout, lease=lease, owner=named)
 
     @told
-    def try_lock(  # noqa: D417 - the signature that users see lacks `more` and `unknown`
+    def try_lock(
         self,
         name: str,
-        *more: Never,
+        *,
         timeout: Duration = 0,
         lease: Duration | None = None,
-        **unknown: Never,
+        **_foreign: Never,
     ) -> Hold:
         """Acquire the lock *name* in one call, and return its hold.
 
@@ -518,8 +512,8 @@ class Client:
         Cost:
             One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
-        if more or unknown:
-            raise unknown_arguments(self.try_lock, unknown)
+        if _foreign:
+            raise unexpected(self.try_lock, _foreign)
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         core, owner = core_lock.Lock(driver.session, name), current_owner()
         if driver.unclaimed.entries:
@@ -605,9 +599,8 @@ class Client:
             lock = self.lock(called, timeout=timeout, lease=lease)
             return lock
 
-        check_template(name, "locked('name')")
         _ = make("check")  # a duration that cannot be is told here
-        return Locked(name, make)
+        return Locked(check_name(name), make)
 
     @overload
     def once(
@@ -665,9 +658,8 @@ class Client:
             caller = Owner(f"a call under {called!r}")
             return Lock(self._driver, core, lease=own, owner=caller)
 
-        check_template(name, "once('name')")
         _ = make("check")
-        return Once(name, make, shortest, longest, otherwise)
+        return Once(check_name(name), make, shortest, longest, otherwise)
 
     @told
     def semaphore(
@@ -768,7 +760,6 @@ class Client:
             core = core_limited.LimitedSemaphore(session, called, n, self._limits, kept)
             return LeasedSemaphore(self._driver, core)
 
-        check_template(name, "limited('name', n)")
         make(name)._recipe.check_lease(lease_of(lease, self._driver) or 0.0)  # told here
         return Limited(name, make, timeout, lease)
 

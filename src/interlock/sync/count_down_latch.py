@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
-from interlock._hints import LATCH_NAMES, hints
+from interlock._hints import hints
 from interlock._misuse import always_true
 from interlock._traceback import shorten
 from interlock.options import check_timeout
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @always_true("write `if latch.count() == 0:`")
-@hints(LATCH_NAMES, made_by="client.count_down_latch(name)")
+@hints("client.count_down_latch(name)")
 class CountDownLatch:
     """A count that opens a gate at 0; made by `Client.count_down_latch`.
 

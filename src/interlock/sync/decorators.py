@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from interlock._drivers.blocking import between
-from interlock._misuse import always_true, wants_with
+from interlock._misuse import always_true
 from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock.sync.lock import Lock
 
@@ -48,7 +48,6 @@ class _OfLock:
 
 
 @always_true("it is a decorator and a block; `client.lock(name).locked()` asks who holds it")
-@wants_with
 class Locked:
     """Holds a lock during each call of a function, or in a ``with`` block.
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.change_watchers import Watching
-from interlock._hints import LOCK_NAMES, hints
-from interlock._misuse import wants_with
+from interlock._hints import hints
 from interlock._naming import check_plain_callback, checked_result, takes_argument
 from interlock.sync.lock import Lock
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@wants_with
 class Observation:
     """Tells of every change until it is closed; made by `Election.observe`."""
 
@@ -50,7 +48,7 @@ class Observation:
         self.close()
 
 
-@hints(LOCK_NAMES, made_by="client.election(name)", decorator="election.run(function)")
+@hints("client.election(name)")
 class Election(Lock):
     """The election of one leader among many candidates; made by `Client.election`.
 

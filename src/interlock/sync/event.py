@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._hints import EVENT_NAMES, hints
+from interlock._hints import hints
 from interlock._misuse import always_true
 from interlock._traceback import shorten
 from interlock.options import check_timeout
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @always_true("write `if event.is_set():`")
-@hints(EVENT_NAMES, made_by="client.event(name)")
+@hints("client.event(name)")
 class Event:
     """A flag that all processes share, as `threading.Event`; made by `Client.event`.
 

@@ -18,11 +18,8 @@ from interlock._drivers.blocking import end_block
 from interlock._drivers.blocking_block import Exit
 from interlock._drivers.process.unclaimed import AnyClaim, Claim
 from interlock._drivers.threads import LostEvent, finish_later, whole
-from interlock._hints import HOLD_NAMES, hints
-from interlock._misuse import (
-    check_long_lease,
-    wants_with,
-)
+from interlock._hints import hints
+from interlock._misuse import check_long_lease
 from interlock._naming import check_plain_callback
 from interlock._traceback import shorten
 from interlock.errors import (
@@ -44,8 +41,7 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-@wants_with
-@hints(HOLD_NAMES, made_by="client.lock(name), whose block gives it")
+@hints("client.lock(name), whose block gives it")
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 

@@ -14,8 +14,8 @@ from interlock._core.objects import leased_permits as core_permits
 from interlock._drivers.blocking import release_unclaimed, take_for
 from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.threads import current_owner
-from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
-from interlock._misuse import always_true, one_id
+from interlock._hints import hints, told, unexpected
+from interlock._misuse import always_true
 from interlock._traceback import shorten
 from interlock.options import FOREVER, check_timeout, lease_of
 from interlock.sync.hold import Hold
@@ -37,7 +37,7 @@ _new = object.__new__
 _WRITE = "with semaphore.acquire() as permit:"
 
 
-@hints(made_by="client.leased_semaphore(name), whose acquire() gives it")
+@hints("client.leased_semaphore(name), whose acquire() gives it")
 class Permit(Hold):
     """One or more permits that were acquired together; truthy while they last.
 
@@ -121,13 +121,7 @@ _given = Permit._given
 
 
 @always_true("write `with semaphore.trying() as permit:`, and inside it `if permit:`")
-@hints(
-    SEMAPHORE_NAMES,
-    made_by="client.leased_semaphore(name)",
-    calls=("acquire", "try_acquire"),
-    decorator="@client.limited({}, n)",
-    block="`with semaphore.acquire() as permit:`",
-)
+@hints("client.leased_semaphore(name)")
 class LeasedSemaphore:
     """A number of permits with ids and leases; made by `Client.leased_semaphore`.
 
@@ -149,13 +143,13 @@ class LeasedSemaphore:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
+    @told
+    def acquire(
         self,
         n: int = 1,
         timeout: Duration | None = None,
         lease: Duration | None = None,
-        *more: Never,
-        **unknown: Never,
+        **_foreign: Never,
     ) -> Permit:
         """Take *n* permits together, waiting as long as allowed.
 
@@ -179,8 +173,8 @@ class LeasedSemaphore:
         Cost:
             One round trip when they are free.
         """
-        if more or unknown:
-            raise unknown_arguments(self.acquire, unknown)
+        if _foreign:
+            raise unexpected(self.acquire, _foreign)
         limit = FOREVER if timeout is None else check_timeout(blocking=True, timeout=timeout)
         (driver, core), caller = self._parts, current_owner()
         if driver.unclaimed.entries:
@@ -194,13 +188,11 @@ class LeasedSemaphore:
             shorten(error)
             raise
 
-    def try_acquire(  # noqa: D417 - as for `acquire`
+    def try_acquire(
         self,
         n: int = 1,
         timeout: Duration = 0,
         lease: Duration | None = None,
-        *more: Never,
-        **unknown: Never,
     ) -> Permit | None:
         """Take *n* permits together, or return None when they do not become free in time.
 
@@ -212,8 +204,6 @@ class LeasedSemaphore:
         Raises:
             InterlockError: as `acquire`, but for AcquireTimeoutError.
         """
-        if more or unknown:
-            raise unknown_arguments(self.try_acquire, unknown)
         limit = check_timeout(blocking=True, timeout=timeout)
         driver = self._driver
         claim = self._claim(current_owner(), limit)
@@ -304,7 +294,7 @@ class LeasedSemaphore:
             self._recipe.check_own(permit.name)
             permit.release()
         else:
-            self._driver.run(self._recipe.release_id(one_id(permit)))
+            self._driver.run(self._recipe.release_id(permit))
 
     def update_lease(self, permit: Permit | str, lease: Duration | None = None) -> None:
         """Restart the lease of *permit*, or of the one with that id; it may end sooner than before.
@@ -328,7 +318,7 @@ class LeasedSemaphore:
             self._recipe.check_own(permit.name)
             permit.update_lease(lease)
         else:
-            driver, permit = self._driver, one_id(permit)
+            driver = self._driver
             driver.run(self._recipe.update_lease_of_id(permit, lease_of(lease, driver)))
 
     def try_set_permits(self, n: int) -> bool:

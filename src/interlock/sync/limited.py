@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from interlock._drivers.block import ByHand, entered
 from interlock._drivers.blocking_block import Exit, caller
-from interlock._misuse import always_true, wants_with
+from interlock._misuse import always_true
 from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
 from interlock.errors import NotHeldError
@@ -30,7 +30,6 @@ R = TypeVar("R")
 
 
 @always_true("write `with client.limited(name, n) as permit:`")
-@wants_with
 class Limited:
     """Lets at most *n* blocks or calls run at once, in all processes together.
 

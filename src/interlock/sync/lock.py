@@ -17,12 +17,8 @@ from interlock._drivers.block import Block, ByHand, entered
 from interlock._drivers.blocking import acquire_for, change_hold, end_block, release_unclaimed
 from interlock._drivers.blocking_block import Exit
 from interlock._drivers.threads import current_owner
-from interlock._hints import LOCK_NAMES, hints, unknown_arguments
-from interlock._misuse import (
-    always_true,
-    check_long_lease,
-    wants_with,
-)
+from interlock._hints import hints, told, unexpected
+from interlock._misuse import always_true, check_long_lease
 from interlock._traceback import shorten
 from interlock.errors import ConfigError, InterlockError
 from interlock.options import (
@@ -45,14 +41,8 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-@wants_with
 @always_true("write `with lock.trying() as hold:`, and inside it `if hold:`")
-@hints(
-    LOCK_NAMES,
-    made_by="client.lock(name)",
-    calls=("acquire",),
-    decorator="`with` and the object without a call, or for a plain lock @client.locked({})",
-)
+@hints("client.lock(name)")
 class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
@@ -103,13 +93,14 @@ class Lock:
         state = "not held here" if hold is None else repr(hold)
         return f"<{type(self).__name__} {self.name!r} {state}>"
 
-    def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
+    @told
+    def acquire(
         self,
         blocking: bool = True,
         timeout: Duration | None = None,
-        *more: Never,
+        *,
         lease: Duration | None = None,
-        **unknown: Never,
+        **_foreign: Never,
     ) -> bool:
         """Acquire, waiting as long as allowed.
 
@@ -137,8 +128,8 @@ class Lock:
         Cost:
             One round trip when it is free.
         """
-        if more or unknown:
-            raise unknown_arguments(self.acquire, unknown)
+        if _foreign:
+            raise unexpected(self.acquire, _foreign)
         limit = (
             FOREVER if timeout is None and blocking is True else check_timeout(blocking, timeout)
         )
@@ -160,7 +151,8 @@ class Lock:
             hold.own()  # a hold that was only a block's is this owner's from now on
         return True
 
-    def release(self) -> None:
+    @told
+    def release(self, **_foreign: Never) -> None:
         """Go down by one depth; free the lock at 0.
 
         Raises:
@@ -173,6 +165,8 @@ class Lock:
         Cost:
             One round trip, and another one to name the present holder in NotHeldError.
         """
+        if _foreign:
+            raise unexpected(self.release, _foreign)
         driver, core, owner, _ = self._parts
         try:
             change_hold(driver, core, core.release(owner or current_owner()))

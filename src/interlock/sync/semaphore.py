@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING, Never, Self
 from interlock._drivers.block import entered
 from interlock._drivers.blocking import end_by
 from interlock._drivers.blocking_block import Exit
-from interlock._hints import SEMAPHORE_NAMES, hints, unknown_arguments
-from interlock._misuse import (
-    always_true,
-    publish,
-    wants_with,
-)
+from interlock._hints import hints, told, unexpected
+from interlock._misuse import always_true, publish
 from interlock._traceback import shorten
 from interlock.options import FOREVER, check_timeout
 from interlock.sync.trying import Trying
@@ -97,14 +93,8 @@ class Permits:
             block.left = None
 
 
-@wants_with
 @always_true("write `with semaphore.trying() as permits:`, and inside it `if permits:`")
-@hints(
-    SEMAPHORE_NAMES,
-    made_by="client.semaphore(name)",
-    calls=("acquire",),
-    decorator="@client.limited({}, n)",
-)
+@hints("client.semaphore(name)")
 class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
@@ -129,13 +119,13 @@ class Semaphore:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def acquire(  # noqa: D417 - the signature that users see has neither `more` nor `unknown`
+    @told
+    def acquire(
         self,
         n: int = 1,
         blocking: bool = True,
         timeout: Duration | None = None,
-        *more: Never,
-        **unknown: Never,
+        **_foreign: Never,
     ) -> bool:
         """Take *n* permits together, waiting as long as allowed.
 
@@ -160,8 +150,8 @@ class Semaphore:
         Cost:
             One round trip when they are free.
         """
-        if more or unknown:
-            raise unknown_arguments(self.acquire, unknown)
+        if _foreign:
+            raise unexpected(self.acquire, _foreign)
         driver = self._driver
         if timeout is None and blocking is True:
             deadline = FOREVER

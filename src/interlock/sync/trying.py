@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from interlock._drivers.block import ByHand, entered
 from interlock._drivers.blocking_block import Exit, caller
-from interlock._misuse import publish, wants_with
+from interlock._misuse import publish
 from interlock._traceback import shorten
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ class _Entered(Protocol):
 E = TypeVar("E", bound=_Entered)
 
 
-@wants_with
 class Trying(Generic[E]):
     """An acquire for ``with``, which gives a falsy object if it fails; made by ``trying``.
 
