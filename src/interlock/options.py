@@ -476,17 +476,17 @@ def check_timeout(blocking: bool, timeout: Duration | None) -> float:
     Follows `threading.RLock.acquire`: None and -1 wait for ever.
 
     Raises:
-        TypeError: unless *blocking* is a bool and *timeout* a number.
-        ValueError: for another negative timeout, NaN, or a timeout with ``blocking=False``.
+        ConfigError: unless *blocking* is a bool and *timeout* a number that can be; and for a
+            timeout with ``blocking=False``.
         OverflowError: above `threading.TIMEOUT_MAX`.
     """
     if blocking not in (True, False):
-        raise TypeError(f"blocking must be a bool, not {blocking!r}: use timeout=seconds to wait")
+        raise ConfigError(f"blocking must be a bool, not {blocking!r}: use timeout=seconds to wait")
     if timeout is None or timeout == -1:
         return math.inf if blocking else 0.0
     given, timeout = timeout, seconds(timeout)
     if not _is_number(timeout):
-        raise TypeError(f"timeout must be a number of seconds, not {type(timeout).__name__}")
+        raise ConfigError(f"timeout must be a number of seconds, not {type(timeout).__name__}")
     if not blocking:
         raise ConfigError("a timeout makes no sense with blocking=False")
     if math.isnan(timeout) or timeout < 0:

@@ -179,7 +179,7 @@ async def test_mistakes(stage: Stage) -> None:
             client.limited("name", wrong)
     with pytest.raises(TypeError):
         client.limited("name", 1.5)
-    with pytest.raises(TypeError, match="parentheses"):
+    with pytest.raises(TypeError, match="a name must be a str"):
         client.limited(test_mistakes, 1)
     with pytest.raises(ConfigError):
         client.limited("name", 1, lease=-1)

@@ -14,7 +14,7 @@ from tests.faces.waited import WAITED, Waited
 from tests.lock.lock_like import Face, Stage, queued, sent_in, until
 
 import interlock.asyncio
-from interlock import ClosedError
+from interlock import ClosedError, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -66,22 +66,11 @@ async def test_a_timeout_is_kept(stage: Stage, kind: Waited) -> None:
     assert await asyncio.gather(*(owner.do(kind.wait(it), timeout=0) for _ in range(3)))
 
 
-@pytest.mark.parametrize(
-    ("timeout", "error"),
-    [
-        (-2, ValueError),
-        (-0.5, ValueError),
-        (float("nan"), ValueError),
-        (1e300, OverflowError),
-        ("1", TypeError),
-    ],
-)
-async def test_bad_timeouts(
-    stage: Stage, kind: Waited, timeout: Any, error: type[Exception]
-) -> None:
-    """Time-outs are checked as those of threading are, before anything is taken."""
+@pytest.mark.parametrize("timeout", [-2, -0.5, float("nan"), "1"])
+async def test_bad_timeouts(stage: Stage, kind: Waited, timeout: Any) -> None:
+    """Time-outs are checked before anything is taken."""
     before = stage.redis.get("name")
-    with pytest.raises(error):
+    with pytest.raises(ConfigError, match="timeout must be"):
         await stage.owner().do(kind.wait(stage.lock(stage.client())), timeout=timeout)
     assert stage.redis.get("name") == before
 

@@ -149,6 +149,7 @@ LOCKS: list[Mistake] = [
     sync(
         "a timeout of None in a text",
         'client.lock("x", timeout="5")',
+        "ConfigError",
         "timeout must be a number of seconds, not str",
     ),
     sync("a lease of nothing", 'client.lock("x", lease=0)', "lease must be 0.01 to"),

@@ -297,7 +297,3 @@ async def test_a_limit_tells_its_name_and_its_lease_at_once(plain: Stage) -> Non
         client.limited("of:{who}", 2, idle=9)
     with pytest.raises(ConfigError, match="'name' is removed after 20 s, and a lease of 30 s"):
         client.limited("name", 2, idle=20, lease=30)
-    with pytest.raises(TypeError, match="use idle=seconds"):
-        client.limited("name", 2, ttl=20)
-    with pytest.raises(TypeError, match="use ttl=seconds"):
-        client.event("name", idle=20)

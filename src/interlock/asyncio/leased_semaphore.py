@@ -165,7 +165,7 @@ class LeasedSemaphore:
 
         Raises:
             AcquireTimeoutError: they did not become free in time.
-            TypeError: *n* is not an int, or a duration not a number.
+            TypeError: *n* is not an int.
             ValueError: *n*, *timeout* or *lease* cannot be.
             OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
             ServerUnavailableError: no usable answer in time; nothing stays taken.
@@ -238,7 +238,7 @@ class LeasedSemaphore:
             lease: as for `acquire`.
 
         Raises:
-            ValueError: *timeout* cannot be.
+            ValueError: *timeout* or *lease* cannot be.
             OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
             InterlockError: the block raises as `acquire`, but for AcquireTimeoutError.
 
@@ -246,22 +246,20 @@ class LeasedSemaphore:
             One round trip when they are free.
         """
         limit = check_timeout(blocking=True, timeout=timeout)
-        return Trying(partial(self._try, n, limit, lease))
+        return Trying(partial(self._try, n, limit, lease_of(lease, self._driver)))
 
-    async def _try(
-        self, n: int, limit: float, lease: Duration | None, block: Block | None
-    ) -> Permit:
+    async def _try(self, n: int, limit: float, lease: float | None, block: Block | None) -> Permit:
         """Take *n* permits for *block*, or return an empty permit."""
         driver, core, caller = self._driver, self._recipe, current_owner()
         claim = await self._claim(caller, limit)
-        deadline, seconds = driver.session.clock() + limit, lease_of(lease, driver)
+        deadline = driver.session.clock() + limit
 
         def keep(permit: Permit) -> None:
             if block is not None:
                 permit._keep_for(block)
 
         permit = await take_for(
-            driver, lambda got: core.acquire(claim, n, deadline, seconds, got), _given, keep
+            driver, lambda got: core.acquire(claim, n, deadline, lease, got), _given, keep
         )
         if permit is None:
             return Permit(driver, NoHold(core.kind, self.name, caller.label, None))

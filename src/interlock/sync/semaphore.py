@@ -138,7 +138,7 @@ class Semaphore:
             Whether they were taken: all or none.
 
         Raises:
-            TypeError: *n* is not an int, or *timeout* not a number.
+            TypeError: *n* is not an int.
             ValueError: *n* is less than 1, or *timeout* cannot be.
             OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
             ServerUnavailableError: no usable answer in time; nothing stays taken.
