@@ -1,7 +1,7 @@
 """The types of the asyncio face, as users' type checkers see them.
 
 This file is read by mypy and pyright, and never run.
-`tests/faces/test_face_typing.py` keeps `public_sync.py` the same.
+`nox -s types` makes that of the sync face from it, for as long as they read.
 """
 
 from __future__ import annotations
