@@ -48,7 +48,7 @@ SOON = 15.0
 """Seconds for what the background puts right."""
 SHORT = 40
 """Strikes of the short form."""
-WITH = ("with", "trying", "acquire-with")
+WITH = ("with", "trying")
 
 
 class StruckError(KeyboardInterrupt):
@@ -225,16 +225,6 @@ def _trying_block(lock: Any) -> None:
         pass
 
 
-def _acquire_block(semaphore: Any) -> None:
-    with semaphore.acquire():
-        pass
-
-
-def _try_lock_block(client: interlock.Client) -> None:
-    with client.try_lock("name", timeout=5):
-        pass
-
-
 SYNC = {
     "acquire": (lambda _: None, lambda lock: lock.acquire()),
     "release": (lambda lock: lock.acquire(), lambda lock: lock.release()),
@@ -390,150 +380,6 @@ async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int, *, tw
     return count
 
 
-class Permits:
-    """A semaphore, used as a lock is: it knows what its user was told."""
-
-    hold = None
-
-    def __init__(self, semaphore: Any) -> None:
-        self._semaphore = semaphore
-        self._told: Any = None
-
-    def acquire(self) -> None:
-        """Take a permit, and be told of it."""
-        self._told = self._semaphore.acquire()
-
-    def release(self) -> None:
-        """Give back what was told of, if anything."""
-        told, self._told = self._told, None
-        if told is True:
-            self._semaphore.release()
-        elif told is not None:
-            told.release()
-
-    def whole(self) -> bool:
-        """Return whether no permit is taken."""
-        return self._semaphore.available_permits() == 1
-
-
-class AsyncPermits:
-    """As `Permits`."""
-
-    def __init__(self, semaphore: Any) -> None:
-        self._semaphore = semaphore
-        self._told: Any = None
-
-    async def acquire(self) -> None:
-        """Take a permit, and be told of it."""
-        self._told = await self._semaphore.acquire()
-
-    async def release(self) -> None:
-        """Give back what was told of, if anything."""
-        told, self._told = self._told, None
-        if told is True:
-            await self._semaphore.release()
-        elif told is not None:
-            await told.release()
-
-    async def whole(self) -> bool:
-        """Return whether no permit is taken."""
-        return bool(await self._semaphore.available_permits() == 1)
-
-
-SEMAPHORES = ("semaphore", "leased_semaphore")
-LOST = "a permit is lost"
-
-
-def strike_permits(url: str, kind: str, operation: str, strikes: int, timer: Timer) -> Count:
-    """Strike the acquire or a block of a semaphore of the sync face."""
-    count = Count(f"sync {kind} {operation}")
-    with interlock.connect(url, lease=LEASE) as client, timer:
-        semaphore = getattr(client, kind)("name")
-        semaphore.try_set_permits(1)
-        permits, durations = Permits(semaphore), list[float]()
-        act = {
-            "acquire": permits.acquire,
-            "with": partial(_sync_block, semaphore),
-            "trying": partial(_trying_block, semaphore),
-            "acquire-with": partial(_acquire_block, semaphore),
-        }[operation]
-        while count.strikes < strikes and len(count.wrong) < 20:
-            before, began = timer.struck, time.perf_counter()
-            if len(durations) < 20:
-                act()
-                durations.append(time.perf_counter() - began)
-            else:
-                timer.run(random.uniform(0, typical(durations)), act)
-            permits.release()
-            if timer.struck > before:
-                count.strikes += 1
-                if not _comes(permits.whole, SOON):
-                    count.wrong.append(LOST)
-                    semaphore.add_permits(1 - semaphore.available_permits())
-            timer.forget()
-    return count
-
-
-def strike_try_lock(url: str, strikes: int, timer: Timer) -> Count:
-    """Strike ``with client.try_lock()`` of the sync face."""
-    count = Count("sync try_lock acquire-with")
-    with interlock.connect(url, lease=LEASE) as client, timer:
-        lock, durations = client.lock("name"), list[float]()
-        act = partial(_try_lock_block, client)
-        while count.strikes < strikes and len(count.wrong) < 20:
-            before, began = timer.struck, time.perf_counter()
-            if len(durations) < 20:
-                act()
-                durations.append(time.perf_counter() - began)
-            else:
-                timer.run(random.uniform(0, typical(durations)), act)
-            if timer.struck > before:
-                count.strikes += 1
-                if not _comes(lambda: not lock.locked(), SOON):
-                    count.wrong.append(f"still {lock.hold!r}")
-                    lock.force_release()
-                    give_back(lock)
-            timer.forget()
-    return count
-
-
-async def strike_permit_tasks(url: str, kind: str, strikes: int, *, twice: bool) -> Count:
-    """Strike the acquire of a semaphore of the asyncio face: the signal cancels its task."""
-    count = Count(f"asyncio {kind} acquire")
-    loop = asyncio.get_running_loop()
-    async with interlock.asyncio.connect(url, lease=60) as client:
-        semaphore = getattr(client, kind)("name")
-        await semaphore.try_set_permits(1)
-        permits, durations = AsyncPermits(semaphore), list[float]()
-        with Timer(twice=twice) as timer:
-            while count.strikes < strikes and len(count.wrong) < 20:
-                before, began = timer.struck, time.perf_counter()
-                task = asyncio.ensure_future(permits.acquire())
-
-                def cancel(task: asyncio.Future[None] = task) -> None:
-                    task.cancel()
-                    loop.call_soon_threadsafe(lambda: None)  # as asyncio's runner
-
-                timer.strike = cancel
-                if len(durations) >= 20:
-                    timer.arm(random.uniform(0, typical(durations)))
-                with suppress(asyncio.CancelledError):
-                    await task
-                timer.disarm()
-                if len(durations) < 20:
-                    durations.append(time.perf_counter() - began)
-                await permits.release()
-                if timer.struck > before:
-                    count.strikes += 1
-                    until = time.monotonic() + SOON
-                    while not await permits.whole() and time.monotonic() < until:
-                        pass
-                    if not await permits.whole():
-                        count.wrong.append(LOST)
-                        await semaphore.add_permits(1 - await semaphore.available_permits())
-    return count
-
-
 def strike_objects(url: str, row: Row, strikes: int, timer: Timer) -> Count:
     """Strike the call of *row* in the sync face."""
     count, played = Count(f"sync {row.kind} {row.operation}"), 0
@@ -652,22 +498,6 @@ def rows(options: argparse.Namespace) -> Iterator[tuple[str, Kind, str]]:
                     yield face, kind, operation
 
 
-PERMIT_ROWS = [
-    *(("sync", "semaphore", operation) for operation in ("acquire", "with", "trying")),
-    *(("sync", "leased_semaphore", name) for name in ("acquire", "trying", "acquire-with")),
-    ("sync", "try_lock", "acquire-with"),
-    *(("asyncio", name, "acquire") for name in SEMAPHORES),
-]
-
-
-def permit_rows(options: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
-    """Yield every face, semaphore and operation that was asked for."""
-    for given in PERMIT_ROWS:
-        wanted = (options.face, options.kind, options.operation)
-        if all(want in (None, have) for want, have in zip(wanted, given, strict=True)):
-            yield given
-
-
 def object_rows(options: argparse.Namespace) -> Iterator[tuple[str, Row]]:
     """Yield every face and call of another object that was asked for."""
     for face in ("sync", "asyncio"):
@@ -700,10 +530,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--twice", action="store_true", help="strike the undo of a strike, too")
     parser.add_argument("--kept", action="store_true", help="keep each traceback for a while")
     parser.add_argument("--face", choices=["sync", "asyncio"])
-    objects = {row.kind for row in ROWS}
-    kinds = [*(kind.name for kind in KINDS), "try_lock", *sorted({*SEMAPHORES, *objects})]
+    kinds = [*(kind.name for kind in KINDS), *sorted({row.kind for row in ROWS})]
     parser.add_argument("--kind", choices=kinds)
-    operations = {*SYNC, "acquire-with", *(row.operation for row in ROWS)}
+    operations = {*SYNC, *(row.operation for row in ROWS)}
     parser.add_argument("--operation", choices=sorted(operations))
     options = parser.parse_args(arguments)
     strikes = SHORT if options.short else options.strikes
@@ -722,18 +551,6 @@ def main(arguments: list[str] | None = None) -> int:
                 )
             print(count, flush=True)
             wrong += tell(options, strikes, count, face, kind.name, operation)
-        for face, name, operation in permit_rows(options):
-            if name == "try_lock":
-                count = strike_try_lock(bed.urls[0], strikes, timer())
-            elif face == "sync":
-                count = strike_permits(bed.urls[0], name, operation, strikes, timer())
-            else:
-                count = asyncio.run(
-                    strike_permit_tasks(bed.urls[0], name, strikes, twice=options.twice)
-                )
-            print(count, flush=True)
-            wrong += tell(options, strikes, count, face, name, operation)
-            bed.flush()
         for face, row in object_rows(options):
             if face == "sync":
                 count = strike_objects(bed.urls[0], row, strikes, timer())

@@ -134,9 +134,13 @@ def left_behind(row: Row, trial: Trial) -> str:
 
 
 def _block(trial: Trial) -> Any:
+    return _enter(trial, trial.it)
+
+
+def _enter(trial: Trial, block: Any) -> Any:
     if trial.asyncio:
-        return _awaited_block(trial.it)
-    with trial.it:
+        return _awaited_block(block)
+    with block:
         return None
 
 
@@ -427,7 +431,7 @@ ELECTION = [
 ]
 
 
-# Semaphores: what `Permits` of `tests.signals` does not do.
+# Semaphores, and a lock that one call gives.
 
 
 def _semaphore(client: Any, name: str) -> Any:
@@ -485,7 +489,89 @@ async def _awaited_release_permit(permit: Any) -> None:
         await permit.release()
 
 
+def _used(trial: Trial) -> Any:
+    """Take the only permit and give it back, as the call does later: some of that is kept."""
+    _free(trial)
+    return _awaited_use(trial.it) if trial.asyncio else [_use(trial.it) for _ in range(2)]
+
+
+def _use(semaphore: Any) -> None:
+    with semaphore.trying():
+        pass
+
+
+async def _awaited_use(semaphore: Any) -> None:
+    for _ in range(2):
+        await _awaited_block(semaphore.trying())
+
+
+def _give_what_was_told(trial: Trial) -> Any:
+    """Give back the permit of a call that returned."""
+    if trial.told is None:
+        return None
+    if trial.told == (True,):
+        return _awaited_give(trial.it) if trial.asyncio else trial.it.release()
+    [trial.held] = trial.told
+    return _release_permit(trial)
+
+
+async def _awaited_give(semaphore: Any) -> None:
+    await semaphore.release()
+
+
+def _block_of_acquire(trial: Trial) -> Any:
+    """Enter what the call returns at once: a call between them would be a place for a strike."""
+    if trial.asyncio:
+        return _awaited_block(trial.it.acquire())
+    with trial.it.acquire():
+        return None
+
+
+def _block_of_try_lock(trial: Trial) -> Any:
+    if trial.asyncio:
+        return _awaited_block(trial.it.try_lock(trial.name, timeout=5))
+    with trial.it.try_lock(trial.name, timeout=5):
+        return None
+
+
+def _lock_is_free(trial: Trial) -> str:
+    return "the lock is held" if trial.raw.exists(trial.name) else ""
+
+
+def _acquires(kind: str, make: Callable[[Any, str], Any], wrong: Callable[[Trial], str]) -> Row:
+    """Return a row in which the last of three acquires is struck."""
+    return Row(kind, "acquire", make, lambda t: t.it.acquire(), _used, _give_what_was_told, wrong)
+
+
+def _tries(kind: str, make: Callable[[Any, str], Any], wrong: Callable[[Trial], str]) -> Row:
+    """Return a row in which a block is struck."""
+    return Row(
+        *(kind, "trying", make, lambda trial: _enter(trial, trial.it.trying(timeout=5)), _used),
+        wrong=wrong,
+    )
+
+
 SEMAPHORES = [
+    _acquires("semaphore", _semaphore, _is_free),
+    _tries("semaphore", _semaphore, _is_free),
+    Row("semaphore", "with", _semaphore, _block, _used, wrong=_is_free),
+    _acquires("leased_semaphore", _leased, _permit_is_back),
+    _tries("leased_semaphore", _leased, _permit_is_back),
+    Row(
+        "leased_semaphore",
+        "acquire-with",
+        _leased,
+        _block_of_acquire,
+        _used,
+        wrong=_permit_is_back,
+    ),
+    Row(
+        "try_lock",
+        "acquire-with",
+        lambda client, name: client,
+        _block_of_try_lock,
+        wrong=_lock_is_free,
+    ),
     Row(
         "semaphore",
         "release",
