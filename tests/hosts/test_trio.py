@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 import trio.testing
-from tests.drivers.protocol_names import lacking
 from tests.lock.lock_like import resting
 from tests.support.faults import command, delay_reply, drop_reply
 from tests.support.patience import GIVE_UP, wait_until
@@ -23,7 +22,6 @@ from tests.support.renewal import renews_soon
 import interlock
 import interlock._drivers.trio
 import interlock.trio
-from interlock._drivers.protocol import AwaitedDriver
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -132,16 +130,6 @@ def test_the_sync_face_in_a_task_is_told_of(redis_url: str) -> None:
     run(main)
 
 
-def test_the_driver_has_every_name() -> None:
-    """The driver for trio has all that an awaited driver must have."""
-
-    async def main() -> None:
-        async with interlock.trio.connect("redis://localhost:1") as client:
-            assert lacking(client._driver, AwaitedDriver) == set()
-
-    run(main)
-
-
 def test_a_task_waits_for_another_client(redis_url: str) -> None:
     """A waiting task lets others run, and is woken by the release of a thread."""
 
@@ -204,6 +192,63 @@ def test_a_cancelled_acquire_leaves_nothing_behind(
             assert not redis_client.exists("name")
 
     run(main)
+
+
+class CancelsAfter(trio.abc.Instrument):
+    """Cancels the scope that a task enters first, when the task has made so many steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+        self.scope = trio.CancelScope()
+        self.task: trio.lowlevel.Task | None = None
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Count the step."""
+        if task is self.task:
+            self.left -= 1
+            if self.left == 0:
+                self.scope.cancel()
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
+def test_a_task_is_cancelled_at_each_wait(
+    *, held: bool, loaded: redis.Redis, redis_url: str
+) -> None:
+    """Wherever a task is cancelled that acquires, works and releases, nothing is left behind."""
+
+    async def work(client: interlock.asyncio.Client, strike: CancelsAfter) -> None:
+        strike.task = trio.lowlevel.current_task()
+        with strike.scope:
+            async with client.lock("name", timeout=GIVE_UP):
+                await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        async with (
+            interlock.trio.connect(redis_url) as client,
+            interlock.trio.connect(redis_url) as other,
+        ):
+            taken, steps, struck = other.lock("name"), 0, True
+            while struck:
+                steps += 1
+                strike = CancelsAfter(steps)
+                if held:
+                    assert await taken.acquire(timeout=0)
+                async with trio.open_nursery() as nursery:
+                    trio.lowlevel.add_instrument(strike)
+                    nursery.start_soon(work, client, strike)
+                    rests = resting(client)
+                    while held and not (rests() or strike.scope.cancelled_caught):
+                        await trio.lowlevel.checkpoint()
+                    if held:
+                        await taken.release()
+                trio.lowlevel.remove_instrument(strike)
+                struck = strike.left <= 0
+                assert await taken.acquire(timeout=0), steps
+                await taken.release()
+            assert steps > 3
+
+    run(main)
+    assert loaded.keys("*") == []
 
 
 def test_a_wait_that_survived_a_lost_connection_is_cancelled(
