@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from interlock._core.model.effects import (
-    Carried,
     Enqueue,
     Op,
     Script,
-    Step,
-    Undone,
     Wait,
     ended,
     failing,
     undoing,
 )
-from interlock.inspection.kinds import KINDS
 
 if TYPE_CHECKING:
     from tests.core.bench import Play
@@ -103,21 +98,3 @@ def test_a_ctrl_c_goes_before_an_error(
 
     with pytest.raises(raised):
         played.answer(None)
-
-
-def _kinds_of(base: type[Step[Any]]) -> set[str]:
-    """Return the names of the steps of the core that derive from *base*."""
-    found = {each for each in base.__subclasses__() if each.__module__.startswith("interlock.")}
-    return {each.__name__ for each in found}.union(*map(_kinds_of, found))
-
-
-def test_each_step_derives_from_the_class_of_its_end() -> None:
-    """A step is undone or carried through, or the table in `architecture.md` names it."""
-    assert KINDS  # their modules define the steps
-    page = (Path(__file__).parents[2] / "docs/explanation/architecture.md").read_text("utf-8")
-    others = _kinds_of(Step) - _kinds_of(Undone) - _kinds_of(Carried)
-
-    assert others == {"Undone", "Carried", "Extend", "Refused"}
-    assert {"Acquire", "Reenter", "Taking", "TakingLeased", "Undoable"} <= _kinds_of(Undone)
-    assert {"Release", "ReleaseMembers", "CarriedThrough"} <= _kinds_of(Carried)
-    assert all(f"`{name}`" in page for name in others)

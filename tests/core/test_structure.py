@@ -92,18 +92,6 @@ def test_only_one_folder_writes_a_waiter_or_a_place() -> None:
     assert found == set()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("waiter.busy = False", "lock.queue_of(key).place.remaining += 1", "del front.claim"),
-        *("waiters.queues[line] = {}", "session.waiters.places.pop(line)"),
-    ],
-)
-def test_a_write_from_outside_is_found(line: str) -> None:
-    """The test above knows each way to write."""
-    assert list(writes_of_a_queue(ast.parse(line)))
-
-
 def _only_shortens(node: ast.Try) -> bool:
     """Return whether *node* only drops our frames from what goes on, which the outermost must."""
     told = "\n".join(ast.unparse(line) for each in node.handlers for line in each.body)

@@ -48,14 +48,6 @@ def test_another_version_is_refused(root: Path) -> None:
     assert "another version than the tag v1.2.4" in fault
 
 
-def test_the_pages_know_whether_there_is_a_release() -> None:
-    """Three pages say that nothing was released yet, until the changelog has a date."""
-    released = re.search(r"^## \S+ \(\d{4}-", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    for name in ("install", "tutorial", "releases"):
-        text = (ROOT / f"docs/{name}.md").read_text()
-        assert ("Nothing was released yet" in text) == (released is None), name
-
-
 def test_the_extra_installs_the_server_that_was_looked_at() -> None:
     """The extra with a server's binary pins one version of it."""
     for wanted in map(Requirement, EXTRAS["embedded"]):

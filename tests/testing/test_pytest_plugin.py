@@ -115,18 +115,3 @@ def test_asks(interlock_fake): pass
     )
     assert "1 passed, 1 error" in done.stdout
     assert "pip install 'interlock[testing]'" in done.stdout
-
-
-def test_fixtures_are_described(tmp_path: Path) -> None:
-    """`pytest --fixtures` says what each fixture gives and what it needs."""
-    done = subprocess.run(
-        command(tmp_path, "", "--fixtures"),
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    for name in ("interlock_server", "interlock_fake"):
-        about = done.stdout.partition(f"\n{name}")[2].partition("\n\n")[0]
-        assert "URL" in about

@@ -10,6 +10,16 @@ OTHERS = 8
 """Seeds for each profile; ``python -m tests.support.simulator --seeds N`` plays more."""
 
 
+def test_seed_decides_everything() -> None:
+    """The same seed gives the same run, event by event; another one gives another."""
+
+    def events(seed: int) -> list[tuple[float, str]]:
+        return [(event.at, event.who) for event in play(seed).timeline.trace]
+
+    assert events(7) == events(7)
+    assert events(7) != events(11)
+
+
 @pytest.mark.parametrize("profile", range(len(PROFILES)))
 @pytest.mark.parametrize("kind", KINDS)
 def test_invariants_hold(kind: str, profile: int) -> None:

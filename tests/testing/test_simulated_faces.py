@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tests.support.simulator import Process
     from tests.support.simulator.schedule import When
 
-    Main = Callable[[], Coroutine[Any, Any, object]]
-
 LOSSES = ("restart", "force release")
 """Faults by which two blocks rightly overlap for a moment."""
 SEEDS = 6
