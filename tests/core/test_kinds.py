@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.doings import DOINGS
-from tests.support.scripts import TEXTS
 from tests.support.simulator.rules import rules_of
 from tests.support.simulator.workload import KINDS as PLAYED
 
@@ -35,12 +34,6 @@ def test_each_kind_is_called_like_its_factory() -> None:
         and not name.startswith(("_", "try"))
     }
     assert made == KINDS.keys()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_its_scripts_exist(kind: str) -> None:
-    """A kind names Lua files that are there."""
-    assert set(KINDS[kind].scripts) <= TEXTS.keys()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""Locks in gunicorn with --preload, `uvicorn --reload`, Dramatiq and eventlet, each a real one."""
+"""Locks in gunicorn with --preload, `uvicorn --reload` and Dramatiq, each a real one."""
 
 from __future__ import annotations
 
@@ -139,34 +139,3 @@ def test_dramatiq(hosts: Hosts, redis_client: redis.Redis) -> None:
     wait_until(lambda: int(redis_client.get("done") or 0) >= CALLS, SOON, "all actors have run")
     assert int(redis_client.get("n") or 0) == int(redis_client.get("done") or 0)
     wait_until(lambda: not redis_client.exists("count"), SOON, "the lock is free")
-
-
-GREEN = """
-import eventlet
-eventlet.monkey_patch()
-import os, interlock
-
-with interlock.connect(os.environ["INTERLOCK_URL"], lease=3) as client:
-    seen = {"n": 0}
-
-    def count():
-        with client.lock("count"):
-            before = seen["n"]
-            eventlet.sleep(0.01)  # other green threads run meanwhile
-            seen["n"] = before + 1
-
-    pool = eventlet.GreenPool()
-    for _ in range(40):
-        pool.spawn(count)
-    pool.waitall()
-    assert not client.lock("count").locked()
-    print("counted", seen["n"], flush=True)
-"""
-
-
-def test_eventlet(hosts: Hosts) -> None:
-    """Greenlets of a patched program exclude each other."""
-    (hosts.directory / "green.py").write_text(GREEN)
-    hosts.start("green")
-    wait_until(lambda: "counted" in hosts.log(), SOON, "it has counted")
-    assert f"counted {CALLS}" in hosts.log()

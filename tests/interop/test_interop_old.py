@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop.agent import REFUSALS, AgentError
-from tests.interop.pair import PROMPT, SHORT, settle
+from tests.interop.pair import PROMPT, SHORT, counts_wake, settle
 
 if TYPE_CHECKING:
     from tests.interop.pair import Pair
@@ -59,20 +59,4 @@ def test_both_renew(old_pair: Pair) -> None:
 
 def test_permits_and_counts_wake_the_other_language(old_pair: Pair) -> None:
     """A semaphore, a leased one and a latch in one language wake waiters of the other."""
-    giver, taker = old_pair.at("semaphore")
-    assert giver.ask("try_set_permits", n=1)
-    assert giver.ask("acquire", timeout=0)
-    waiting = taker.wait(timeout=30)
-    giver.ask("release")
-    assert waiting.result(PROMPT).value is True
-    giver, taker = old_pair.at("leased_semaphore")
-    assert giver.ask("try_set_permits", n=1)
-    ids = giver.ask("acquire", timeout=0, lease=60)
-    waiting = taker.wait(timeout=30, lease=60)
-    giver.ask("release", ids=ids)
-    assert len(waiting.result(PROMPT).value) == 1
-    giver, taker = old_pair.at("latch")
-    assert giver.ask("try_set_count", n=1)
-    waiting = taker.wait("wait", timeout=30)
-    giver.ask("count_down")
-    assert waiting.result(PROMPT).value is True
+    counts_wake(old_pair)

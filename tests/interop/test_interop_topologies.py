@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.interop.conftest import POLL_CAP
 from tests.interop.java import stacks
-from tests.interop.pair import PROMPT, Pair
+from tests.interop.pair import PROMPT, Pair, counts_wake
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.servers import ClusterServers, SentinelServers
 
@@ -112,27 +112,7 @@ def test_permits_and_counts_in_a_cluster_wake_the_other_language(
     cluster: dict[str, Agent], ways: str
 ) -> None:
     """Semaphores of both kinds and latches are shared in a cluster."""
-    _counts_wake(_pair(cluster, ways, "counted"))
-
-
-def _counts_wake(pair: Pair) -> None:
-    giver, taker = pair.at("semaphore")
-    assert giver.ask("try_set_permits", n=1)
-    assert giver.ask("acquire", timeout=0)
-    waiting = taker.wait(timeout=30)
-    giver.ask("release")
-    assert waiting.result(PROMPT).value is True
-    giver, taker = pair.at("leased_semaphore")
-    assert giver.ask("try_set_permits", n=1)
-    ids = giver.ask("acquire", timeout=0, lease=60)
-    waiting = taker.wait(timeout=30, lease=60)
-    giver.ask("release", ids=ids)
-    assert len(waiting.result(PROMPT).value) == 1
-    giver, taker = pair.at("latch")
-    assert giver.ask("try_set_count", n=1)
-    waiting = taker.wait("wait", timeout=30)
-    giver.ask("count_down")
-    assert waiting.result(PROMPT).value is True
+    counts_wake(_pair(cluster, ways, "counted"))
 
 
 @both_ways

@@ -153,12 +153,15 @@ async def test_a_wrong_host_name_is_told_at_once(
 
 
 async def test_plain_and_tls_do_not_mix(stage: Stage, tls_server: RedisServer) -> None:
-    """A plain URL for a TLS server, or the reverse, ends in an error in time, never in a lock."""
+    """A plain URL for a TLS server, or the reverse, ends in an error in time that speaks of TLS."""
     owner = stage.owner()
     plain_port = stage.redis.config_get("port")["port"]
-    for url in (f"redis://127.0.0.1:{tls_server.port}", f"rediss://127.0.0.1:{plain_port}"):
+    for url, told in {
+        f"redis://127.0.0.1:{tls_server.port}": "TLS.*rediss://|rediss://.*TLS",
+        f"rediss://127.0.0.1:{plain_port}": "TLS",
+    }.items():
         started = time.monotonic()
-        with pytest.raises(ServerUnavailableError):
+        with pytest.raises(ServerUnavailableError, match=told):
             await owner.do(stage.client(url, command_timeout=0.5).lock("name").acquire, timeout=0.5)
         assert time.monotonic() - started < AT_ONCE
 

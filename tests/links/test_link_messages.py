@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.address import free_port
-from tests.support.servers import RedisServer, main_binary
 
 import interlock
 from interlock import ServerUnavailableError
@@ -53,20 +52,6 @@ def test_a_busy_pool_has_no_story(redis_url: str) -> None:
             client.lock("name").acquire(timeout=0)
         assert list(_chain(caught.value)) == [caught.value]
         only.take_back(connection)
-
-
-async def test_tls_to_a_plain_port(stage: Stage, fresh_server: RedisServer) -> None:
-    """A connection with TLS to a port without it mentions TLS."""
-    error = await _refused(stage, fresh_server.url().replace("redis://", "rediss://"))
-    assert "TLS" in str(error)
-
-
-async def test_a_plain_connection_to_a_port_with_tls(stage: Stage) -> None:
-    """A connection without TLS to a port with it mentions TLS, and the scheme that speaks it."""
-    with RedisServer(main_binary(), tls=True) as server:
-        error = await _refused(stage, server.url().replace("rediss://", "redis://").split("?")[0])
-    assert "TLS" in str(error)
-    assert "rediss://" in str(error)
 
 
 def test_errors_that_come_from_each_other_end() -> None:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tests.read_write.wire import Wire
     from tests.support.proxy import Action, FaultProxy
 
-READS, WRITES = ["read"], ["write"]
-
 
 @pytest.mark.parametrize("fault", [drop_request, swallow_reply])
 async def test_reading_after_a_try_that_came_to_nothing(

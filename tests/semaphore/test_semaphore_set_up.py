@@ -109,25 +109,34 @@ async def test_a_waiter_sets_a_lost_number(plain: Stage) -> None:
     assert await waiting
 
 
-async def test_another_number_is_told_once(leased: Stage) -> None:
+@pytest.mark.parametrize("kind", ["semaphore", "leased_semaphore"])
+async def test_another_number_is_told_once(plain: Stage, kind: str) -> None:
     """A program that names another number is warned once, and uses the one on the server.
 
     `set_permits` changes that, and is no reason for a warning.
     """
-    owner, client = leased.owner(), leased.client()
-    assert await owner.do(client.leased_semaphore("name").try_set_permits, 3)
+
+    def named(client: Any, *permits: int) -> Any:
+        return getattr(client, kind)("name", *permits)
+
+    owner, client = plain.owner(), plain.client()
+    assert await owner.do(named(client).try_set_permits, 3)
+    taken = await owner.do(named(client).acquire, 3)
+    assert taken
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for _ in range(2):
-            permit = await owner.do(client.leased_semaphore("name", 5).acquire, timeout=0)
-            await owner.do(permit.release)
+            wanted = named(client, 5)
+            one_try = wanted.acquire if kind == "semaphore" else wanted.try_acquire
+            assert not await owner.do(one_try, timeout=0)
     (warning,) = told
     assert warning.category is MisuseWarning
-    assert "'name' has 3 permits on the server" in str(warning.message)
+    assert "'name' has 3 permits on the server, not 5" in str(warning.message)
     assert "set_permits(5) changes it" in str(warning.message)
-    other = leased.client().leased_semaphore("name", 5)
+    other = named(plain.client(), 5)
     await owner.do(other.set_permits, 7)
-    assert await owner.do(other.permits) == 7
+    assert await owner.do(other.available_permits) == 4
+    assert await owner.do(named(plain.client(), 7).available_permits) == 4
 
 
 async def test_an_interrupted_change_leaves_the_sum(plain: Stage) -> None:

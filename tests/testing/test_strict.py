@@ -37,43 +37,19 @@ if TYPE_CHECKING:
     from tests.support.proxy import Action
 
 
-@pytest.mark.parametrize("stem", SENT)
+TEXTS = SENT | {stem: {"": service.load(stem).text} for stem in ("lock_info", "card_read")}
+
+
+@pytest.mark.parametrize("stem", TEXTS)
 def test_each_call_in_a_script_is_literal(stem: str) -> None:
     """Every command is a literal, and every key ``KEYS[n]``, in all that a server is sent."""
-    for text in SENT[stem].values():
+    for text in TEXTS[stem].values():
         assert broken_rules(text) == []
 
 
 SOON = 10.0
 LONG = 250.0
 """Seconds: nobody looks by himself during the test."""
-
-
-@pytest.mark.parametrize("stem", ["lock_info", "card_read"])
-def test_scripts_for_operators_are_literal(stem: str) -> None:
-    """The scripts of operators are literal too."""
-    assert broken_rules(service.load(stem).text) == []
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_readers_share_and_tell_the_writer(mode: str) -> None:
-    """On each service readers share a lock, and the last one of them lets the writer in."""
-    with ModelServer(strict=mode) as fake, ExitStack() as stack:
-        ours, theirs, writer = (
-            stack.enter_context(interlock.connect(fake.url)).read_write_lock("it") for _ in range(3)
-        )
-        theirs.read.acquire(lease=20)
-        ours.read.acquire()
-        assert ours.read.locked()
-        assert not writer.write.acquire(blocking=False)
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(take_turn, writer.write, SOON)
-            ours.read.release()
-            left = theirs.read.remaining()
-            assert left is not None
-            assert 15 < left <= 20, "the longest lease ended"
-            theirs.read.release()
-            assert waiting.result(SOON)
 
 
 @pytest.mark.parametrize("mode", [None, *MODES])
