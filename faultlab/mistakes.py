@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,19 @@ class Result:
     becomes: str
 
 
-Change = Call | Condition | Value | Result
+@dataclass(frozen=True, slots=True)
+class Body:
+    """All that a function of Python does.
+
+    Attributes:
+        becomes: Its statements.
+    """
+
+    becomes: str
+
+
+Change = Call | Condition | Value | Result | Body
+OUTSIDE_THE_CORE = ("_drivers", "_links", "asyncio")
 
 
 def fill(template: str, parts: dict[int, str]) -> str:
@@ -224,8 +238,9 @@ def _nodes(function: ast.AST, change: Change) -> Iterator[ast.expr]:
             if name == change.name:
                 yield child
                 continue
-        elif isinstance(change, Value) and isinstance(child, ast.Assign):
-            targets = [ast.unparse(each).rpartition(".")[2] for each in child.targets]
+        elif isinstance(change, Value) and isinstance(child, ast.Assign | ast.AugAssign):
+            given = child.targets if isinstance(child, ast.Assign) else [child.target]
+            targets = [ast.unparse(each).rpartition(".")[2] for each in given]
             if change.name in targets:
                 yield child.value
                 continue
@@ -252,6 +267,10 @@ def changed_function(function: ast.AST, change: Change) -> None:
     Raises:
         LookupError: There is nothing in it that *change* fits.
     """
+    if isinstance(change, Body):
+        assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        function.body = ast.parse(change.becomes).body
+        return
     found = [*_nodes(function, change)]
     meant = found[-1:] if isinstance(change, Result) else _meant(found, change)
     new: dict[ast.AST, ast.expr] = {}
@@ -286,30 +305,48 @@ class Mistake:
     """A change of one function or script.
 
     Attributes:
-        where: The name of a script, or ``module.function`` below ``interlock._core``, as in
-            ``upkeep.watchdog:Watchdog._note``.
+        where: The name of a script, or ``module.function``, as in
+            ``upkeep.watchdog:Watchdog._note``. The module is below ``interlock._core``, or one of
+            `OUTSIDE_THE_CORE`.
         change: What is wrong there.
     """
 
     where: str
     change: Change
 
-    @property
-    def file(self) -> str:
-        """The file that it is in, below ``src/interlock``."""
-        module, found, _ = self.where.partition(":")
-        stem = module.replace(".", "/")
-        return f"_core/{stem}.py" if found else f"_core/lua/{stem}.lua"
+    def changed(self, sources: Path) -> dict[Path, str]:
+        """Return the files below *sources* that it is in, with the mistake in their text.
 
-    def made(self, source: str) -> str:
-        """Return the *source* of the file with the mistake in it.
+        If one is generated from another, the function is changed there, too, unless it lacks it.
 
         Raises:
             LookupError: The function, or what is changed in it, is not there.
         """
-        _, found, name = self.where.partition(":")
-        if not found:
-            return LuaText(source).changed(self.change)
-        module = ast.parse(source)
-        changed_function(function_in(module, name), self.change)
-        return ast.unparse(module)
+        module, is_python, name = self.where.partition(":")
+        stem, root = module.replace(".", "/"), sources / "interlock"
+        if not is_python:
+            script = root / f"_core/lua/{stem}.lua"
+            return {script: LuaText(script.read_text(encoding="utf-8")).changed(self.change)}
+        stem = stem if stem.startswith(OUTSIDE_THE_CORE) else f"_core/{stem}"
+        generated = stem.replace("asyncio/", "sync/").replace(
+            "_drivers/awaited", "_drivers/blocking"
+        )
+        changed: dict[Path, str] = {}
+        for each in dict.fromkeys((stem, generated)):
+            file = root / f"{each}.py"
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            try:
+                function = function_in(tree, name)
+            except LookupError:
+                if not changed:
+                    raise
+                break
+            changed_function(function, self.change)
+            changed[file] = ast.unparse(tree)
+        return changed
+
+    def make(self, sources: Path, into: Path) -> None:
+        """Copy *sources* to *into*, with the mistake; errors as `changed`."""
+        shutil.copytree(sources, into, dirs_exist_ok=True)
+        for file, text in self.changed(sources).items():
+            (into / file.relative_to(sources)).write_text(text, encoding="utf-8")

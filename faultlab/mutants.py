@@ -6,7 +6,6 @@ the copy.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -312,21 +311,10 @@ MUTANTS = (
 )
 
 
-def copy(mutant: Mutant, into: Path) -> None:
-    """Copy the sources to *into*, with the mistake.
-
-    Raises:
-        LookupError: The place of the change is not there: the mutant is out of date.
-    """
-    shutil.copytree(ROOT / "src", into, dirs_exist_ok=True)
-    file = into / "interlock" / mutant.mistake.file
-    file.write_text(mutant.mistake.made(file.read_text()))
-
-
 def hunt(mutant: Mutant, binary: Path, seed: int) -> list[str]:
     """Attack the library with the mistake; return what was found."""
     with tempfile.TemporaryDirectory(prefix=PREFIX) as sources:
-        copy(mutant, Path(sources))
+        mutant.mistake.make(ROOT / "src", Path(sources))
         return Run(plan(mutant, binary, seed, (sources,))).run().findings
 
 

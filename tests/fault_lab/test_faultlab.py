@@ -1,38 +1,38 @@
-"""The deliberate mistakes of the fault lab and of tools/mutants.py have their places."""
+"""The deliberate mistakes of the fault lab and of tools/must_die.py have their places."""
 
 from __future__ import annotations
 
 import ast
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
 from faultlab.mutants import MUTANTS
+from tools import must_die
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "src" / "interlock"
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+@pytest.mark.parametrize(
+    "mutant",
+    [*MUTANTS, *must_die.MUTANTS],
+    ids=lambda mutant: mutant.name.replace(" ", "-"),
+)
 def test_mutant_is_up_to_date(mutant: Any) -> None:
     """The library has the place that a mutant changes, and the result is still a program."""
-    source = (SOURCES / mutant.mistake.file).read_text()
-    changed = mutant.mistake.made(source)
-    if mutant.mistake.file.endswith(".py"):
-        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
-    else:
-        assert changed != source
+    for file, changed in mutant.mistake.changed(ROOT / "src").items():
+        source = file.read_text()
+        if file.suffix == ".py":
+            assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
+        else:
+            assert changed != source
 
 
-def test_the_functions_of_the_small_mutants_exist() -> None:
-    """Each function that tools/mutants.py changes is in its module, and has something to change."""
-    spec = importlib.util.spec_from_file_location("mutants", ROOT / "tools" / "mutants.py")
-    assert spec
-    assert spec.loader
-    mutants = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(mutants)
-    for name, functions in mutants.TARGETS.items():
-        tree = ast.parse((ROOT / "src" / mutants.CORE / name).read_text())
-        defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-        assert set(functions) <= defined, name
+@pytest.mark.parametrize("number", range(len(must_die.GROUPS)))
+def test_group_has_mutants_and_tests(number: int) -> None:
+    """Each group has mutants and tests that look for them, or says why it has none yet."""
+    group = must_die.GROUPS[number]
+    mutants = [each for each in must_die.MUTANTS if each.number == number]
+    assert bool(mutants) == bool(group.tests)
+    assert mutants or group.left_out
+    assert all((ROOT / "tests" / name).exists() for name in group.tests.split())

@@ -221,6 +221,16 @@ async def test_leaving_a_lost_hold_raises(plain: Stage) -> None:
             assert any("lost" in note for note in error.__notes__)
 
 
+async def test_an_entry_takes_nothing_that_was_lost(plain: Stage) -> None:
+    """An entry that finds no lock on the server raises, though nobody has it; it takes nothing."""
+    owner, lock = plain.owner(), plain.client().lock("name")
+    assert await owner.do(lock.acquire)
+    assert plain.redis.delete("name")
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.acquire)
+    assert plain.left_behind() == set()
+
+
 async def test_a_hold_entered_again_outlives_its_first_handle(plain: Stage) -> None:
     """A hold that was entered again is renewed, even if the handle of its first entry is gone."""
     client, owner = plain.client(renewed="soon"), plain.owner()

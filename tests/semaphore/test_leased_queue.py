@@ -6,9 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from faultlab.mistakes import Condition
 from tests.semaphore.listening import Server
-from tests.support.mutations import Mutation, mutate
 
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts import semaphore as plain
@@ -604,20 +602,3 @@ def test_a_refused_message_takes_no_permit_twice(room: Room) -> None:
     assert room.server.execute("EVAL", text, *keys, *call.args) is not None
     assert (room.free(), room.held()) == (2, 1)
     assert ids
-
-
-@pytest.mark.parametrize(
-    ("script", "condition"),
-    [
-        ("leased_semaphore_release", "id zscore leases raw id"),
-        ("leased_semaphore_acquire", "wanted 1 zscore leases members 1"),
-    ],
-)
-def test_a_mistake_with_a_place_that_is_left_over_is_found(
-    script: str, condition: str, room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without either of its two rules, the test above fails."""
-    test = test_a_place_that_is_left_over_gets_no_second_permit
-    mutate(Mutation(script, script, Condition(condition, "false"), lambda: test(room)), monkeypatch)
-    with pytest.raises(AssertionError):
-        test(room)

@@ -1,6 +1,6 @@
 """A release makes a waiter of another client the holder of a permit, which starts without asking.
 
-Each mistake in that is found by a simulation that passes on what is right.
+tools/must_die.py has the mistakes in that, which these simulations find.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from faultlab.mistakes import Call, Condition, Result, Value
-from tests.support.mutations import Mutation, proofs
 from tests.support.simulator import Schedule, Simulator, schedule
 from tests.support.simulator.queue import PermitsExclude, PermitsInOrder
 from tests.support.simulator.schedule import EFFECT_KINDS, Interrupted
@@ -91,14 +89,14 @@ def play(
     return simulator
 
 
-def turns() -> None:
+def test_turns() -> None:
     """Four clients take turns with two permits; nobody asks before it starts."""
     for seed in range(5):
         simulator = play(seed, [[user(12)]] * 4, 2)
         assert simulator.network.server.commands["EVAL"] < 160
 
 
-def late_messages() -> None:
+def test_late_messages() -> None:
     """Messages come late and twice, while clients stand still."""
     for seed in range(8):
         times = [(0.0, schedule.delay_messages(60.0))]
@@ -106,13 +104,13 @@ def late_messages() -> None:
         play(seed, [[user(20, 0.5)]] * 4, 1, times=times)
 
 
-def siblings() -> None:
+def test_siblings() -> None:
     """Two clients with two processes each come again and again."""
     for seed in range(5):
         play(seed, [[user(20), user(20)]] * 2, 1)
 
 
-def crowds() -> None:
+def test_crowds() -> None:
     """Clients with four processes each, which often come again at once; no permit melts away."""
 
     def program(me: Process) -> Work:
@@ -128,7 +126,7 @@ def crowds() -> None:
         play(seed, [[program] * 4] * 3, 3, ends=True)
 
 
-def unconfirmed() -> None:
+def test_unconfirmed() -> None:
     """The server cannot be reached from the moment on at which a client begins with its claim."""
     for seed in range(20):
         later = Schedule(times=[(60.0, schedule.outage(0.1))])
@@ -146,7 +144,7 @@ def unconfirmed() -> None:
             simulator.run_for(0.1)
 
 
-def own_leases() -> None:
+def test_own_leases() -> None:
     """A permit with a lease of its own that began with a claim is valid for that lease."""
 
     def program(me: Process) -> Work:
@@ -159,73 +157,6 @@ def own_leases() -> None:
 
     for seed in range(3):
         play(seed, [[program]] * 3, 1)
-
-
-MISTAKES = [
-    Mutation(
-        "permit-is-given-under-another-id",
-        "leased_semaphore_release",
-        Call("zadd", "redis.call('zadd', $1, $2, claim_of(member, 1))", which=1),
-        turns,
-    ),
-    Mutation(
-        "permit-stays-free",
-        "leased_semaphore_release",
-        Call("decrby", "redis.call('exists', $1)"),
-        turns,
-    ),
-    Mutation(
-        "claim-that-there-was-is-taken-again",
-        "leased_semaphore_release",
-        Value("added", "wanted_by(member)", which=1),
-        crowds,
-    ),
-    Mutation(
-        "claim-is-believed-for-too-long",
-        "model.holds:Hold.claim_end",
-        Result("$0 + 3 * CLAIM"),
-        unconfirmed,
-    ),
-    Mutation(
-        "claim-counts-as-the-lease",
-        "model.holds:Hold.start",
-        Value("valid_until", "valid_until(now, self.lease)"),
-        unconfirmed,
-    ),
-    Mutation(
-        "who-asks-keeps-the-claim-only",
-        "leased_semaphore_acquire",
-        Condition("held wanted 1 tonumber now CLAIM", "false"),
-        late_messages,
-    ),
-    Mutation(
-        "confirmation-takes-what-is-gone",
-        "leased_semaphore_renew",
-        Condition("ends now", "$0 and ends > 0"),
-        late_messages,
-    ),
-    Mutation(
-        "claim-of-another-permit-is-believed",
-        "queue.waiter:Claim.is_for",
-        Call("endswith", "True"),
-        siblings,
-    ),
-    Mutation(
-        "claim-is-believed-whenever-it-is-heard-of",
-        "model.holds:Hold.claim_end",
-        Result("valid_until(now, CLAIM)"),
-        late_messages,
-    ),
-    Mutation(
-        "confirmation-does-not-count",
-        "model.holds:Permit.extend_validity",
-        Condition("self renewal None self asked_by", "self.renewal is not None"),
-        own_leases,
-    ),
-]
-
-
-test_simulation_passes_on_what_is_right, test_mistake_is_found = proofs(MISTAKES)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -169,7 +169,7 @@ async def test_a_hold_that_no_replica_has_seen(stage: Stage, bed: SentinelServer
 
     It does not wait for the next renewal. A token is never given twice.
     """
-    client, owner, other = stage.client(), stage.owner(), stage.owner()
+    client, owner, other = stage.client(lease=120), stage.owner(), stage.owner()
     lock = client.fenced_lock("name")
     old, told = bed.present_primary(), list[float]()
     for server in bed.servers:

@@ -24,8 +24,8 @@
  *
  * PERMITS is how many there are. FAULTS bounds how many faults one run has. A mutant leaves out one
  * rule (-DM_...). Two rules have none: a place that is left over gets no permit, and who was given
- * its permit while it asks takes no other. Their mistakes need more faults. Tests make them in the
- * scripts.
+ * its permit while it asks takes no other. Their mistakes need more faults: tools/must_die.py makes
+ * them in the scripts.
  */
 #define N 3
 #ifndef PERMITS

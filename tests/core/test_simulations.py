@@ -1,16 +1,10 @@
-"""The tests of the core can fail: each deliberate mistake in it is found by a named simulation.
-
-A mistake names a function or a script, and what it does wrong. The changed function replaces the
-right one for one test.
-"""
+"""Small simulations of the core, one for each rule: tools/must_die.py has the mistakes in it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from faultlab.mistakes import Call, Condition, Result, Value
-from tests.support.mutations import Mutation, proofs
 from tests.support.simulator import Process, Schedule, Simulator, schedule
 
 from interlock._core.locks.fenced_lock import FencedLock
@@ -45,12 +39,12 @@ def simulate(*programs: Callable[[Process], Any], **faults: Any) -> None:
         simulator.run()
 
 
-def contention() -> None:
+def test_contention() -> None:
     """Three clients want one lock."""
     simulate(*[hold_for(0.1)] * 3)
 
 
-def crowd() -> None:
+def test_crowd() -> None:
     """Four clients come again and again, beside some that only try."""
 
     def program(me: Process) -> Generator[Any, Any, Any]:
@@ -63,12 +57,12 @@ def crowd() -> None:
     simulate(*[program] * 4)
 
 
-def impatience() -> None:
+def test_impatience() -> None:
     """A client gives up before its turn comes."""
     simulate(hold_for(1.0), hold_for(0.1, timeout=0.5), hold_for(0.1))
 
 
-def long_hold() -> None:
+def test_long_hold() -> None:
     """A hold outlasts its lease many times; another client waits for it."""
 
     def program(me: Process) -> Generator[Any, Any, Any]:
@@ -81,12 +75,12 @@ def long_hold() -> None:
     simulate(program, hold_for(0.1))
 
 
-def outage() -> None:
+def test_outage() -> None:
     """The server cannot be reached for longer than a lease while a lock is held."""
     simulate(hold_for(10.0), hold_for(0.1), times=[(3.0, schedule.outage(4.0))])
 
 
-def neighbours() -> None:
+def test_neighbours() -> None:
     """Three processes of one client, and another client, want one lock; one gives up early."""
     for seed in range(5):
         simulator = Simulator(seed, steps=20_000)
@@ -98,7 +92,7 @@ def neighbours() -> None:
         simulator.run()
 
 
-def nested() -> None:
+def test_nested() -> None:
     """A lock is entered twice and left twice, while another client waits."""
 
     def program(me: Process) -> Generator[Any, Any, Any]:
@@ -113,7 +107,7 @@ def nested() -> None:
     simulate(program, hold_for(0.1))
 
 
-def interrupted_acquire() -> None:
+def test_interrupted_acquire() -> None:
     """An acquire is interrupted when the server has granted it, and its owner goes on living."""
 
     def program(me: Process) -> Generator[Any, Any, Any]:
@@ -125,7 +119,7 @@ def interrupted_acquire() -> None:
     simulate(program, effects={("p0", 0): schedule.interrupt("after")})
 
 
-def late_release() -> None:
+def test_late_release() -> None:
     """A release is late and repeated; its owner acquires anew before the first one arrives."""
 
     def program(me: Process) -> Generator[Any, Any, Any]:
@@ -138,7 +132,7 @@ def late_release() -> None:
     simulate(program, effects={("p0", 2): schedule.delay_request(1.0)})
 
 
-def late_grant() -> None:
+def test_late_grant() -> None:
     """The answer to an acquire takes longer than its lease."""
 
     def program(me: Process) -> Generator[Any, Any, Any]:
@@ -165,7 +159,7 @@ def living_on(
     return longer
 
 
-def strays_of_a_hold() -> None:
+def test_strays_of_a_hold() -> None:
     """Two tries of an acquire are executed after the third one's hold was released.
 
     The lease is long.
@@ -174,20 +168,20 @@ def strays_of_a_hold() -> None:
     simulate(living_on(hold_for(0.1, lease=60.0)), effects=two)
 
 
-def strays_in_vain() -> None:
+def test_strays_in_vain() -> None:
     """A try of an acquire is executed when its owner has given up and the holder has gone."""
     late = {("p1", 0): schedule.delay_request(2.0)}
     program = living_on(hold_for(0.1, timeout=1.2, lease=60.0))
     simulate(hold_for(1.5), program, effects=late)
 
 
-def lost_messages() -> None:
+def test_lost_messages() -> None:
     """Every message of a release is lost."""
     long = hold_for(0.5, lease=30.0)
     simulate(long, long, times=[(0.0, schedule.lose_messages(60.0))])
 
 
-def late_messages() -> None:
+def test_late_messages() -> None:
     """Messages come late and twice, while clients come again and again, and stand still."""
 
     def program(me: Process) -> Generator[Any, Any, Any]:
@@ -206,7 +200,7 @@ def late_messages() -> None:
         simulator.run()
 
 
-def late_requests() -> None:
+def test_late_requests() -> None:
     """Requests come late, also those that nobody waits for."""
     for seed in range(10):
         faults = Schedule(rates={"delay request": 0.3}, longest=1.0)
@@ -218,7 +212,7 @@ def late_requests() -> None:
         simulator.run()
 
 
-def siblings() -> None:
+def test_siblings() -> None:
     """Two clients with two processes each come again and again."""
 
     def program(me: Process) -> Generator[Any, Any, Any]:
@@ -238,7 +232,7 @@ def siblings() -> None:
         simulator.run()
 
 
-def unconfirmed() -> None:
+def test_unconfirmed() -> None:
     """The server cannot be reached from the moment on at which a client begins with its claim."""
     for seed in range(20):
         # A later fault tells the simulator that waiters may take as long as behind an outage.
@@ -255,18 +249,18 @@ def unconfirmed() -> None:
         simulator.run()
 
 
-def tokens() -> None:
+def test_tokens() -> None:
     """Three clients come again and again for a fenced lock."""
     simulate(*[fenced(10)] * 3)
 
 
-def lost_counter() -> None:
+def test_lost_counter() -> None:
     """An operator removes the counter of a fenced lock while clients wait for it."""
     removing = schedule.force_release(names.fence_token("x"))
     simulate(*[fenced(10)] * 3, times=[(0.31, removing), (0.52, removing)])
 
 
-def two_kinds() -> None:
+def test_two_kinds() -> None:
     """Clients want a fenced lock and a plain lock of one name."""
 
     def plain(me: Process) -> Generator[Any, Any, Any]:
@@ -293,12 +287,12 @@ def writing(rounds: int, *, reads: bool = False) -> Callable[[Process], Generato
     return program
 
 
-def writers() -> None:
+def test_writers() -> None:
     """Three clients come again and again to write."""
     simulate(*[writing(10)] * 3)
 
 
-def readers_and_writers() -> None:
+def test_readers_and_writers() -> None:
     """Clients come again and again, some to read and some to write."""
     simulate(*[writing(10)] * 3, *[writing(10, reads=True)] * 2)
 
@@ -316,7 +310,7 @@ def fenced(rounds: int) -> Callable[[Process], Generator[Any, Any, Any]]:
     return program
 
 
-def removed_key() -> None:
+def test_removed_key() -> None:
     """An operator removes the key of a lock that is held; its holder must hear of that."""
 
     def program(me: Process) -> Generator[Any, Any, Any]:
@@ -325,255 +319,3 @@ def removed_key() -> None:
         assert hold.lost(me.client.clock()), "nobody was told"
 
     simulate(program, times=[(0.1, schedule.force_release("x"))])
-
-
-MUTATIONS = [
-    Mutation(
-        "acquire-takes-what-is-taken",
-        "lock_acquire",
-        Condition("ours free", "$0 and depth ~= '1'"),
-        contention,
-    ),
-    Mutation(
-        "acquire-sets-no-lease",
-        "lock_acquire",
-        Call("pexpire", "redis.call('persist', $1)"),
-        contention,
-    ),
-    Mutation(
-        "acquire-counts",
-        "lock_acquire",
-        Call("hset", "redis.call('hincrby', lock, holder, depth)", which=2),
-        nested,
-    ),
-    Mutation(
-        "free-lock-counts",
-        "lock_acquire",
-        Call("hset", "redis.call('hincrby', $1, $2, 2)", which=0),
-        nested,
-    ),
-    Mutation(
-        "release-wakes-nobody",
-        "lock_release",
-        Call("PUBLISH", "tonumber('1')"),
-        contention,
-    ),
-    Mutation(
-        "release-wakes-the-last",
-        "lock_release",
-        Call("zrange", "redis.pcall('zrange', queue, '-1', '-1', 'withscores')", which=2),
-        crowd,
-    ),
-    Mutation(
-        "lock-is-always-left-to-others",
-        "lock_release",
-        Value("period", "now and math.huge"),
-        crowd,
-    ),
-    Mutation(
-        "claim-is-anybodys",
-        "lock_acquire",
-        Value("claimed", "client and not free and not ours"),
-        contention,
-    ),
-    Mutation(
-        "who-gives-up-keeps-its-place",
-        "queue.waiting:leave_queue",
-        Condition("place None", "True"),
-        impatience,
-    ),
-    Mutation(
-        "both-hold-what-is-passed-locally",
-        "lock_pass_locally",
-        Call("hdel", "redis.call('hexists', $1, $2)"),
-        neighbours,
-    ),
-    Mutation(
-        "a-local-pass-sets-no-lease",
-        "lock_pass_locally",
-        Call("pexpire", "redis.call('persist', $1)"),
-        neighbours,
-    ),
-    Mutation(
-        "inner-release-frees",
-        "lock_release",
-        Condition("depth 0", "$0 and depth ~= '1'"),
-        nested,
-    ),
-    Mutation(
-        "renewal-keeps-others",
-        "lock_renew",
-        Call("hexists", "1"),
-        removed_key,
-    ),
-    Mutation(
-        "watchdog-never-renews",
-        "upkeep.watchdog:Watchdog._sort",
-        Condition("hold renew_at now", "hold.renew_at <= now - 60"),
-        long_hold,
-    ),
-    Mutation(
-        "watchdog-counts-from-the-answer",
-        "upkeep.watchdog:Watchdog._note",
-        Call("extend_validity", "hold.extend_validity($1 + 5, $2)"),
-        outage,
-    ),
-    Mutation(
-        "loss-is-ignored",
-        "upkeep.watchdog:Watchdog._note",
-        Condition("hold state HELD", "False"),
-        removed_key,
-    ),
-    Mutation(
-        "acquire-is-not-undone",
-        "locks.lock_base:undo_acquire",
-        Call("bring_down", "()"),
-        interrupted_acquire,
-    ),
-    Mutation(
-        "late-grants-are-forgotten",
-        "locks.lock_base:end_late_grants",
-        Condition("hold unanswered", "$0 > 2"),
-        strays_of_a_hold,
-    ),
-    Mutation(
-        "late-grants-in-vain-are-forgotten",
-        "locks.lock_base:undo_acquire",
-        Call("late_grants", "hold.offered"),
-        strays_in_vain,
-    ),
-    Mutation(
-        "one-stray-is-all",
-        "upkeep.cleanup:CleanupQueue.carry",
-        Value("late", "0 if reply else entry.late"),
-        strays_of_a_hold,
-    ),
-    Mutation(
-        "late-grant-counts",
-        "model.holds:Hold.grant",
-        Condition("now until", "now >= until + 9"),
-        late_grant,
-    ),
-    Mutation(
-        "late-grant-is-believed",
-        "model.holds:Hold.grant",
-        Value("valid_until", "$0 - sent_at + now"),
-        late_grant,
-    ),
-    Mutation(
-        "number-is-used-again",
-        "locks.lock_base:Release.finish",
-        Condition("depth 0 call unknown hold unanswered", "depth < 0"),
-        late_release,
-    ),
-    Mutation(
-        "front-keeps-its-place",
-        "queue.waiters:Waiters.leave",
-        Value("front", "False"),
-        neighbours,
-    ),
-    Mutation(
-        "nobody-looks-again",
-        "upkeep.session:Session.poll_interval",
-        Result("$0 * 60"),
-        lost_messages,
-    ),
-    Mutation(
-        "message-is-not-acted-on",
-        "queue.waiting:wait_in_queue",
-        Value("told", "claim"),
-        siblings,
-    ),
-    Mutation(
-        "claim-is-believed-whenever-it-is-heard-of",
-        "model.holds:Hold.claim_end",
-        Result("valid_until(now, CLAIM)"),
-        late_messages,
-    ),
-    Mutation(
-        "claim-is-believed-for-too-long",
-        "model.holds:Hold.claim_end",
-        Result("$0 + 3 * CLAIM"),
-        unconfirmed,
-    ),
-    Mutation(
-        "claim-of-an-earlier-wait-is-believed",
-        "model.holds:Hold.claim_end",
-        Condition("passed 0", "False"),
-        late_messages,
-    ),
-    Mutation(
-        "claim-of-another-number-is-believed",
-        "queue.waiter:Claim.is_for",
-        Call("endswith", "True"),
-        siblings,
-    ),
-    Mutation(
-        "claim-counts-as-the-lease",
-        "model.holds:Hold.start",
-        Value("valid_until", "valid_until(now, self.lease)"),
-        unconfirmed,
-    ),
-    Mutation(
-        "confirmation-takes-what-is-free",
-        "lock_renew",
-        Call("hexists", "(redis.call('hset', $1, $2, '1') >= 0 and 1)"),
-        late_requests,
-    ),
-    Mutation(
-        "claim-is-not-written",
-        "lock_release",
-        Call("hset", "redis.call('hset', $1, string.match($2, '^[^:]*') .. ':0', $3)", which=2),
-        contention,
-    ),
-    Mutation(
-        "fenced-lock-is-given-with-the-last-token",
-        "fenced_lock_release",
-        Call("incrby", "redis.call('get', $1)"),
-        tokens,
-    ),
-    Mutation(
-        "plain-lock-is-given-to-who-needs-a-token",
-        "lock_release",
-        Value("news", "''", which=0),
-        two_kinds,
-    ),
-    Mutation(
-        "writer-is-given-a-lock-that-others-find-free",
-        "write_lock_release",
-        Call("pexpire", "redis.call('pexpire', $1, 1)", which=1),
-        writers,
-    ),
-    Mutation(
-        "writer-is-given-a-claim-of-its-client",
-        "write_lock_release",
-        Call(
-            "hset",
-            "redis.call('hset', lock, 'mode', 'write', string.match(field, '^[^:]*')"
-            " .. ':0:write', '1')",
-            which=2,
-        ),
-        writers,
-    ),
-    Mutation(
-        "writer-is-given-a-lock-to-read",
-        "read_lock_release",
-        Call("hset", "redis.call('hset', lock, 'mode', 'read', field, '1')", which=1),
-        readers_and_writers,
-    ),
-    Mutation(
-        "last-reader-stays-when-the-lock-is-given-away",
-        "read_lock_release",
-        Call("hdel", "redis.call('hexists', $1, $2)", which=2),
-        readers_and_writers,
-    ),
-    Mutation(
-        "small-token-is-believed",
-        "locks.fenced_lock:FencedLock._believes",
-        Result("True"),
-        lost_counter,
-    ),
-]
-
-
-test_simulation_passes_on_what_is_right, test_mistake_is_found = proofs(MUTATIONS)
