@@ -42,6 +42,7 @@ def client(
     return redis_client if request.param == "sync" else redis_url
 
 
+@pytest.mark.promise("tokens")
 async def test_newer_and_equal_tokens_write_and_older_do_not(
     client: redis.Redis | str, redis_client: redis.Redis
 ) -> None:

@@ -7,17 +7,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.interop.conformance import main
 from tests.interop.java import NEW, classpath
 from tests.interop.sequences import SEQUENCES
 
 if TYPE_CHECKING:
-    import pytest
     from tests.support.servers import RedisServer
 
 PEER = shlex.join([sys.executable, str(Path(__file__).with_name("peer.py")), "sync"])
 
 
+@pytest.mark.promise("redisson")
 def test_redisson_conforms(need_java: None) -> None:
     """Java's Redisson departs nowhere from what was recorded of it."""
     driver = shlex.join(["java", "-Xmx256m", "-cp", classpath(NEW), "interop.Agent"])

@@ -33,6 +33,7 @@ def stage(server: RedisServer) -> Iterator[Stage]:
         looked_at.close()
 
 
+@pytest.mark.promise("redisson")
 @every_name
 @every_sequence
 @pytest.mark.parametrize("face", ["sync", "asyncio"])

@@ -17,6 +17,7 @@ LOCKS = ["lock", "non_reentrant", "fair", "fenced", "write"]
 """What one owner holds and whose release sends a message."""
 
 
+@pytest.mark.promise("redisson")
 @pytest.mark.parametrize("kind", [*LOCKS, "group"])
 def test_a_release_wakes_the_waiter_of_the_other_language(pair: Pair, kind: str) -> None:
     """A waiter acquires within moments of the release.

@@ -37,6 +37,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.promise("death")
 @pytest.mark.parametrize("code", [HOLD, HOLD_IN_TASK], ids=["sync", "asyncio"])
 def test_after_kill_another_process_has_it(redis_url: str, code: str) -> None:
     """A lock is kept past its lease; after kill -9 of its holder another gets it in one lease."""
@@ -266,6 +267,7 @@ thread.join()
 }
 
 
+@pytest.mark.promise("ending")
 @pytest.mark.parametrize("code", EXITS.values(), ids=EXITS)
 def test_exit_while_holding_releases(redis_client: redis.Redis, redis_url: str, code: str) -> None:
     """An interpreter that exits while it holds frees the lock, at once and without a word."""

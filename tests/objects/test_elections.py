@@ -195,6 +195,7 @@ def test_closing_the_leaders_client_resigns(scene: Stage) -> None:
     assert waiter.do(other.leader).candidate == "b"
 
 
+@pytest.mark.promise("death")
 @each_face
 def test_a_dead_leader_is_followed_within_its_lease(scene: Stage) -> None:
     """While it lives it is renewed; when it is killed the next candidate leads, with more."""

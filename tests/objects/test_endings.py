@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.objects.stage import Stage
 
 
+@pytest.mark.promise("ending")
 @pytest.mark.sample
 @exclusive
 def test_close_releases_and_ends_all(stage: Stage) -> None:
@@ -57,6 +58,7 @@ def test_close_releases_whatever_is_held(stage: Stage) -> None:
     assert not stage.left()
 
 
+@pytest.mark.promise("ending")
 @exclusive
 def test_a_dropped_client_releases(stage: Stage) -> None:
     """A MisuseWarning names a client that nobody closed; what it held is free soon."""

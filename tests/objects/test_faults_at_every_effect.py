@@ -161,6 +161,7 @@ class Game:
             assert not left, "on the server"
 
 
+@pytest.mark.promise("once")
 @pytest.mark.parametrize("lease", [None, 5.0], ids=["renewed", "leased"])
 @pytest.mark.parametrize("name", CLASSES)
 @pytest.mark.parametrize("fault", FAULTS)

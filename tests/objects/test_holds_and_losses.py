@@ -101,6 +101,7 @@ def test_a_hold_without_lease_is_renewed(stage: Stage) -> None:
     freed(stage)
 
 
+@pytest.mark.promise("loss")
 @pytest.mark.sample
 def test_a_forced_release_is_told(stage: Stage) -> None:
     """Anyone may free it: a waiter gets it, and the holder is told by whatever it looks at."""
@@ -172,6 +173,7 @@ def test_a_loss_cancels_who_asked_for_it(stage: Stage, way: str) -> None:
     assert owner.do(lambda: lock.hold) is None
 
 
+@pytest.mark.promise("loss")
 @every_face
 def test_a_lease_that_ends_is_a_loss(stage: Stage) -> None:
     """A hold that outlives its lease is lost by the clock alone, and its listeners are called."""
@@ -231,6 +233,7 @@ def test_a_forced_release_ends_a_crowd(stage: Stage) -> None:
     assert not stage.actor().do(stage.lock().locked)
 
 
+@pytest.mark.promise("loss", "outage")
 @every_face
 @pytest.mark.parametrize("how", ["paused", "unreachable"])
 def test_a_loss_is_told_while_the_server_is_away(trouble: Stage, how: str) -> None:
@@ -260,6 +263,7 @@ def test_a_loss_is_told_while_the_server_is_away(trouble: Stage, how: str) -> No
         owner.do(lock.release)
 
 
+@pytest.mark.promise("outage")
 @every_face
 @pytest.mark.parametrize("how", ["paused", "unreachable"])
 def test_a_hold_outlives_a_short_outage(trouble: Stage, how: str) -> None:

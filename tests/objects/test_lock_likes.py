@@ -42,6 +42,7 @@ def test_the_owner_knows_that_it_holds(stage: Stage) -> None:
     assert not stage.left()
 
 
+@pytest.mark.promise("exclusion")
 @exclusive
 @several
 def test_no_other_owner_gets_it(stage: Stage, *, same_client: bool) -> None:
@@ -96,6 +97,7 @@ def test_a_timeout_is_kept(stage: Stage, *, same_client: bool) -> None:
     assert not stage.left()
 
 
+@pytest.mark.promise("waking")
 @exclusive
 @several
 def test_who_waits_has_it_on_release(stage: Stage, *, same_client: bool) -> None:
@@ -138,6 +140,7 @@ def test_the_owner_enters_again(stage: Stage) -> None:
     assert not stage.left()
 
 
+@pytest.mark.promise("exclusion")
 @pytest.mark.sample
 @exclusive
 def test_nobody_enters_beside_another(stage: Stage) -> None:

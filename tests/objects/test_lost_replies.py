@@ -48,6 +48,7 @@ def _warm(trouble: Stage, **options: Any) -> Any:
     return lock
 
 
+@pytest.mark.promise("once")
 @every_face
 @pytest.mark.parametrize("fault", EACH)
 def test_a_fault_at_every_command(trouble: Stage, fault: str) -> None:

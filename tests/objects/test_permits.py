@@ -66,6 +66,7 @@ class Inside:
             self.now -= 1
 
 
+@pytest.mark.promise("exclusion")
 @pytest.mark.sample
 @every
 @one_or_several
@@ -94,6 +95,7 @@ def test_no_more_are_inside_than_there_are_permits(
     assert actors[0].do(permits.free, makers[0]) == 2
 
 
+@pytest.mark.promise("waking")
 @pytest.mark.sample
 @every
 @one_or_several
@@ -374,6 +376,7 @@ def test_a_permit_is_given_back_once(scene: Stage, permits: Permits) -> None:
         assert owner.do(permits.free, made) == 2
 
 
+@pytest.mark.promise("death")
 @each_face
 @every
 def test_what_a_killed_process_had(scene: Stage, permits: Permits) -> None:

@@ -81,6 +81,7 @@ class Line:
             self.give(each)
 
 
+@pytest.mark.promise("turns")
 @pytest.mark.sample
 @one_or_several
 @every

@@ -25,6 +25,7 @@ def _both(scene: Stage, *, same_client: bool = False, **options: Any) -> tuple[A
     return client.read_write_lock(NAME), other.read_write_lock(NAME)
 
 
+@pytest.mark.promise("exclusion")
 @pytest.mark.sample
 @several
 def test_many_read_or_one_writes(scene: Stage, *, same_client: bool) -> None:

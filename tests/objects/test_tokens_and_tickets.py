@@ -17,6 +17,7 @@ fenced = of_kinds(lambda kind: kind.fenced)
 with_tickets = of_kinds(lambda kind: kind.tickets)
 
 
+@pytest.mark.promise("tokens")
 @pytest.mark.sample
 @fenced
 def test_tokens_grow(stage: Stage) -> None:

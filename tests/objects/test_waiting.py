@@ -40,6 +40,7 @@ def _queue(
     return (owner, ours), waiting
 
 
+@pytest.mark.promise("turns")
 @pytest.mark.sample
 @in_turn
 @pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
@@ -96,6 +97,7 @@ def test_who_gives_up_takes_no_turn_along(stage: Stage, *, same_client: bool) ->
     assert not stage.left()
 
 
+@pytest.mark.promise("once")
 @pytest.mark.sample
 @cancelling
 @exclusive

@@ -20,6 +20,7 @@ def _has(server: RedisServer, name: str) -> bool:
     return server.execute("HLEN", name) == 1
 
 
+@pytest.mark.promise("failover")
 async def test_a_required_lock_survives_its_primary(face: Face) -> None:
     """A lock that all replicas acknowledged survives its primary, which is killed right after.
 

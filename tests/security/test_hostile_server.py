@@ -89,6 +89,7 @@ MALFORMED = {
 }
 
 
+@pytest.mark.promise("hostile")
 @pytest.mark.parametrize("name", MALFORMED)
 async def test_malformed_replies(face: Face, name: str) -> None:
     """A malformed reply, or one of another shape, ends in an error of ours or in a refusal."""
@@ -180,6 +181,7 @@ async def test_a_huge_reply_is_cut_off(
     assert sent[0] < 200 << 20
 
 
+@pytest.mark.promise("hostile")
 def test_a_huge_message_is_cut_off() -> None:
     """The same for the connection whose messages several threads receive by turns."""
     sent = [0]

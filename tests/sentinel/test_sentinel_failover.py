@@ -164,6 +164,7 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     await fifth.do(condition.release)
 
 
+@pytest.mark.promise("failover")
 async def test_a_hold_that_no_replica_has_seen(stage: Stage, bed: SentinelServers) -> None:
     """A holder is told of its loss as soon as there is another primary.
 
