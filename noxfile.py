@@ -165,7 +165,8 @@ def fault_of(tag: str, root: Path) -> str | None:
 def objects(session: nox.Session, place: str) -> None:
     """Play the sample of tests/objects, with some sets of parameters, where objects are elsewhere.
 
-    ``pytest tests/objects -m "" --on cluster`` plays everything there, and ``INTERLOCK_TESTS_SERVER=valkey-9.1`` plays it on another server.
+    ``pytest tests/objects -m "" --on cluster`` plays everything there. With
+    ``INTERLOCK_TESTS_SERVER=valkey-9.1`` it is played on that server.
     """
     need(session, "dev,hosts")
     run_tests(session, "tests/objects", "-m", "sample and not rest", "--on", place)
