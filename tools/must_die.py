@@ -42,8 +42,8 @@ class Mutant:
 
 _SIM = "core/test_simulations.py"
 _PERMITS = "semaphore/test_permits_started.py"
-_OWNERS = "lock/test_lock_owners.py"
-_HOLDS = "lock/test_lock_holds.py"
+_OWNERS = "objects/test_lock_likes.py lock/test_lock_owners.py"
+_HOLDS = "objects/test_holds_and_losses.py lock/test_lock_holds.py"
 _ROOM = "lock/test_lock_waiting_room.py"
 _ROOMS = "lock/test_waiting_rooms.py"
 _CORE = "not before the new core: "
@@ -90,12 +90,13 @@ GROUPS = {
     ),
     11: Group(
         "leases: shortened, kept whole, valid twice",
-        f"{_OWNERS} {_HOLDS} hosts/test_hand_over.py faces/test_decorators.py "
+        f"{_OWNERS} {_HOLDS} objects/test_tokens_and_tickets.py hosts/test_hand_over.py faces/test_decorators.py "
         "core/test_transfer.py",
     ),
     12: Group(
         "a composite counts what it does not have, or keeps what it may not",
-        "composite/test_multi_lock.py composite/test_red_lock.py composite/test_red_faults.py "
+        "objects/test_parts.py composite/test_multi_lock.py composite/test_red_lock.py "
+        "composite/test_red_faults.py "
         "composite/test_composite_crowds.py composite/test_composite_simulated.py "
         "core/test_holds.py",
         "an answer that came after its validity makes no hold at all, which is a mistake of the "
@@ -108,7 +109,7 @@ GROUPS = {
     14: Group(
         "a late release is sent once, for ever, or by a caller that waits",
         "faults/test_fault_late_grants.py faults/test_fault_late_copies.py "
-        "faults/test_fault_outage.py core/test_cleanup.py core/test_session.py",
+        "faults/test_fault_outage.py core/test_cleanup.py core/test_late_grants.py",
     ),
     15: Group(
         "the last in line is first, or a newcomer passes those who stand",
@@ -140,11 +141,15 @@ GROUPS = {
     ),
     22: Group(
         "more permits are granted than fit, or one twice",
-        "semaphore/test_semaphore_plain.py semaphore/test_semaphore_leased.py "
+        "objects/test_permits.py semaphore/test_semaphore_plain.py "
+        "semaphore/test_semaphore_leased.py "
         "semaphore/test_semaphore_waiting_room.py semaphore/test_leased_queue.py "
         f"semaphore/test_semaphore_queue.py {_PERMITS}",
     ),
-    23: Group("a fenced grant has an older token", f"fenced/test_fenced_token.py {_SIM}"),
+    23: Group(
+        "a fenced grant has an older token",
+        f"objects/test_tokens_and_tickets.py fenced/test_fenced_token.py {_SIM}",
+    ),
     24: Group("a grant or a hold is not prolonged", f"{_HOLDS} lock/test_lock_grant.py {_SIM}"),
     25: Group(
         "a cancelled waiter keeps its place, or the lock",
@@ -169,12 +174,12 @@ GROUPS = {
     ),
     31: Group(
         "readers and writers: together, past each other, or kept out",
-        "read_write/test_read_write_rules.py read_write/test_read_write_waiting_room.py "
+        "objects/test_sharing.py read_write/test_read_write_rules.py read_write/test_read_write_waiting_room.py "
         f"read_write/test_read_write_leases.py read_write/test_read_write_simulated.py {_SIM}",
     ),
     32: Group(
         "a notification wakes nobody, or two, or is swallowed; a wait ends without the lock",
-        "condition/test_condition.py condition/test_condition_simulated.py",
+        "objects/test_conditions.py condition/test_condition.py condition/test_condition_simulated.py",
     ),
     33: Group(
         "a task enters its parent's hold",
@@ -189,7 +194,7 @@ GROUPS = {
     35: Group("a release by another one ends a hold", f"{_OWNERS} {_HOLDS}"),
     36: Group(
         "a block that is left elsewhere does not release, or releases another's",
-        "lock/test_lock_blocks.py",
+        "objects/test_blocks.py lock/test_lock_blocks.py",
     ),
     37: Group(
         "a thread that runs a loop waits for a task of it for ever",
@@ -333,7 +338,9 @@ MUTANTS = (
     _m(13, "a release after the lease tells nothing", "locks.lock_base:_end_lost",
        Body("session.holds.end(hold)\nreturn\nyield")),
     _m(13, "a release that takes long tells of a loss", "locks.lock_base:Release.done",
-       Condition("answer hold unanswered", "$0 or hold.lost(self._session.clock() + 1.0)")),
+       Condition("answer hold unanswered",
+                 "$0 or self._session.clock() >= hold.valid_until and not setattr(self, '_found', 0)"
+                 )),
     _m(14, "a late release is sent once", "upkeep.cleanup:CleanupQueue.carry",
        Condition("now entry effect until unanswered entry late 0", "True")),
     _m(14, "a late release is sent for ever", "upkeep.cleanup:CleanupQueue.carry",
@@ -453,8 +460,8 @@ MUTANTS = (
        Call("_acquire_again", "()")),
     _m(33, "all tasks are one owner", "_drivers.tasks:current_owner",
        Call("get", "next(iter(_owners.values()), None)")),
-    _m(35, "whoever releases ends what there is", "locks.known_lock:KnownLock.mine",
-       Value("hold", "$0 or next(iter(self.session.holds), None)")),
+    _m(35, "whoever releases ends what there is", "locks.lock_base:LockBase.release",
+       Value("hold", "next(iter(session.holds), None) or $0")),
     _m(35, "the server asks nobody who holds it", "parts/go_down",
        Condition("hexists lock holder 0", "false")),
     _m(36, "a block is its leaver's", "asyncio.lock:Lock._leave",

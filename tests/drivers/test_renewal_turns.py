@@ -9,6 +9,7 @@ import pytest
 from tests.core.bench import Bench
 
 from interlock._core.insight.card import LOOK
+from interlock._core.model.effects import NEVER
 from interlock._drivers.background.renewer import PAUSE_AFTER_ERROR, Renewer
 from interlock._drivers.process import clock
 from interlock._drivers.process.unclaimed import Unclaimed
@@ -40,12 +41,23 @@ def renewer() -> Renewer:
     return renewer
 
 
+def _note_work(renewer: Renewer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have the renewer note its work in place of doing it, and return the notes."""
+    turns: list[int] = []
+
+    def work() -> None:
+        renewer._card_due = NEVER
+        turns.append(1)
+
+    monkeypatch.setattr(renewer, "_work", work)
+    return turns
+
+
 def test_what_an_error_has_stopped_is_done_soon(
     renewer: Renewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread was woken for something, and has not done it: it does not rest before."""
-    turns: list[int] = []
-    monkeypatch.setattr(renewer, "_work", lambda: turns.append(1))
+    turns = _note_work(renewer, monkeypatch)
     assert renewer._turn(rung=True)
 
     def fail() -> NoReturn:
@@ -76,8 +88,7 @@ def test_a_look_that_was_put_off_is_no_work(
     renewer: Renewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that releases a lock again and again puts off its look each time."""
-    turns: list[int] = []
-    monkeypatch.setattr(renewer, "_work", lambda: turns.append(1))
+    turns = _note_work(renewer, monkeypatch)
     looks, lock = renewer._session.looks, Bench().lock
     looks.given(lock, clock.now() - 10)
     assert renewer._turn(rung=True) == 0

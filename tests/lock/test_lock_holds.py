@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import grows, until
+from tests.support.proxy import FaultProxy, command, delay_reply
 from tests.support.servers import wait_until
 
 import interlock
@@ -219,6 +220,17 @@ async def test_leaving_a_lost_hold_raises(plain: Stage) -> None:
         else:
             await owner.do(plain.face.leave, hold, error)
             assert any("lost" in note for note in error.__notes__)
+
+
+async def test_a_release_that_takes_long_is_no_loss(proxy: FaultProxy, plain: Stage) -> None:
+    """If the reply to a release comes after the lease, the release has succeeded all the same."""
+    owner, lock = plain.owner(), plain.client(proxy.url()).lock("name")
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)  # from now on the server knows the scripts
+    await owner.do(lock.acquire, lease=1)
+    proxy.on_request(command("EVALSHA"), delay_reply(1.5))
+    await owner.do(lock.release)
+    assert plain.left_behind() == set()
 
 
 async def test_an_entry_takes_nothing_that_was_lost(plain: Stage) -> None:

@@ -13,6 +13,7 @@ import pytest
 from tests.lock.lock_like import queued, until
 from tests.support.cards import own_keys, waited_channels
 from tests.support.patience import forever, let_others_run, wait_until
+from tests.support.proxy import command, swallow_reply
 from tests.support.renewal import grown, renews_soon
 
 import interlock.asyncio
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
+    from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
 
     from interlock._core.model.effects import Op
@@ -427,6 +429,25 @@ class _Slow(Step[None]):
     def _clean_up(self) -> Op[None]:
         yield from Wait(None, clock.now() + 0.1)
         self.finished = True
+
+
+async def test_a_cancelled_acquire_waits_for_no_silent_server(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """A task that is cancelled ends soon, and what it may have acquired is given back."""
+    async with interlock.asyncio.connect(proxy.url(), command_timeout=5) as client:
+        lock = client.lock("name")
+        async with lock:
+            pass  # from now on the server knows the scripts
+        proxy.on_request(command("EVALSHA"), swallow_reply)
+        acquiring = asyncio.create_task(lock.acquire())
+        await until(lambda: redis_client.exists("name"), 5, "the server has acted")
+        started = time.monotonic()
+        _ = acquiring.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await acquiring
+        assert time.monotonic() - started < 3
+        await until(lambda: not redis_client.exists("name"), 5, "it is free")
 
 
 async def test_a_cancelled_clean_up_ends_by_the_cancellation(client: Client) -> None:
