@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,12 @@ def test_close_gives_nothing_back_twice(
         wait_until(lambda: redis_client.get("name") == b"1", 30, "the permit is back")
     client.close()
     assert redis_client.get("name") == b"1"
+    # Whoever tells of the block has done so before the next test, for which it would be an error.
+    wait_until(lambda: not _callbacks_run(), 30, "the block is told of")
+
+
+def _callbacks_run() -> bool:
+    return any(thread.name == "interlock-callback" for thread in threading.enumerate())
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
