@@ -14,9 +14,7 @@ COMMANDS: list[Mistake] = [
         "was it meant in milliseconds",
         code=0,
     ),
-    command(
-        "a misspelt option", "run --max-holds=5 job -- true", "arguments: --max-holds=5", code=64
-    ),
+    command("a misspelt option", "run --max-holds=5 job -- true", "no option --max-holds", code=64),
     command(
         "an option in front of the command",
         "--url redis://localhost list",

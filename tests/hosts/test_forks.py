@@ -61,6 +61,7 @@ def locks_of_modules() -> set[tuple[str, str]]:
 OF_MODULES = {
     ("interlock._drivers.background.callbacks", "_callbacks"),
     ("interlock._drivers.background.callbacks", "_observers"),
+    ("interlock._links.dialling", "_asked"),
 }
 """Each has an after-fork hook, as `test_a_fork_in_the_middle_of_anything` shows."""
 

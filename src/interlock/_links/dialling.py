@@ -51,10 +51,10 @@ def connect_to(host: str, seconds: float, connect: Callable[[str, float], T]) ->
 def _addresses(host: str, seconds: float) -> list[str]:
     if host == "localhost" or ":" in host or host.replace(".", "").isdigit():
         return [host]  # no name server is asked for that
-    with _mutex:
-        question = _questions.get(host)
-        if question is None or not question.is_alive():  # a forked child has no such thread
-            question = _questions[host] = _Question(host)
+    with _asked.mutex:
+        question = _asked.questions.get(host)
+        if question is None or not question.is_alive():
+            question = _asked.questions[host] = _Question(host)
             with suppress(RuntimeError):
                 question.start()
     if question.ident is None:  # too many threads, or the interpreter exits
@@ -87,13 +87,20 @@ class _Question(threading.Thread):
         except Exception as error:  # noqa: BLE001 - those who wait raise it
             self.error = error.with_traceback(None)  # which would keep this thread alive
         finally:
-            _ = _questions.pop(self._host, None)
+            _ = _asked.questions.pop(self._host, None)
 
 
-_questions: dict[str, _Question] = {}
-"""What is being asked, by host."""
-_mutex = threading.RLock()  # a signal handler may come in anywhere
+class _Asked:
+    """What is being asked, by host; a forked child begins anew."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.questions: dict[str, _Question] = {}
+        self.mutex = threading.RLock()  # a signal handler may come in anywhere
+
+
+_asked = _Asked()
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(
-        before=_mutex.acquire, after_in_parent=_mutex.release, after_in_child=_mutex.release
-    )
+    os.register_at_fork(after_in_child=_asked.forget)
