@@ -26,10 +26,11 @@ class Place:
         urls: of as many independent services as some object takes, one after another.
     """
 
-    def __init__(self, urls: Sequence[str], nodes: Sequence[RedisServer]) -> None:
-        """Name the services, and all servers that may have a key of them."""
+    def __init__(self, urls: Sequence[str], services: Sequence[Sequence[RedisServer]]) -> None:
+        """Name the services, and for each all servers that may have a key of it."""
         self.urls = urls
-        self._nodes = nodes
+        self._services = services
+        self._nodes = [node for service in services for node in service]
 
     def empty(self) -> None:
         """Remove all data."""
@@ -61,18 +62,8 @@ class Place:
         wait_until(quiet, 10, "the servers rest")
 
     def _listeners(self, name: str) -> int:
-        """Return how many connections listen, on the server where one listens for *name*."""
-        most = 0
-        for client in self._clients():
-            with client:
-                channels = client.execute_command("PUBSUB", "CHANNELS")
-                with contextlib.suppress(redis.ResponseError):  # older servers have none of these
-                    channels += client.execute_command("PUBSUB", "SHARDCHANNELS")
-                if any(name.encode() in channel for channel in channels):
-                    listed = client.client_list("pubsub")
-                    heard = (int(each["sub"]) + int(each.get("ssub", 0)) for each in listed)
-                    most = max(most, sum(count > 0 for count in heard))
-        return most
+        """Return how many connections listen, in the service where most listen for *name*."""
+        return max(sum(_listeners(node, name) for node in service) for service in self._services)
 
     def _asked(self) -> int:
         """Return how many scripts and subscriptions the servers were sent."""
@@ -92,6 +83,20 @@ class Place:
         return self._asked()
 
 
+def _listeners(node: RedisServer, name: str) -> int:
+    """Return how many connections listen at *node*, if one listens for *name*."""
+    if not node.alive:
+        return 0
+    with node.client() as client:
+        channels = client.execute_command("PUBSUB", "CHANNELS")
+        with contextlib.suppress(redis.ResponseError):  # older servers have none of these
+            channels += client.execute_command("PUBSUB", "SHARDCHANNELS")
+        if not any(name.encode() in channel for channel in channels):
+            return 0
+        listed = client.client_list("pubsub")
+        return sum(int(each["sub"]) + int(each.get("ssub", 0)) > 0 for each in listed)
+
+
 def _writes(node: RedisServer) -> bool:
     role = node.execute("ROLE")
     return isinstance(role, list) and role[0] == b"master"
@@ -102,7 +107,7 @@ def single() -> Iterator[Place]:
     """Give three servers that know nothing of each other."""
     with RedisServer() as one, RedisServer() as two, RedisServer() as three:
         nodes = [one, two, three]
-        yield Place([node.url() for node in nodes], nodes)
+        yield Place([node.url() for node in nodes], [[node] for node in nodes])
 
 
 @contextlib.contextmanager
@@ -110,21 +115,21 @@ def tls() -> Iterator[Place]:
     """Give three servers with TLS."""
     with RedisServer(tls=True) as one, RedisServer(tls=True) as two, RedisServer(tls=True) as three:
         nodes = [one, two, three]
-        yield Place([node.url() for node in nodes], nodes)
+        yield Place([node.url() for node in nodes], [[node] for node in nodes])
 
 
 @contextlib.contextmanager
 def cluster() -> Iterator[Place]:
     """Give a cluster; what takes several services takes two servers beside it."""
     with ClusterServers() as servers, RedisServer() as two, RedisServer() as three:
-        yield Place([servers.url(), two.url(), three.url()], [*servers.nodes, two, three])
+        yield Place([servers.url(), two.url(), three.url()], [servers.nodes, [two], [three]])
 
 
 @contextlib.contextmanager
 def sentinel() -> Iterator[Place]:
     """Give a service of Sentinel's; what takes several services takes two servers beside it."""
     with SentinelServers(down_after=5.0) as bed, RedisServer() as two, RedisServer() as three:
-        nodes = [bed.present_primary(), two, three]
+        nodes = [[bed.present_primary()], [two], [three]]
         yield Place([bed.url(), two.url(), three.url()], nodes)
 
 

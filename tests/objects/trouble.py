@@ -24,7 +24,7 @@ class TroubledPlace(Place):
 
     def __init__(self, nodes: Sequence[RedisServer], proxies: Sequence[FaultProxy]) -> None:
         """Name the servers and the proxies before them."""
-        super().__init__([proxy.url() for proxy in proxies], nodes)
+        super().__init__([proxy.url() for proxy in proxies], [[node] for node in nodes])
         self.direct = [node.url() for node in nodes]
         self._proxies = proxies
 

@@ -356,13 +356,16 @@ class Waiters(Places):
             place.claim = claim
         if queue is None:
             return
-        for waiter in queue:
+        # A signal handler may come in anywhere, and take or leave a place itself.
+        waiters = [*queue]
+        for waiter in waiters:
             if waiter.candidate is not None and claim.is_for(waiter.candidate.holder):
                 waiter.claim = claim
                 waiter.should_ask = True
                 waiter.wakeup()
                 return
-        next(iter(queue)).wake()
+        for front in waiters[:1]:
+            front.wake()
 
     def introduce(
         self,
@@ -460,12 +463,13 @@ class Waiters(Places):
     def wake_all(self) -> None:
         """Wake every waiter of every channel: the client closes."""
         with self._mutex:
-            for queue in self.queues.values():
-                for waiter in queue:
+            for queue in [*self.queues.values()]:
+                for waiter in [*queue]:
                     waiter.wake()
 
     def wake_fronts(self) -> None:
         """Wake the front of each queue: no message will."""
         with self._mutex:
-            for queue in self.queues.values():
-                next(iter(queue)).wake()
+            for queue in [*self.queues.values()]:
+                for front in [*queue][:1]:
+                    front.wake()
