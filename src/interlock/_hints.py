@@ -89,9 +89,9 @@ _READ_WRITE = {
             "remaining",
             "extend",
             "hold",
+            "force_release",
         ]
     },
-    "read.force_release or write.force_release": "force_release",
     "read or write, which have acquire(timeout=seconds)": "try_lock try_acquire",
     "read": "read_lock",
     "write": "write_lock",

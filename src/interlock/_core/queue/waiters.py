@@ -94,6 +94,12 @@ def _claim(payload: bytes) -> Claim | None:
     return Claim(int(at), number, int(token), source.decode())
 
 
+def _wake_front(queue: Iterable[Waiter]) -> None:
+    """Wake the first of *queue*, which a signal handler may have emptied just now."""
+    for front in [*queue][:1]:
+        front.wake()
+
+
 class Waiters(Places):
     """The queues of one client.
 
@@ -151,7 +157,7 @@ class Waiters(Places):
             missing = place is not None and not place.taken
             if not waiter.front:
                 if missing:
-                    next(iter(queue)).wake()
+                    _wake_front(queue)
             else:
                 successor = next(other for other in queue if other is not waiter)
                 successor.front = True
@@ -364,8 +370,7 @@ class Waiters(Places):
                 waiter.should_ask = True
                 waiter.wakeup()
                 return
-        for front in waiters[:1]:
-            front.wake()
+        _wake_front(waiters)
 
     def introduce(
         self,
@@ -471,5 +476,4 @@ class Waiters(Places):
         """Wake the front of each queue: no message will."""
         with self._mutex:
             for queue in [*self.queues.values()]:
-                for front in [*queue][:1]:
-                    front.wake()
+                _wake_front(queue)
