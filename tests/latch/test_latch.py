@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tests.support.proxy import FaultProxy
 
 CHANNEL = "redisson_countdownlatch__channel__{name}"
-REQUESTS = "redisson_unlock_latch:{name}:*"
 
 
 async def _waiting(stage: Stage, latch: Any, **options: Any) -> asyncio.Task[Any]:

@@ -11,12 +11,12 @@ import asyncio
 import functools
 import inspect
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pytest
 import redis
+from tests.objects.worlds import ThreadActor
 from tests.support.cards import own_keys
 from tests.support.patience import given
 from tests.support.renewal import grown, renews_soon
@@ -153,14 +153,13 @@ class Owner(Protocol):
 
 class _ThreadOwner:
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1)
+        self._actor = ThreadActor()
 
     async def do(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        made = functools.partial(call, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, made)
+        return await asyncio.wrap_future(self._actor.start(call, *args, **kwargs))
 
     async def end(self) -> None:
-        self._thread.shutdown()
+        self._actor.end()
 
 
 async def answer(call: Callable[[], Any], done: asyncio.Future[Any]) -> None:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import KINDS, READ, Kind, renewed, until
+from tests.objects.block import Block
 
 from interlock import MisuseWarning, NotHeldError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
     from tests.lock.lock_like import Face, Stage
 
 SHARED = [
@@ -25,42 +24,6 @@ SHARED = [
     Kind("semaphore", lambda client, name, **_: client.semaphore(name)),
 ]
 """What several owners can be inside of at once."""
-
-
-class Block:
-    """A ``with`` block whose body goes on when `leave` is called, by whom that may be."""
-
-    def __init__(self, face: Face, lock: Any) -> None:
-        self._generator = _inside_async(lock) if face.is_async else _inside(lock)
-        self._is_async = face.is_async
-
-    def enter(self) -> Any:
-        """Enter; return what the ``with`` statement gave."""
-        return anext(self._generator) if self._is_async else next(self._generator)
-
-    def leave(self) -> Any:
-        """Run the body to its end."""
-        generator = self._generator
-        return anext(generator, None) if self._is_async else next(generator, None)
-
-    def close(self) -> Any:
-        """Leave before the body is at its end."""
-        return self._generator.aclose() if self._is_async else self._generator.close()
-
-    def fail(self, error: BaseException) -> Any:
-        """Leave by *error*."""
-        generator = self._generator
-        return generator.athrow(error) if self._is_async else generator.throw(error)
-
-
-def _inside(lock: Any) -> Iterator[Any]:
-    with lock as hold:
-        yield hold
-
-
-async def _inside_async(lock: Any) -> AsyncIterator[Any]:
-    async with lock as hold:
-        yield hold
 
 
 class Stack:
@@ -114,7 +77,9 @@ async def test_two_owners_inside_one_object(plain: Stage, shared: Kind, entry: s
     if shared.name == "semaphore":
         await a.do(client.semaphore("name").try_set_permits, 2)
     lock, face = shared.make(client, "name"), plain.face
-    blocks: list[Any] = [Block(face, lock) if entry == "generator" else Stack(face) for _ in "12"]
+    blocks: list[Any] = [
+        Block(lock, awaits=face.is_async) if entry == "generator" else Stack(face) for _ in "12"
+    ]
     holds = [
         await (owner.do(block.enter) if entry == "generator" else owner.do(block.enter, lock))
         for owner, block in zip((a, b), blocks, strict=True)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 SLACK = 8.0
 """Seconds that a busy machine may take for next to nothing."""
-RE_ENTERED = [kind for kind in KINDS if kind.reentrant]
 
 
 @pytest.mark.parametrize(

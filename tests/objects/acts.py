@@ -24,17 +24,6 @@ SOON = {"lease": 3}
 PROMPT = 1.5
 """Seconds within which who is woken by a message goes on, on a busy machine."""
 
-every_face = pytest.mark.parametrize("world", ["threads", "asyncio"], indirect=True)
-"""For what depends on the face, and not on the driver."""
-_trio, _uvloop = (
-    pytest.param(name, marks=pytest.mark.needs("hosts")) for name in ("trio", "uvloop")
-)
-cancelling = pytest.mark.parametrize("world", ["asyncio", _trio, _uvloop], indirect=True)
-"""For what takes a driver that can cancel a call."""
-tasks = pytest.mark.parametrize("world", ["asyncio", _uvloop], indirect=True)
-"""For what tasks of asyncio have alone."""
-several = pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "two-clients"])
-
 
 def of_kinds(wanted: Callable[[Any], bool]) -> pytest.MarkDecorator:
     """Return the mark of a test of those lock-likes alone."""

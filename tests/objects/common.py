@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, ExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.objects.stage import NAME
+from tests.objects.worlds import played
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
@@ -20,16 +20,12 @@ if TYPE_CHECKING:
     from tests.objects.stage import Stage
     from tests.objects.worlds import Actor
 
-_hosted = partial(pytest.param, marks=pytest.mark.needs("hosts"))
-
-cancelling = pytest.mark.parametrize(
-    "world", ["asyncio", _hosted("trio"), _hosted("uvloop")], indirect=True
-)
+cancelling = played("asyncio", "trio", "uvloop")
 """Worlds whose calls can be cancelled."""
-in_asyncio = pytest.mark.parametrize("world", ["asyncio", _hosted("uvloop")], indirect=True)
+in_asyncio = played("asyncio", "uvloop")
 """Worlds whose tasks the library cancels."""
-each_face = pytest.mark.parametrize("world", ["threads", "asyncio"], indirect=True)
-"""A world of each face: for what takes long."""
+each_face = played("threads", "asyncio")
+"""A world of each face: for what takes long, or depends on the face alone."""
 one_or_several = pytest.mark.parametrize(
     "same_client", [True, False], ids=["one-client", "several-clients"]
 )

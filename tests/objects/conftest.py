@@ -9,7 +9,7 @@ from tests.objects.kinds import KINDS
 from tests.objects.places import PLACES
 from tests.objects.stage import Stage
 from tests.objects.trouble import troubled
-from tests.objects.worlds import WORLDS
+from tests.objects.worlds import WORLDS, parameters
 from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tests.objects.kinds import Kind
     from tests.objects.places import Place
     from tests.objects.worlds import World
-
-_MARKS = {"trio": [pytest.mark.needs("hosts")], "uvloop": [pytest.mark.needs("hosts")]}
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +34,7 @@ def place(whole_place: Place) -> Place:
     return whole_place
 
 
-@pytest.fixture(params=[pytest.param(name, marks=_MARKS.get(name, ())) for name in WORLDS])
+@pytest.fixture(params=parameters(*WORLDS))
 def world(request: pytest.FixtureRequest) -> World:
     """Give each face on each driver."""
     return WORLDS[request.param]()

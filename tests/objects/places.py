@@ -53,7 +53,7 @@ class Place:
 
         def quiet() -> bool:
             nonlocal asked
-            before, asked = asked, self._asked()
+            before, asked = asked, self.asked()
             if asked == before:
                 return True
             time.sleep(QUIET)  # whoever has just come asks in this time
@@ -65,7 +65,7 @@ class Place:
         """Return how many connections listen, in the service where most listen for *name*."""
         return max(sum(_listeners(node, name) for node in service) for service in self._services)
 
-    def _asked(self) -> int:
+    def asked(self) -> int:
         """Return how many scripts and subscriptions the servers were sent."""
         total = 0
         for client in self._clients():
@@ -77,10 +77,6 @@ class Place:
 
     def _clients(self) -> Iterator[redis.Redis]:
         return (node.client() for node in self._nodes if node.alive)
-
-    def asked(self) -> int:
-        """Return how many scripts and subscriptions the servers were sent."""
-        return self._asked()
 
 
 def _listeners(node: RedisServer, name: str) -> int:

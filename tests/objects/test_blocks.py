@@ -9,47 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.objects.acts import SOON, exclusive, freed, held, lost, two
+from tests.objects.block import Block
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
     from tests.objects.stage import Stage
-
-
-class Block:
-    """A ``with`` block in a generator, whose body goes on when an actor lets it."""
-
-    def __init__(self, stage: Stage, lock: Any) -> None:
-        self._awaits = stage.world.cancels
-        self._generator: Any = _inside_async(lock) if self._awaits else _inside(lock)
-
-    def enter(self) -> Any:
-        """Enter; return what the ``with`` statement gave."""
-        return anext(self._generator) if self._awaits else next(self._generator)
-
-    def leave(self) -> Any:
-        """Run the body to its end."""
-        return anext(self._generator, None) if self._awaits else next(self._generator, None)
-
-    def close(self) -> Any:
-        """Leave before the body is at its end."""
-        return self._generator.aclose() if self._awaits else self._generator.close()
-
-    def fail(self, error: BaseException) -> Any:
-        """Leave by *error*."""
-        return self._generator.athrow(error) if self._awaits else self._generator.throw(error)
-
-
-def _inside(lock: Any) -> Iterator[Any]:
-    with lock as hold:
-        yield hold
-
-
-async def _inside_async(lock: Any) -> AsyncIterator[Any]:
-    async with lock as hold:
-        yield hold
 
 
 @pytest.mark.sample
@@ -111,7 +76,7 @@ def test_a_block_that_lost_its_hold_raises(stage: Stage) -> None:
 def test_a_block_is_left_by_another_actor(stage: Stage, way: str) -> None:
     """A generator that is entered in one thread or task and ends in another leaves nothing."""
     lock, owner, other = stage.lock(), stage.actor(), stage.actor()
-    block = Block(stage, lock)
+    block = Block(lock, awaits=stage.world.cancels)
     hold = owner.do(block.enter)
     with pytest.raises(NotHeldError):
         other.do(lock.release)
@@ -144,11 +109,11 @@ def test_an_exit_stack_is_closed_by_another_actor(stage: Stage) -> None:
 def test_a_loss_is_told_where_the_block_is_left(stage: Stage) -> None:
     """Leaving a lost block elsewhere raises HoldLostError, or adds a note to the body's error."""
     lock, owner, other = stage.lock(*stage.clients(**SOON)), stage.actor(), stage.actor()
-    block = Block(stage, lock)
+    block = Block(lock, awaits=stage.world.cancels)
     lost(stage, owner.do(block.enter))
     with pytest.raises(HoldLostError):
         other.do(block.leave)
-    block = Block(stage, lock)
+    block = Block(lock, awaits=stage.world.cancels)
     lost(stage, owner.do(block.enter))
     with pytest.raises(LookupError) as caught:
         other.do(block.fail, LookupError("the body's own"))
@@ -161,7 +126,7 @@ def test_an_open_block_outlives_its_actor(stage: Stage) -> None:
     """It is renewed though the thread or task that entered has ended, until another leaves it."""
     lock, theirs = stage.lock(*stage.clients(lease=2)), stage.lock()
     owner, other = stage.actor(), stage.actor()
-    block = Block(stage, lock)
+    block = Block(lock, awaits=stage.world.cancels)
     hold = owner.do(block.enter)
     owner.end()
     gc.collect()
@@ -190,7 +155,7 @@ def test_a_hold_is_a_block(stage: Stage) -> None:
 def test_a_lock_is_released_and_taken_inside(stage: Stage) -> None:
     """A block's lock may be released and acquired again inside; leaving releases the new hold."""
     lock, owner = stage.lock(), stage.actor()
-    block = Block(stage, lock)
+    block = Block(lock, awaits=stage.world.cancels)
     owner.do(block.enter)
     owner.do(lock.release)
     owner.do(lock.acquire)

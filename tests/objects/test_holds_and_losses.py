@@ -10,7 +10,6 @@ import pytest
 from tests.objects.acts import (
     PROMPT,
     SOON,
-    every_face,
     freed,
     held,
     loss_of,
@@ -18,9 +17,9 @@ from tests.objects.acts import (
     of_kinds,
     reentrant,
     renewed,
-    tasks,
     two,
 )
+from tests.objects.common import each_face, in_asyncio
 from tests.objects.kinds import KINDS, named
 from tests.support.patience import wait_until
 
@@ -140,7 +139,7 @@ def test_a_forced_release_is_told(stage: Stage) -> None:
 
 
 @pytest.mark.sample
-@tasks
+@in_asyncio
 @pytest.mark.parametrize(
     ("way", "kind"),
     [("lock", named("lock")), *(("hold", kind) for kind in KINDS)],
@@ -174,7 +173,7 @@ def test_a_loss_cancels_who_asked_for_it(stage: Stage, way: str) -> None:
 
 
 @pytest.mark.promise("loss")
-@every_face
+@each_face
 def test_a_lease_that_ends_is_a_loss(stage: Stage) -> None:
     """A hold that outlives its lease is lost by the clock alone, and its listeners are called."""
     lock, owner, told = stage.lock(), stage.actor(), list[float]()
@@ -234,7 +233,7 @@ def test_a_forced_release_ends_a_crowd(stage: Stage) -> None:
 
 
 @pytest.mark.promise("loss", "outage")
-@every_face
+@each_face
 @pytest.mark.parametrize("how", ["paused", "unreachable"])
 def test_a_loss_is_told_while_the_server_is_away(trouble: Stage, how: str) -> None:
     """It is told when the lease may have ended, and the hold is not valid for longer.
@@ -264,7 +263,7 @@ def test_a_loss_is_told_while_the_server_is_away(trouble: Stage, how: str) -> No
 
 
 @pytest.mark.promise("outage")
-@every_face
+@each_face
 @pytest.mark.parametrize("how", ["paused", "unreachable"])
 def test_a_hold_outlives_a_short_outage(trouble: Stage, how: str) -> None:
     """If the server comes back within the validity, the hold stays, and is renewed again."""

@@ -6,17 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.objects.acts import (
-    PROMPT,
-    every_face,
-    exclusive,
-    freed,
-    held,
-    of_kinds,
-    reentrant,
-    several,
-    two,
-)
+from tests.objects.acts import PROMPT, exclusive, freed, held, of_kinds, reentrant, two
+from tests.objects.common import each_face, one_or_several
 from tests.support.patience import wait_until
 
 from interlock import HoldLostError, NotHeldError, ReentryError
@@ -44,7 +35,7 @@ def test_the_owner_knows_that_it_holds(stage: Stage) -> None:
 
 @pytest.mark.promise("exclusion")
 @exclusive
-@several
+@one_or_several
 def test_no_other_owner_gets_it(stage: Stage, *, same_client: bool) -> None:
     """A second owner cannot take it, from the same client or another, until it is released."""
     ours, theirs = two(stage, same_client=same_client)
@@ -83,7 +74,7 @@ def test_only_the_owner_releases(stage: Stage) -> None:
 
 
 @exclusive
-@several
+@one_or_several
 def test_a_timeout_is_kept(stage: Stage, *, same_client: bool) -> None:
     """Who waits in vain is refused after the time that it gave, and not much later."""
     ours, theirs = two(stage, same_client=same_client)
@@ -99,7 +90,7 @@ def test_a_timeout_is_kept(stage: Stage, *, same_client: bool) -> None:
 
 @pytest.mark.promise("waking")
 @exclusive
-@several
+@one_or_several
 def test_who_waits_has_it_on_release(stage: Stage, *, same_client: bool) -> None:
     """A waiter is woken by the release, long before it would look by itself."""
     ours, theirs = two(stage, same_client=same_client)
@@ -262,7 +253,7 @@ def test_an_entry_never_shortens(stage: Stage) -> None:
     assert not stage.left()
 
 
-@every_face
+@each_face
 @pytest.mark.parametrize(
     "name",
     [pytest.param("{b}:1", marks=pytest.mark.sample), "x{c}y", "ü\n ☃", " ", "{b}", "a" * 2000],
@@ -291,7 +282,7 @@ def test_a_name_is_any_text(stage: Stage, name: str) -> None:
     assert not stage.left()
 
 
-@every_face
+@each_face
 @of_kinds(lambda kind: kind.name in ("lock", "fenced", "spin"))
 def test_many_come_at_once(stage: Stage) -> None:
     """Of a hundred actors that come at once each gets it, one after the other."""

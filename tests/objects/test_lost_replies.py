@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.objects.acts import every_face, freed, held, of_kinds, renewed
+from tests.objects.acts import freed, held, of_kinds, renewed
+from tests.objects.common import each_face
 from tests.support.faults import FAULTS, delay, delay_reply, drop_reply
 
 from interlock import InterlockError
@@ -49,7 +50,7 @@ def _warm(trouble: Stage, **options: Any) -> Any:
 
 
 @pytest.mark.promise("once")
-@every_face
+@each_face
 @pytest.mark.parametrize("fault", EACH)
 def test_a_fault_at_every_command(trouble: Stage, fault: str) -> None:
     """Acquire, entry, extension and release count once each, whichever command is struck."""
@@ -84,7 +85,7 @@ def test_a_fault_at_every_command(trouble: Stage, fault: str) -> None:
     freed(trouble)
 
 
-@every_face
+@each_face
 @on_one_server
 @pytest.mark.parametrize("fault", EACH)
 def test_a_fault_in_a_renewal(trouble: Stage, fault: str) -> None:
@@ -101,7 +102,7 @@ def test_a_fault_in_a_renewal(trouble: Stage, fault: str) -> None:
     freed(trouble)
 
 
-@every_face
+@each_face
 def test_no_reply_ever_comes(trouble: Stage) -> None:
     """An acquire without an answer raises in time, and what it may have got is soon given back."""
     place: TroubledPlace = trouble.place

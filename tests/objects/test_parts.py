@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.objects.acts import SOON, every_face, freed, held, of_kinds, renewed
+from tests.objects.acts import SOON, freed, held, of_kinds, renewed
+from tests.objects.common import each_face
 from tests.objects.stage import NAME
 from tests.support.patience import wait_until
 
@@ -81,7 +82,7 @@ def test_a_part_that_is_lost_ends_the_whole(stage: Stage) -> None:
     owner.do(lock.release)
 
 
-@every_face
+@each_face
 @red
 def test_a_majority_is_enough(trouble: Stage) -> None:
     """A red lock is taken, renewed and released while one of its three servers is away."""

@@ -6,14 +6,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.objects.acts import PROMPT, SOON, cancelling, several
+from tests.objects.acts import PROMPT, SOON
+from tests.objects.common import cancelling, one_or_several
 from tests.objects.worlds import CancelledHereError
 from tests.support.patience import wait_until
 
 from interlock import NotHeldError, UpgradeError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from tests.objects.stage import Stage
+    from tests.objects.worlds import Actor
 
 NAME = "the name"
 
@@ -27,7 +31,7 @@ def _both(scene: Stage, *, same_client: bool = False, **options: Any) -> tuple[A
 
 @pytest.mark.promise("exclusion")
 @pytest.mark.sample
-@several
+@one_or_several
 def test_many_read_or_one_writes(scene: Stage, *, same_client: bool) -> None:
     """Readers are in together and keep writers out; a writer keeps everybody else out."""
     ours, theirs = _both(scene, same_client=same_client)
@@ -46,7 +50,7 @@ def test_many_read_or_one_writes(scene: Stage, *, same_client: bool) -> None:
     assert not scene.left()
 
 
-@several
+@one_or_several
 def test_the_last_reader_lets_a_writer_in(scene: Stage, *, same_client: bool) -> None:
     """A writer waits for all readers, and has the lock as the last one leaves."""
     ours, theirs = _both(scene, same_client=same_client)
@@ -66,7 +70,7 @@ def test_the_last_reader_lets_a_writer_in(scene: Stage, *, same_client: bool) ->
 
 
 @pytest.mark.sample
-@several
+@one_or_several
 def test_a_release_lets_all_readers_in(scene: Stage, *, same_client: bool) -> None:
     """When a writer leaves, all waiting readers enter together."""
     ours, theirs = _both(scene, same_client=same_client)
@@ -106,6 +110,16 @@ def test_a_reader_stands_behind_a_writer(scene: Stage) -> None:
     assert not scene.left()
 
 
+def _both_read(scene: Stage, lock: Any, readers: tuple[Actor, ...], reading: Future[bool]) -> None:
+    """Check that the second reader enters at once, and that both leave nothing."""
+    gone = time.monotonic()
+    assert reading.result(20)
+    assert time.monotonic() - gone < PROMPT
+    for each in readers:
+        each.do(lock.read.release)
+    assert not scene.left()
+
+
 def test_readers_enter_as_the_writer_before_them_gives_up(scene: Stage) -> None:
     """A waiting writer whose time is over lets in the readers behind it at once."""
     lock, _ = _both(scene, same_client=True)
@@ -115,12 +129,7 @@ def test_readers_enter_as_the_writer_before_them_gives_up(scene: Stage) -> None:
     scene.waits()
     reading = late.start(lock.read.acquire, timeout=60)
     assert writing.result(20) is False
-    gone = time.monotonic()
-    assert reading.result(20)
-    assert time.monotonic() - gone < PROMPT
-    for each in (reader, late):
-        each.do(lock.read.release)
-    assert not scene.left()
+    _both_read(scene, lock, (reader, late), reading)
 
 
 @cancelling
@@ -135,12 +144,7 @@ def test_readers_enter_as_the_writer_before_them_is_cancelled(scene: Stage) -> N
     writer.cancel()
     with pytest.raises(CancelledHereError):
         writing.result(20)
-    gone = time.monotonic()
-    assert reading.result(20)
-    assert time.monotonic() - gone < PROMPT
-    for each in (reader, late):
-        each.do(lock.read.release)
-    assert not scene.left()
+    _both_read(scene, lock, (reader, late), reading)
 
 
 def test_up_is_an_error_at_once(scene: Stage) -> None:
@@ -159,7 +163,7 @@ def test_up_is_an_error_at_once(scene: Stage) -> None:
 
 
 @pytest.mark.sample
-@several
+@one_or_several
 def test_down_lets_readers_in(scene: Stage, *, same_client: bool) -> None:
     """A writer that reads as well and stops writing lets in readers, and no writer.
 

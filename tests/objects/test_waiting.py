@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.objects.acts import PROMPT, cancelling, exclusive, of_kinds, two
+from tests.objects.acts import PROMPT, exclusive, of_kinds, two
+from tests.objects.common import cancelling, one_or_several
 from tests.objects.worlds import CancelledHereError
 from tests.support.patience import wait_until
 
@@ -43,7 +44,7 @@ def _queue(
 @pytest.mark.promise("turns")
 @pytest.mark.sample
 @in_turn
-@pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
+@one_or_several
 def test_turns_are_in_order_of_arrival(stage: Stage, *, same_client: bool) -> None:
     """The waiters of one client, or of several, get it as they came."""
     (holder, held), waiting = _queue(stage, same_client=same_client)
@@ -57,7 +58,7 @@ def test_turns_are_in_order_of_arrival(stage: Stage, *, same_client: bool) -> No
 
 
 @queued
-@pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
+@one_or_several
 def test_a_release_lets_one_in(stage: Stage, *, same_client: bool) -> None:
     """Of several waiters one gets it, at once, and the others wait on, until all had it."""
     (holder, held), waiting = _queue(stage, same_client=same_client)
@@ -78,7 +79,7 @@ def test_a_release_lets_one_in(stage: Stage, *, same_client: bool) -> None:
 
 
 @queued
-@pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
+@one_or_several
 def test_who_gives_up_takes_no_turn_along(stage: Stage, *, same_client: bool) -> None:
     """If the first waiter's time is over, the next one has the lock on its release."""
     ours, theirs = two(stage)
@@ -101,7 +102,7 @@ def test_who_gives_up_takes_no_turn_along(stage: Stage, *, same_client: bool) ->
 @pytest.mark.sample
 @cancelling
 @exclusive
-@pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
+@one_or_several
 def test_a_cancelled_wait_leaves_nothing(stage: Stage, *, same_client: bool) -> None:
     """Who is cancelled holds nothing, and the next one has its turn on the release."""
     ours, theirs = two(stage)
@@ -132,7 +133,7 @@ def test_a_cancelled_wait_leaves_nothing(stage: Stage, *, same_client: bool) -> 
 
 @cancelling
 @exclusive
-@pytest.mark.parametrize("same_client", [True, False], ids=["one-client", "clients"])
+@one_or_several
 def test_who_is_cancelled_as_its_turn_comes(stage: Stage, *, same_client: bool) -> None:
     """It has the lock or has left nothing of it, and the next one is not kept waiting."""
     ours, theirs = two(stage)

@@ -15,6 +15,7 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pytest
 from tests.support.patience import GIVE_UP
 
 import interlock
@@ -22,6 +23,8 @@ import interlock.asyncio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from _pytest.mark.structures import ParameterSet
 
 Call = tuple["Callable[[], Any]", "Future[Any]"]
 
@@ -92,7 +95,9 @@ class World(Protocol):
         ...
 
 
-class _ThreadActor(Actor):
+class ThreadActor(Actor):
+    """A plain thread with a queue."""
+
     def __init__(self) -> None:
         super().__init__(awaits=False)
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
@@ -103,13 +108,15 @@ class _ThreadActor(Actor):
         self._calls.put(call)
 
     def end(self) -> None:
+        """End the thread after the calls that were given."""
         self._calls.put(None)
         self._thread.join(GIVE_UP)
 
     def _serve(self) -> None:
         while (item := self._calls.get()) is not None:
             call, done = item
-            done.set_running_or_notify_cancel()
+            if not done.set_running_or_notify_cancel():
+                continue
             try:
                 done.set_result(call())
             except BaseException as error:
@@ -127,7 +134,7 @@ class Threads:
 
     def actor(self) -> Actor:
         """Return a new thread."""
-        return _ThreadActor()
+        return ThreadActor()
 
     def end(self) -> None:
         """Leave the threads, which have ended, alone."""
@@ -226,3 +233,16 @@ WORLDS: dict[str, Callable[[], World]] = {
     "uvloop": functools.partial(Tasks, "uvloop"),
 }
 """By name: what starts it."""
+WITH_HOSTS = {"trio", "uvloop"}
+"""Those that need packages beyond the extra `dev`."""
+
+
+def played(*names: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that is played in these worlds."""
+    return pytest.mark.parametrize("world", parameters(*names), indirect=True)
+
+
+def parameters(*names: str) -> list[ParameterSet]:
+    """Return the worlds with these names as parameters that tell what they need."""
+    needs = pytest.mark.needs("hosts")
+    return [pytest.param(name, marks=[needs] * (name in WITH_HOSTS)) for name in names]
