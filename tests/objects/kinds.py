@@ -26,6 +26,7 @@ class Kind:
         in_turn: whether its waiters have their turns in order of arrival.
         fenced: whether its holds have tokens.
         waits: whether waiters listen to a channel.
+        polls: whether a waiter that listens asks again and again besides.
         servers: how many independent servers it takes.
         tickets: whether a hold can be handed over to another process.
     """
@@ -37,6 +38,7 @@ class Kind:
     in_turn: bool = False
     fenced: bool = False
     waits: bool = True
+    polls: bool = False
     servers: int = 1
     tickets: bool = False
 
@@ -76,7 +78,7 @@ KINDS = [
     Kind("read", _half("read"), shared=True),
     Kind("group", _group),
     Kind("multi", _composite("multi_lock"), servers=2),
-    Kind("red", _composite("red_lock"), servers=3),
+    Kind("red", _composite("red_lock"), polls=True, servers=3),
 ]
 EXCLUSIVE = [kind for kind in KINDS if not kind.shared]
 

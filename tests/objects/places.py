@@ -46,9 +46,17 @@ class Place:
                 found |= own_keys(client)
         return found
 
-    def rests(self, name: str, clients: int = 1) -> None:
-        """Wait until *clients* listen for *name*, and nobody has anything more to ask."""
+    def rests(self, name: str, clients: int = 1, *, polls: bool = False) -> None:
+        """Wait until *clients* listen for *name*, and nobody has anything more to ask.
+
+        Args:
+            name: of the object.
+            clients: how many connections listen.
+            polls: whether who listens never has nothing more to ask.
+        """
         wait_until(lambda: self._listeners(name) >= clients, 10, f"{clients} listen for {name}")
+        if polls:
+            return
         asked = -1
 
         def quiet() -> bool:

@@ -50,7 +50,8 @@ class Stage:
     def waits(self, name: str = NAME, *, clients: int = 1) -> None:
         """Wait until those who were told to acquire, of so many clients, rest in their queue."""
         assert self.kind is None or self.kind.waits
-        self.place.rests(name, clients)
+        polls = self.kind is not None and self.kind.polls
+        self.place.rests(name, clients, polls=polls)
 
     def left(self) -> set[str]:
         """Return the keys that should not be there while all is free: not counters of tokens."""
