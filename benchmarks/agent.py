@@ -21,10 +21,12 @@ import gc
 import json
 import os
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, ExitStack, aclosing, closing
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.peers import TASKS, THREADS
@@ -96,6 +98,20 @@ def released(lock: SyncLock) -> float:
     return at
 
 
+async def acquired_async(lock: AsyncLock) -> float:
+    """Take *lock*, as `acquired` does."""
+    if not await lock.acquire():
+        raise RefusedError
+    return clock()
+
+
+async def released_async(lock: AsyncLock) -> float:
+    """Give *lock* back, as `released` does."""
+    at = clock()
+    await lock.release()
+    return at
+
+
 def ready(make: Make, order: Order, number: int) -> SyncLock:
     """Connect a worker, and return its lock."""
     lock = make(own_name(order, number))
@@ -107,10 +123,66 @@ def ready(make: Make, order: Order, number: int) -> SyncLock:
 async def ready_async(make: AsyncMake, order: Order, number: int) -> AsyncLock:
     """Connect a worker, as `ready` does."""
     lock = await make(own_name(order, number))
-    if not await lock.acquire():
-        raise RefusedError
+    await acquired_async(lock)
     await lock.release()
     return lock if order["apart"] else await make(order["name"])
+
+
+class Worker(threading.Thread):
+    """A plain thread, which owns what its calls acquire: the jobs of a pool are many owners."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self.start()
+
+    def submit(self, call: Callable[..., Any], *words: Any) -> Future[Any]:
+        """Let it make a call."""
+        done: Future[Any] = Future()
+        self._calls.put((done, partial(call, *words)))
+        return done
+
+    def run(self) -> None:
+        """Make the calls."""
+        while (asked := self._calls.get()) is not None:
+            done, call = asked
+            try:
+                done.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - who asked raises it
+                done.set_exception(error)
+
+    def close(self) -> None:
+        """End it."""
+        self._calls.put(None)
+        self.join()
+
+
+class AsyncWorker:
+    """A task, which owns what its calls acquire."""
+
+    def __init__(self) -> None:
+        self._calls: asyncio.Queue[tuple[asyncio.Future[Any], Callable[[], Any]] | None]
+        self._calls = asyncio.Queue()
+        self._task = asyncio.create_task(self._run())
+
+    def submit(self, call: Callable[..., Any], *words: Any) -> asyncio.Future[Any]:
+        """Let it make a call."""
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._calls.put_nowait((done, partial(call, *words)))
+        return done
+
+    async def _run(self) -> None:
+        while (asked := await self._calls.get()) is not None:
+            done, call = asked
+            try:
+                done.set_result(await call())
+            except Exception as error:  # noqa: BLE001 - who asked raises it
+                done.set_exception(error)
+
+    async def aclose(self) -> None:
+        """End it."""
+        self._calls.put_nowait(None)
+        await self._task
 
 
 def serve_threads(opening: Order) -> None:
@@ -118,7 +190,7 @@ def serve_threads(opening: Order) -> None:
     workers = range(opening["workers"])
     with ExitStack() as stack:
         make = stack.enter_context(THREADS[opening["peer"]](opening["url"], len(workers)))
-        threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in workers]
+        threads = [stack.enter_context(closing(Worker())) for _ in workers]
 
         def every(call: Callable[..., Any], *words: Any) -> list[Any]:
             futures = [threads[number].submit(call, number, *words) for number in workers]
@@ -144,24 +216,31 @@ def serve_threads(opening: Order) -> None:
 async def serve_tasks(opening: Order) -> None:
     """Have tasks as workers; the loop goes on while the next order is awaited."""
     workers = range(opening["workers"])
-    async with TASKS[opening["peer"]](opening["url"], len(workers)) as make:
-        locks = await asyncio.gather(*[ready_async(make, opening, number) for number in workers])
+    async with AsyncExitStack() as stack:
+        opened = TASKS[opening["peer"]](opening["url"], len(workers))
+        make = await stack.enter_async_context(opened)
+        tasks = [await stack.enter_async_context(aclosing(AsyncWorker())) for _ in workers]
+
+        async def every(call: Callable[..., Any], *words: Any) -> list[Any]:
+            return await asyncio.gather(
+                *[task.submit(call, number, *words) for number, task in enumerate(tasks)]
+            )
+
+        locks: list[AsyncLock] = await every(partial(ready_async, make, opening))
         answer({})
         while (order := await asyncio.to_thread(read)) is not None:
             gc.collect()
             match order["do"]:
                 case "contend":
                     times = order["opens"], order["closes"], opening["work"]
-                    done = await asyncio.gather(*[repeat_async(lock, *times) for lock in locks])
+                    done = await every(
+                        lambda number, *times: repeat_async(locks[number], *times), *times
+                    )
                     answer({"workers": done})
                 case "acquire":
-                    if not await locks[0].acquire():
-                        raise RefusedError
-                    answer({"at": clock()})
+                    answer({"at": await tasks[0].submit(acquired_async, locks[0])})
                 case "release":
-                    at = clock()
-                    await locks[0].release()
-                    answer({"at": at})
+                    answer({"at": await tasks[0].submit(released_async, locks[0])})
                 case unknown:
                     raise ValueError(f"cannot {unknown}")
 

@@ -117,17 +117,11 @@ def _leased(client: Any, name: str) -> Any:
 
 
 LASTING = 600.0
-"""Seconds for which a lock is held from one slice to the next."""
-
-
-def _held(client: Any, name: str) -> Any:
-    # A worker has another task in each slice, so a word owns the lock. Between the slices nobody
-    # has that word, and a lock is not renewed for nobody: hence a lease. Closing the client ends it.
-    return client.lock(name, owner=name) if _is_async(client) else client.lock(name)
+"""Seconds for which a lock is held from one slice to the next, and then ends with its worker."""
 
 
 def _extended(client: Any, name: str) -> Any:
-    return (_AsyncExtended if _is_async(client) else _Extended)(_held(client, name))
+    return (_AsyncExtended if _is_async(client) else _Extended)(client.lock(name))
 
 
 class Object(NamedTuple):
@@ -159,7 +153,9 @@ OBJECTS = {
         lambda semaphore: semaphore.try_set_permits(1),
     ),
     "leased semaphore": Object(_leased, lambda permit: permit.semaphore.try_set_permits(1)),
-    "re-entry": Object(_held, lambda lock: lock.acquire(lease=LASTING)),
+    "re-entry": Object(
+        lambda client, name: client.lock(name), lambda lock: lock.acquire(lease=LASTING)
+    ),
     "extend": Object(_extended, lambda extended: extended.lock.acquire(lease=LASTING)),
 }
 

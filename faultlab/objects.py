@@ -49,7 +49,6 @@ _MEMBERS = ("member0", "member1", "member2")
 
 OBJECTS: dict[str, Object] = {
     "plain": _simple("lock", "plain"),
-    "owned": _simple("owned", "owned"),
     "fair": _simple("fair", "fair"),
     "fenced": _simple("fenced", "fenced"),
     "spin": _simple("spin", "spin"),

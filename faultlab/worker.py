@@ -157,7 +157,6 @@ class Lane:
         client = clients[0]
         name = self._random.choice((spec.name, OddName(spec.name)))
         makers: dict[str, Callable[[], Any]] = {
-            "owned": lambda: client.lock(spec.name, owner=f"{self._note.name} {self.name}"),
             "read": lambda: client.read_write_lock(spec.name).read,
             "write": lambda: client.read_write_lock(spec.name).write,
             "group": lambda: client.group_lock(spec.name, spec.values),

@@ -120,9 +120,7 @@ async def tasks(url: str, rotation: Rotation, lease: float, contest: Contest) ->
             )
             for _ in range(2)
         ]
-        locks = [
-            client.lock(f"task {number}", owner=f"task {number}") for number in range(HOLDS // 2)
-        ]
+        locks = [client.lock(f"task {number}") for number in range(HOLDS // 2)]
         for lock in locks:
             await lock.acquire()
         await asyncio.gather(*(contest.by_task(other) for _ in range(CONTENDERS)))
@@ -142,10 +140,7 @@ def play(seconds: float, before: float, every: float, lease: float) -> Record:
             stack.enter_context(interlock.connect(url, credentials=rotation, lease=lease))
             for _ in range(2)
         ]
-        locks = [
-            client.lock(f"thread {number}", owner=f"thread {number}")
-            for number in range(HOLDS // 2)
-        ]
+        locks = [client.lock(f"thread {number}") for number in range(HOLDS // 2)]
         for lock in locks:
             lock.acquire()
         with ThreadPoolExecutor(CONTENDERS + 1) as threads:

@@ -296,7 +296,7 @@ def strike_threads(bed: Bed, kind: Kind, operation: str, strikes: int, timer: Ti
             stack.enter_context(interlock.connect(url, lease=LEASE))
             for url in bed.urls[: kind.servers]
         ]
-        lock = kind.make(clients[0] if kind.servers == 1 else clients, "name", owner="me")
+        lock = kind.make(clients[0] if kind.servers == 1 else clients, "name")
         durations: list[float] = []
         while len(durations) < 20:
             prepare(lock)
@@ -344,7 +344,7 @@ async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int, *, tw
     loop = asyncio.get_running_loop()
     clients = [interlock.asyncio.connect(url, lease=LEASE) for url in bed.urls[: kind.servers]]
     try:
-        lock = kind.make(clients[0] if kind.servers == 1 else clients, "name", owner="me")
+        lock = kind.make(clients[0] if kind.servers == 1 else clients, "name")
         durations: list[float] = []
         while len(durations) < 20:
             await prepare(lock)

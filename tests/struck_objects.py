@@ -527,17 +527,6 @@ def _block_of_acquire(trial: Trial) -> Any:
         return None
 
 
-def _block_of_try_lock(trial: Trial) -> Any:
-    if trial.asyncio:
-        return _awaited_block(trial.it.try_lock(trial.name, timeout=5))
-    with trial.it.try_lock(trial.name, timeout=5):
-        return None
-
-
-def _lock_is_free(trial: Trial) -> str:
-    return "the lock is held" if trial.raw.exists(trial.name) else ""
-
-
 def _acquires(kind: str, make: Callable[[Any, str], Any], wrong: Callable[[Trial], str]) -> Row:
     """Return a row in which the last of three acquires is struck."""
     return Row(kind, "acquire", make, lambda t: t.it.acquire(), _used, _give_what_was_told, wrong)
@@ -564,13 +553,6 @@ SEMAPHORES = [
         _block_of_acquire,
         _used,
         wrong=_permit_is_back,
-    ),
-    Row(
-        "try_lock",
-        "acquire-with",
-        lambda client, name: client,
-        _block_of_try_lock,
-        wrong=_lock_is_free,
     ),
     Row(
         "semaphore",

@@ -39,6 +39,8 @@ WORDS = [
     (r"\basync with\b", "with"),
     (r"interlock\._drivers\.awaited(_block)?\b", r"interlock._drivers.blocking\1"),
     (r"interlock\._drivers\.aio\b", "interlock._drivers.threads"),
+    (r"tasks import current_owner(, lasting_owner)?\n", "flow import current_owner\n"),
+    (r"\blasting_owner\b", "current_owner"),
     (r"\baio_change_watchers\b", "change_watchers"),
     (r"interlock\._drivers\.tasks\b", "interlock._drivers.threads"),
     (r"interlock\.asyncio\b", "interlock.sync"),

@@ -146,13 +146,11 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 _TIMEOUT = "timeout", "timeout=seconds"
 _LEASE = "lease", "lease=seconds (a lock without it is renewed until it is released)"
 _TRY = "reentrant", "client.try_lock(name) for one try"
-_OWNER = "owner", "owner=word: all that acquire under one word are one owner"
 KEYWORDS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("blocking_timeout", "wait_time", "acquire_timeout"), _TIMEOUT),
     **dict.fromkeys(("ttl", "ex", "px", "expire", "lease_time", "auto_release_time"), _LEASE),
     **dict.fromkeys(("auto_renewal", "auto_renew"), _LEASE),
     "blocking": _TRY,
-    "thread_local": _OWNER,
     "force": ("", "force_release()"),
 }
 """Keywords of other libraries; for each, what a call must have to be told, and what to write."""

@@ -127,8 +127,7 @@ def warn_in_event_loop() -> None:
         warn_once(
             loop,
             "blocked",
-            "the sync face of interlock blocks the running event loop, and all its tasks are "
-            "one owner: use interlock.asyncio",
+            "the sync face of interlock blocks the running event loop: use interlock.asyncio",
         )
     lowlevel = sys.modules.get("trio.lowlevel")
     # A module that is just being loaded may lack it.
@@ -136,8 +135,7 @@ def warn_in_event_loop() -> None:
         warn_once(
             lowlevel.current_trio_token(),  # type: ignore[union-attr]
             "blocked",
-            "the sync face of interlock blocks the running loop of trio, and all its tasks are "
-            "one owner: use interlock.trio",
+            "the sync face of interlock blocks the running loop of trio: use interlock.trio",
         )
 
 

@@ -78,7 +78,7 @@ def test_the_lock_is_held_on_every_server(
     assert [holder.encode()] in holders(three)
     assert runs.run("-n", "NAME", "--", "true")[0] == 1
     with interlock.connect(three[1].url()) as client:
-        assert not client.try_lock("NAME")
+        assert not client.lock("NAME").acquire(timeout=0)
     gate.touch()
     assert ended(process) == (0, "", "")
     assert [server.execute("KEYS", "*") for server in three] == [[], [], []]

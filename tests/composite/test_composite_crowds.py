@@ -161,7 +161,7 @@ def test_a_second_ctrl_c_while_a_reentry_is_undone(
 ) -> None:
     """No member goes down twice for one re-entry of an owner that several threads may share."""
     with _three(servers) as (clients, left, _):
-        named = [client.lock("name", owner="me") for client in clients]
+        named = [client.lock("name") for client in clients]
         lock: Any = (interlock.MultiLock if kind == "multi" else interlock.RedLock)(*named)
         with lock, lock:
             pass  # the servers know the scripts from now on

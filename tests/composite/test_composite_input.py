@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
-import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.lock.lock_like import until
-from tests.support.patience import let_others_run
 from tests.support.servers import wait_until
 
 import interlock
@@ -24,7 +19,6 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import redis
     from tests.composite.table import Table
     from tests.support.servers import RedisServer
 
@@ -69,29 +63,11 @@ async def test_nested(table: Table) -> None:
         client.multi_lock(inner, client.lock("c"))
 
 
-async def test_owner_words(table: Table) -> None:
-    """It belongs to whom its members belong to by owner=, if that is one and the same."""
-    a, b = table.clients()[:2]
-    lock = table.face.module.MultiLock(a.lock("x", owner="job"), b.lock("x", owner="job"))
-    same = table.face.module.MultiLock(b.lock("x", owner="job"), a.lock("x", owner="job"))
-    nobody = table.face.module.MultiLock(a.lock("x"), b.lock("x"))
-    one, two = table.owner(), table.owner()
-    await one.do(lock.acquire)
-    assert await two.do(same.acquire, timeout=0) is True
-    assert await two.do(nobody.acquire, timeout=0) is False
-    await one.do(same.release)
-    await two.do(lock.release)
-    assert table.stored() == [[], [], []]
-    for other in (b.lock("x", owner="another"), b.lock("x")):
-        with pytest.raises(ConfigError, match="owner="):
-            table.face.module.MultiLock(a.lock("x", owner="job"), other)
-
-
 @pytest.mark.parametrize("made", MADE)
 def test_a_signal_just_after_a_member_was_entered(
     servers: Sequence[RedisServer], made: str
 ) -> None:
-    """A Ctrl-C just after a shared owner has entered a member gives it back."""
+    """A Ctrl-C just after a member was entered gives it back."""
     struck: list[int] = []
 
     def strike(frame: Any, event: str, entered: object) -> Any:
@@ -104,7 +80,7 @@ def test_a_signal_just_after_a_member_was_entered(
     urls = [server.url() for server in servers[:3]]
     with ExitStack() as stack:
         clients = [stack.enter_context(interlock.connect(url)) for url in urls]
-        members = [client.lock("struck", owner="job") for client in clients]
+        members = [client.lock("struck") for client in clients]
         lock = getattr(interlock, made)(*members)
         former = sys.gettrace()
         sys.settrace(strike)
@@ -116,83 +92,6 @@ def test_a_signal_just_after_a_member_was_entered(
         assert struck
         # A red lock goes on without a server that is slow: the background releases it there.
         wait_until(lambda: not any(member.locked() for member in members), 10, "all are free")
-
-
-@pytest.mark.parametrize("made", MADE)
-async def test_a_cancelled_task_takes_nothing_from_its_word(tasks: Table, made: str) -> None:
-    """What another task of the word holds stays when an acquire under it is cancelled."""
-    clients, others = tasks.clients(), tasks.clients()
-
-    def lock() -> Any:
-        members = [client.lock("x", owner="job") for client in clients]
-        return getattr(interlock.asyncio, made)(*members)
-
-    blocking = [client.lock("x") for client in others]
-    for client, other in zip(clients, blocking, strict=True):
-        await other.acquire()
-        assert await client.lock("x").locked()  # the client has begun
-    one, two = lock(), lock()
-    first, second = [asyncio.create_task(which.acquire(timeout=30)) for which in (one, two)]
-    await let_others_run()  # both have looked what their word holds
-    for other in blocking:
-        await other.release()
-    assert await first
-    second.cancel()
-    [outcome] = await asyncio.gather(second, return_exceptions=True)
-    # A red lock that tried before the last release is held by two of three members.
-    least = 2 if made == "RedLock" else 3
-    for held in [one, two] if outcome is True else [one]:
-        assert sum([await other.locked() for other in blocking]) >= least
-        await held.release()
-    assert tasks.stored() == [[], [], []]
-
-
-@pytest.mark.parametrize("ended", ["cancelled", "failed"])
-async def test_an_acquire_that_ends_leaves_what_others_of_its_word_entered(
-    tasks: Table, ended: str
-) -> None:
-    """A member that another task of the word entered meanwhile goes down by one depth."""
-    client, other = tasks.client(), tasks.client()
-    blocking = other.lock("b")
-    await blocking.acquire()
-    both = client.multi_lock(client.lock("a", owner="job"), client.lock("b", owner="job"))
-    first = asyncio.create_task(both.acquire(timeout=30))
-    await until(lambda: tasks.servers[0].execute("EXISTS", "a"), 5, "the first one has a")
-    entered = client.lock("a", owner="job")
-    await entered.acquire()
-    if ended == "cancelled":
-        first.cancel()
-    else:
-        _ = tasks.servers[0].execute("SET", "b", "something else")
-    [outcome] = await asyncio.gather(first, return_exceptions=True)
-    assert isinstance(outcome, asyncio.CancelledError | interlock.WrongTypeError)
-    assert tasks.servers[0].execute("HVALS", "a") == [b"1"]
-    assert not await other.lock("a").acquire(timeout=0)
-    await entered.release()
-    assert not await other.lock("a").locked()
-
-
-def test_a_member_that_was_waited_for_behind_its_word_is_given_back(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
-    """A multi lock in vain gives back a member that another thread of its word acquired first."""
-    with interlock.connect(redis_url) as client, interlock.connect(redis_url) as other:
-        foreign = [other.lock("a"), other.lock("b")]
-        for lock in foreign:
-            lock.acquire()
-        mine = client.lock("a", owner="job")
-        both = client.multi_lock(client.lock("a", owner="job"), client.lock("b", owner="job"))
-        with ThreadPoolExecutor(2) as pool:
-            first = pool.submit(mine.acquire)
-            wait_until(lambda: redis_client.zcard("interlock_queue:{a}") == 1, 5, "it waits")
-            second = pool.submit(both.acquire, timeout=1.5)
-            time.sleep(0.3)  # it looks whether the other thread has it
-            foreign[0].release()
-            assert first.result(30)
-            assert not second.result(30)
-        assert redis_client.hvals("a") == [b"1"]
-        mine.release()
-        assert foreign[0].acquire(timeout=0)
 
 
 @pytest.mark.parametrize(

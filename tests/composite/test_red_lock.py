@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import queued, sent_in, until
+from tests.support.holding import acquires
 from tests.support.patience import forever
 from tests.support.proxy import FaultProxy, delay_reply
 
@@ -194,7 +195,7 @@ async def test_a_client_that_closes_while_a_try_is_undone(tasks: Table) -> None:
         async with lock:  # all connections are open
             pass
         slow.on_request(lambda request: b"name" in request, delay_reply(1))
-        acquiring = asyncio.create_task(lock.acquire())
+        acquiring = asyncio.create_task(acquires(lock))
         await until(lambda: tasks.stored() == [["name"]] * 3, 20, "all servers have it")
         acquiring.cancel()
         await clients[0].close()

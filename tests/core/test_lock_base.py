@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.insight.events import ForceReleased
-from interlock._core.locks.lock import Lock
 from interlock._core.model.effects import NEVER, Cleanup, Enqueue, Eval, Wait
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Owner, valid_until
 from interlock._core.scripts.script import GRANTED
@@ -54,33 +53,6 @@ def told(effect: object) -> tuple[str, tuple[str | int, ...]]:
     call = effect.call if isinstance(effect, Cleanup) else effect
     assert isinstance(call, Eval)
     return call.script.name, call.args
-
-
-class Word(Owner):
-    """An owner of many threads, each of which may wait for the others."""
-
-    def may_await(self, pending: Hold) -> bool:
-        """Return True: another thread acquires it."""
-        return True
-
-
-def test_one_of_two_threads_of_an_owner_reserves(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A thread that another one overtakes before it has reserved waits for that one."""
-    word, new_hold, begun = Word("word"), Lock.new_hold, list[object]()
-
-    def overtaken(lock: Lock, owner: Owner, lease: float | None) -> Hold:
-        hold = new_hold(lock, owner, lease)
-        if not begun:
-            begun.append(None)
-            begun[0] = bench.lock.acquire(word, NEVER, None).begin()
-        return hold
-
-    monkeypatch.setattr(Lock, "new_hold", overtaken)
-    assert bench.lock.acquire(word, NEVER, None).begin() is None
-    assert isinstance(begun[0], Eval)
-    assert [hold.unanswered for hold in bench.session.holds] == [1]
 
 
 class TestAcquire:
@@ -220,37 +192,6 @@ class TestAcquire:
             bench.acquire()
 
         assert not first.over
-
-    def test_threads_of_one_owner_wait_for_each_other(self, bench: Bench) -> None:
-        """Who finds that another thread of its owner acquires the lock enters when that has it."""
-        owner = Word("word")
-        first = bench.acquire(owner=owner)
-        second = bench.acquire(owner=owner)
-        third = bench.acquire(timeout=0.0015, owner=owner)
-        assert isinstance(second.effect, Wait)
-        bench.now = second.effect.until
-        second.answer(None)
-        hold = first.answer(None).result
-        bench.now = second.effect.until
-        second.answer(None)
-        assert told(second.effect) == ("lock_acquire", (30_000, hold.holder, 2))
-        assert second.answer(None).result is hold
-        bench.now = third.effect.until
-        assert third.answer(None).answer(None).result is hold
-
-    def test_a_thread_gives_up_behind_another_of_its_owner(self, bench: Bench) -> None:
-        """Who waits behind another thread of its owner sends nothing and gives up in time."""
-        owner = Word("word")
-        first = bench.acquire(owner=owner)
-        second = bench.acquire(timeout=0.0015, owner=owner)
-        for _ in range(2):
-            bench.now = second.effect.until
-            second.answer(None)
-
-        assert second.over
-        assert second.result is None
-        assert not first.over
-        assert all(isinstance(effect, Wait) for effect in second.effects)
 
 
 class TestUndo:

@@ -35,6 +35,7 @@ EXAMPLES = [
     if str(block.values[1]).startswith(STANDING_ALONE)
 ]
 RUN_BY = {
+    "docs/explanation/owners.md": ("tests/hosts/test_owners_in_hosts.py",),
     "docs/how-to/celery.md": ("tests/hosts/test_celery.py",),
     "docs/how-to/django.md": ("tests/hosts/test_django.py",),
     "docs/how-to/fastapi.md": ("tests/hosts/test_fastapi.py",),

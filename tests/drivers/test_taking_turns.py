@@ -337,23 +337,24 @@ def test_what_a_signal_handler_raises_comes_out(
             interlock.connect(redis_url, poll_cap=FOREVER) as client,
             interlock.connect(redis_url) as other,
         ):
+            lock, theirs = client.lock("name"), other.lock("name")
             for _ in range(3):
-                with other.lock("name"):
+                with theirs:
                     for seconds in (0.02, 0.3, 1.3):
                         with pytest.raises(AlarmError):
                             signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)
-                            client.lock("name").acquire(timeout=GIVE_UP)
+                            lock.acquire(timeout=GIVE_UP)
                     whole: Any = client._driver._subscriber
                     [lane] = whole._lanes.values()
                     before = lane._connection
                     with ThreadPoolExecutor(1) as pool:
-                        future = pool.submit(client.lock("name").acquire)
+                        future = pool.submit(lock.acquire)
                         wait_until(lambda: waiters(client) == 1, 10, "it waits")
-                        other.lock("name").release()
+                        theirs.release()
                         assert future.result(PROMPT)
-                        pool.submit(client.lock("name").release)
+                        pool.submit(lock.release).result(PROMPT)
                     assert lane._connection is before, "it went on with the same connection"
-                    assert other.lock("name").acquire(timeout=PROMPT)
+                    assert theirs.acquire(timeout=PROMPT)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         _ = signal.signal(signal.SIGALRM, former)

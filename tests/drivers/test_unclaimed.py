@@ -11,7 +11,6 @@ import threading
 import time
 import warnings
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +22,7 @@ from tests.support.renewal import renews_soon
 import interlock
 import interlock.asyncio
 from interlock import MisuseWarning, ServerUnavailableError
+from interlock._core.model.holds import LOST
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -51,12 +51,21 @@ async def _drop(owner: Any, call: Any, *args: Any) -> list[warnings.WarningMessa
     return list(caught)
 
 
+async def _ticket(stage: Stage, name: str = "name") -> str:
+    """Return the ticket of a hold that another client has handed over."""
+    giver, lock = stage.owner(), stage.client().lock(name)
+    assert await giver.do(lock.acquire)
+    hold = await giver.do(lambda: lock.hold)
+    ticket: str = await giver.do(hold.hand_over)
+    return ticket
+
+
 async def test_a_dropped_hold_is_its_owners(stage: Stage) -> None:
     """A hold that nobody keeps is renewed, and one visible warning says so."""
     client, owner, other = stage.client(renewed="soon"), stage.owner(), stage.owner()
-    (told,) = await _drop(owner, client.try_lock, "name")
+    (told,) = await _drop(owner, client.adopt, await _ticket(stage))
     assert told.category is MisuseWarning
-    assert "with client.try_lock(name) as hold:" in str(told.message)
+    assert "with client.adopt(ticket) as hold:" in str(told.message)
     for _ in range(2):
         await until(grows(stage.redis, "name"), 10, "it is renewed")
     assert not await other.do(stage.client().lock("name").acquire, timeout=0)
@@ -83,7 +92,7 @@ def _ends(stage: Stage) -> float:
     return float(ends)
 
 
-@pytest.mark.parametrize("what", ["try_lock", "permit"])
+@pytest.mark.parametrize("what", ["adopt", "permit"])
 async def test_the_end_of_an_owner_frees_at_once(stage: Stage, what: str) -> None:
     """If a thread or task ends, its dropped hold is free long before the lease ends."""
     client, owner, other = stage.client(), stage.owner(), stage.owner()
@@ -94,100 +103,86 @@ async def test_the_end_of_an_owner_frees_at_once(stage: Stage, what: str) -> Non
             semaphore = client.leased_semaphore("name")
             await owner.do(semaphore.try_set_permits, 1)
             await _drop(owner, semaphore.acquire)
-            take = theirs.leased_semaphore("name").acquire
+            take = theirs.leased_semaphore("name").try_acquire
         else:
-            take = partial(theirs.try_lock, "name")
-            await _drop(owner, client.try_lock, "name")
+            take = theirs.lock("name").acquire
+            await _drop(owner, client.adopt, await _ticket(stage))
         await owner.end()
-        taken = await other.do(take, timeout=10)
-        assert taken
-        await other.do(taken.release)
+        assert await other.do(take, timeout=10)
         await until(lambda: told, 10, "it is told")
 
 
 async def test_kept_holds_are_not_told_of(stage: Stage) -> None:
-    """A hold that is released, left, given away, re-entered or leased is dropped in silence."""
+    """A hold that is released, left, given away or leased is dropped in silence."""
     client, owner = stage.client(), stage.owner()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        hold = await owner.do(client.try_lock, "name")
+        hold = await owner.do(client.adopt, await _ticket(stage))
         await owner.do(hold.release)
-        hold = await owner.do(client.try_lock, "name")
+        hold = await owner.do(client.adopt, await _ticket(stage))
         await owner.do(stage.face.enter, hold)
         await owner.do(stage.face.leave, hold)
-        hold = await owner.do(client.try_lock, "name")
+        hold = await owner.do(client.adopt, await _ticket(stage))
         await owner.do(hold.hand_over)
         del hold
-        assert await owner.do(client.try_lock, "own", lease=0.1) is not None
-        assert not await owner.do(client.try_lock, "name")
+        assert await owner.do(client.adopt, await _ticket(stage, "own"), lease=0.1) is not None
     assert caught == []
 
 
-def _take(client: interlock.Client) -> None:
-    if client.try_lock("name"):
-        assert client.lock("name").hold_count() == 1
+def _permits(client: interlock.Client, count: int) -> interlock.LeasedSemaphore:
+    """Return a semaphore with *count* permits."""
+    semaphore = client.leased_semaphore("name")
+    assert semaphore.try_set_permits(count)
+    return semaphore
+
+
+def _take(semaphore: interlock.LeasedSemaphore) -> None:
+    if semaphore.try_acquire():
+        assert semaphore.available_permits() == 0
 
 
 def test_asking_again_after_the_call_has_returned_releases(redis_url: str) -> None:
-    """A thread that asks again, after the call that asked has returned, gives the lock up first."""
+    """A thread that asks again, after the call that asked has returned, gives it back first."""
     with interlock.connect(redis_url) as client:
+        semaphore = _permits(client, 1)
         with pytest.warns(MisuseWarning, match="was not kept"):
-            _take(client)
+            _take(semaphore)
         with pytest.warns(MisuseWarning, match="was never released by .* it is released now"):
-            _take(client)
+            _take(semaphore)
 
 
-def test_asking_again_in_the_same_call_enters_again(redis_url: str) -> None:
-    """A call that still runs keeps what it acquired if it, or a call of it, asks again."""
+def test_asking_again_in_the_same_call_takes_another(redis_url: str) -> None:
+    """A call that still runs keeps what it took if it, or a call of it, asks again."""
     with interlock.connect(redis_url) as client, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        semaphore = _permits(client, 3)
 
         def deeper() -> int:
-            with client.lock("name") as hold:
-                return hold.depth
+            with semaphore.acquire():
+                return semaphore.available_permits()
 
-        if client.try_lock("name"):
-            assert deeper() == 2
-        if client.try_lock("name"):
-            assert client.lock("name").hold_count() == 2
+        if semaphore.try_acquire():
+            assert deeper() == 1
+        if semaphore.try_acquire():
+            assert semaphore.available_permits() == 1
 
 
 def test_a_suspended_generator_keeps_what_it_acquired(redis_url: str) -> None:
-    """A block of a generator keeps its lock if its body asks again; after it, that is released."""
+    """A block of a generator keeps its permit if its body asks again; after it, that is released."""
     with interlock.connect(redis_url) as client, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        semaphore = _permits(client, 2)
 
         @contextmanager
         def job() -> Iterator[None]:
-            if client.try_lock("name"):
+            if semaphore.try_acquire():
                 yield
 
         for _ in range(2):
             with job():
-                with client.lock("name") as hold:
-                    assert hold.depth == 2
-                assert client.lock("name").hold_count() == 1
-
-
-def test_a_loop_costs_one_entry(redis_url: str) -> None:
-    """A call that asks again and again leaves one entry, and one warning when it is released."""
-    with interlock.connect(redis_url) as client:
-
-        def loop() -> None:
-            for _ in range(20):
-                assert client.try_lock("name")
-            ((entry,),) = client._driver.unclaimed.entries.values()
-            assert entry.count == 20
-
-        lock = client.lock("name")
-        lock.acquire()
-        with pytest.warns(MisuseWarning, match="was not kept"):
-            loop()
-        with pytest.warns(MisuseWarning, match="is released now") as told, lock as hold:
-            assert hold.depth == 2
-        assert len(told) == 1
-        lock.release()
-        assert not lock.locked()
+                with semaphore.acquire():
+                    assert semaphore.available_permits() == 0
+                assert semaphore.available_permits() == 1
 
 
 def test_a_silent_server_does_not_hold_up_a_single_try(proxy: FaultProxy) -> None:
@@ -197,15 +192,15 @@ def test_a_silent_server_does_not_hold_up_a_single_try(proxy: FaultProxy) -> Non
     client = interlock.connect(proxy.url(), command_timeout=0.5)
     with client, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _take(client)
+        semaphore = _permits(client, 1)
+        _take(semaphore)
         silent.set()
         began = time.monotonic()
         with pytest.raises(ServerUnavailableError):
-            client.try_lock("name")
+            semaphore.try_acquire()
         assert time.monotonic() - began < 5
         silent.clear()
-        with client.lock("name", timeout=20) as hold:
-            assert hold.depth == 1
+        semaphore.acquire(timeout=20).release()
 
 
 def test_an_error_over_entries_does_not_stop_renewals(
@@ -227,12 +222,14 @@ def test_an_error_over_entries_does_not_stop_renewals(
 
 
 async def test_a_task_that_asks_again_gives_up_first(redis_url: str) -> None:
-    """A coroutine that has returned does not keep its lock from the next one of its task."""
+    """A coroutine that has returned does not keep its permit from the next one of its task."""
     async with interlock.asyncio.connect(redis_url) as client:
+        semaphore = client.leased_semaphore("name")
+        assert await semaphore.try_set_permits(1)
 
         async def take() -> None:
-            if await client.try_lock("name"):
-                assert await client.lock("name").hold_count() == 1
+            if await semaphore.try_acquire():
+                assert await semaphore.available_permits() == 0
 
         with pytest.warns(MisuseWarning):
             await take()
@@ -240,15 +237,18 @@ async def test_a_task_that_asks_again_gives_up_first(redis_url: str) -> None:
             await take()
 
 
-async def test_a_hold_got_for_another_task(redis_url: str, redis_client: redis.Redis) -> None:
-    """A hold that a helper task acquired is, once dropped, the running task's."""
+async def test_a_permit_got_for_another_task(stage: Stage, redis_url: str) -> None:
+    """A permit that a helper task acquired is, once dropped, the running task's."""
     async with renews_soon(interlock.asyncio.connect(redis_url)) as client:
-        hold = await asyncio.create_task(client.try_lock("name"))
+        semaphore = client.leased_semaphore("name")
+        assert await semaphore.try_set_permits(1)
+        permit = await asyncio.create_task(semaphore.acquire())
         await let_others_run()  # the loop has dropped the task
         with pytest.warns(MisuseWarning, match="task"):
-            del hold
+            del permit
         for _ in range(2):
-            await until(grows(redis_client, "name"), 10, "it is renewed")
+            ends = _ends(stage)
+            await until(lambda before=ends: _ends(stage) > before, 10, "it is renewed")
 
 
 def test_the_variables_of_a_call_that_has_returned_are_freed(redis_url: str) -> None:
@@ -260,30 +260,32 @@ def test_the_variables_of_a_call_that_has_returned_are_freed(redis_url: str) -> 
 
     freed = threading.Event()
 
-    def call(client: interlock.Client) -> None:
+    def call(semaphore: interlock.LeasedSemaphore) -> None:
         thing = Thing()
-        if client.try_lock("name"):
-            del client
+        if semaphore.try_acquire():
+            del semaphore
         assert thing
 
     with renews_soon(interlock.connect(redis_url)) as client, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        call(client)
+        call(_permits(client, 1))
         assert freed.wait(20)
 
 
-def test_a_lost_hold_is_told_when_its_thread_asks_again(redis_url: str) -> None:
-    """A thread whose dropped hold was lost is told when it asks again, and can acquire it."""
+def test_a_lost_permit_is_told_when_its_thread_asks_again(redis_url: str) -> None:
+    """A thread whose dropped permit was lost is told when it asks again, and can acquire it."""
     with renews_soon(interlock.connect(redis_url)) as client, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if client.try_lock("name"):
-            (hold,) = client.holds()
-            client.force_release("name", holder=hold.holder or "")
-        assert hold.lost.wait(20)
+        semaphore = _permits(client, 1)
+        if semaphore.try_acquire():
+            (held,) = client._driver.session.holds
+            assert semaphore.delete()
+            wait_until(lambda: held.state == LOST, 20, "it is lost")
+        assert semaphore.try_set_permits(1)
         with pytest.warns(MisuseWarning, match="cannot be released: .* lost"):
-            hold = client.try_lock("name")
-        assert hold
-        hold.release()
+            permit = semaphore.try_acquire()
+        assert permit
+        permit.release()
 
 
 def test_a_dropped_client_that_held_is_told_visibly(redis_url: str) -> None:
@@ -305,18 +307,19 @@ def test_exit_and_fork(redis_url: str, redis_client: redis.Redis) -> None:
     program = """if True:
         import os, sys, interlock
         client = interlock.connect(sys.argv[1])
-        if client.try_lock("name"):
+        semaphore = client.leased_semaphore("name")
+        semaphore.try_set_permits(1)
+        if semaphore.try_acquire():
             child = os.fork()
             if not child:
-                held = client.lock("name").owned(), bool(client.try_lock("name"))
-                os._exit(held != (False, False))
+                os._exit(semaphore.try_acquire() is not None)
             _, status = os.waitpid(child, 0)
-            print(status, client.lock("name").owned())
+            print(status, semaphore.available_permits())
     """
     command = [sys.executable, "-W", "ignore", "-c", program, redis_url]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout.split(), done.stderr) == (["0", "True"], "")
-    assert not redis_client.exists("name")
+    assert (done.stdout.split(), done.stderr) == (["0", "0"], "")
+    assert not redis_client.zcard("{name}:timeout")
 
 
 async def test_what_was_not_awaited_has_no_truth_value(redis_url: str) -> None:

@@ -177,14 +177,6 @@ async def test_locked_in_blocks_and_exit_stacks(redis_url: str, redis_client: re
     await asyncio.to_thread(work)
 
 
-async def test_try_lock_that_is_not_awaited(redis_url: str, redis_client: redis.Redis) -> None:
-    """`try_lock` of the asyncio face takes nothing until it is awaited, and has no truth value."""
-    async with interlock.asyncio.connect(redis_url) as client:
-        with pytest.raises(TypeError, match="await"):
-            assert client.try_lock("name")
-        assert own_keys(redis_client) == set()
-
-
 def test_functions_that_cannot_be(side: Side) -> None:
     """Generators, classes, and functions of the other face are refused when they are decorated."""
 
@@ -290,7 +282,7 @@ async def test_once_keeps_the_lock_of_a_call_that_fails(
             side.client.once("stolen")(side.function(lambda: redis_client.delete("stolen")))
         )
     with pytest.raises(NotHeldError):
-        await side.call(side.client.lock("report", owner="me").release)
+        await side.call(side.client.lock("report").release)
 
 
 @pytest.mark.parametrize(

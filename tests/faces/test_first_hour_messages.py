@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.faces.face_calls import call, told
+from tests.support.holding import acquires
 from tests.support.patience import let_others_run
 
 import interlock
@@ -70,15 +71,6 @@ async def test_a_read_write_lock_is_no_lock(client: Any, name: str, advice: str)
         getattr(client.read_write_lock("name"), name)
 
 
-@pytest.mark.parametrize("owner", [4, b"me", object()])
-async def test_an_owner_is_a_word(client: Any, owner: object) -> None:
-    """``owner=`` takes a string that is not empty."""
-    with pytest.raises(TypeError, match="an owner must be a str"):
-        client.lock("name", owner=owner)
-    with pytest.raises(ConfigError, match="must not be empty"):
-        client.lock("name", owner="")
-
-
 @pytest.mark.parametrize("kind", ["lock", "fair_lock", "fenced_lock", "spin_lock"])
 async def test_reentrant_is_a_bool(client: Any, kind: str) -> None:
     """``reentrant="no"`` is refused: it would count as true."""
@@ -88,11 +80,13 @@ async def test_reentrant_is_a_bool(client: Any, kind: str) -> None:
 
 async def test_a_callback_is_callable(face: Face, client: Any) -> None:
     """`Hold.on_lost` refuses at once what cannot be called."""
-    lock = client.lock("name", owner="me")
-    await call(face, lock.acquire)
+    lock, owner = client.lock("name"), face.owner()
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
     with pytest.raises(TypeError, match="a callback must be callable, not 3"):
-        lock.hold.on_lost(3)
-    await call(face, lock.release)
+        hold.on_lost(3)
+    await owner.do(lock.release)
+    await owner.end()
 
 
 @pytest.mark.parametrize(
@@ -156,11 +150,12 @@ async def test_no_connection_is_told_alike(redis_url: str) -> None:
 async def test_a_failed_release_tells_the_rest(face: Face, fresh_server: RedisServer) -> None:
     """A release that gets no answer says that the lock ends with its lease."""
     client = face.module.connect(fresh_server.url(), command_timeout=0.3, outage_timeout=0.1)
-    lock = client.lock("name", owner="me")
-    await call(face, lock.acquire)
+    lock, owner = client.lock("name"), face.owner()
+    await owner.do(lock.acquire)
     fresh_server.pause()
     with pytest.raises(ServerUnavailableError, match="ends with its lease, unless another release"):
-        await call(face, lock.release)
+        await owner.do(lock.release)
+    await owner.end()
     with suppress(ServerUnavailableError):
         await told(client.close())
     fresh_server.resume()
@@ -171,7 +166,7 @@ async def test_closing_takes_one_timeout(fresh_server: RedisServer) -> None:
     client = interlock.asyncio.connect(fresh_server.url(), command_timeout=1.0)
     await client.lock("name").acquire()
     fresh_server.pause()
-    waiting = asyncio.create_task(client.lock("other").acquire())
+    waiting = asyncio.create_task(acquires(client.lock("other")))
     await let_others_run()
     started = time.monotonic()
     with pytest.raises(ServerUnavailableError, match="what was held ends with its lease"):

@@ -43,7 +43,6 @@ def blocks(client: Client) -> dict[str, Callable[[], Any]]:
         "semaphore-trying": lambda: plain.trying(timeout=5),
         "permit-trying": lambda: leased.trying(timeout=5),
         "limited": lambda: limited,
-        "try_lock": lambda: client.try_lock("lock", timeout=5),
         "permit": leased.acquire,
         "try-permit": lambda: leased.try_acquire(timeout=5),
     }
@@ -53,7 +52,7 @@ IN_C = pytest.mark.needs("gcc")
 """Without the part in C, the first instruction is not covered."""
 NAMES = [
     *("lock", "lock-trying", "semaphore", "semaphore-trying", "permit-trying", "limited"),
-    *(pytest.param(name, marks=IN_C) for name in ("try_lock", "permit", "try-permit")),
+    *(pytest.param(name, marks=IN_C) for name in ("permit", "try-permit")),
 ]
 
 

@@ -86,7 +86,7 @@ async def test_threads_tasks_and_processes_are_served_in_order(
 
     with interlock.connect(redis_url) as client:
         async with interlock.asyncio.connect(redis_url) as async_client:
-            client.fair_lock(LOCK, owner="first").acquire()
+            client.fair_lock(LOCK).acquire()
             visits = []
             for number in range(8):
                 match number % 4:
@@ -100,7 +100,7 @@ async def test_threads_tasks_and_processes_are_served_in_order(
                         visit = in_process(number, WAIT_IN_TASK)
                 visits.append(asyncio.create_task(visit))
                 await until(lambda n=number: len(wire.waiting) == n + 1, 20, f"{number} waits")
-            client.fair_lock(LOCK, owner="first").release()
+            client.fair_lock(LOCK).release()
             await asyncio.wait_for(asyncio.gather(*visits), 60)
     assert order == list(range(8))
     assert not own_keys(redis_client)
@@ -110,7 +110,7 @@ def test_a_live_waiter_keeps_its_place(redis_url: str, places: Places) -> None:
     """Waiters that wait for longer than all their waits together are never skipped."""
     wait = 1.6
     with interlock.connect(redis_url, fair_wait=wait) as client:
-        client.fair_lock(LOCK, owner="first").acquire()
+        client.fair_lock(LOCK).acquire()
         order: list[int] = []
 
         def visit(number: int) -> None:
@@ -132,7 +132,7 @@ def test_a_live_waiter_keeps_its_place(redis_url: str, places: Places) -> None:
             return time.monotonic() > end
 
         wait_until(looked, 20, "several waits have passed")
-        client.fair_lock(LOCK, owner="first").release()
+        client.fair_lock(LOCK).release()
         for thread in threads:
             thread.join(10)
         assert order == [0, 1, 2]
@@ -144,10 +144,10 @@ def test_killed_waiters_delay_for_one_wait(redis_url: str, places: Places) -> No
         interlock.connect(redis_url, fair_wait=2) as client,
         Child(WAIT_IN_MANY, redis_url) as child,
     ):
-        client.fair_lock(LOCK, owner="first").acquire()
+        client.fair_lock(LOCK).acquire()
         wait_until(lambda: len(places.waiting) == 10, 10, "ten wait")
         child.kill()
-        client.fair_lock(LOCK, owner="first").release()
+        client.fair_lock(LOCK).release()
         assert client.fair_lock(LOCK).acquire(timeout=2 + 2)
         assert places.waiting == []
         client.fair_lock(LOCK).release()
@@ -159,13 +159,13 @@ def test_clocks_of_clients_do_not_matter(redis_url: str, places: Places, skew: i
     """A waiter whose clock is wrong keeps its place, and does not cost another one its."""
     code = f"SKEW = {skew}\n" + SKEWED + WAIT_IN_THREAD
     with interlock.connect(redis_url) as client, Child(code, redis_url) as skewed:
-        client.fair_lock(LOCK, owner="first").acquire()
+        client.fair_lock(LOCK).acquire()
         wait_until(lambda: len(places.waiting) == 1, 10, "the skewed one waits")
-        behind = threading.Thread(target=client.fair_lock(LOCK, owner="behind").acquire)
+        behind = threading.Thread(target=client.fair_lock(LOCK).acquire)
         behind.start()
         wait_until(lambda: len(places.waiting) == 2, 5, "another one waits")
         assert all(0 < left <= 10 for left in places.left.values())
-        client.fair_lock(LOCK, owner="first").release()
+        client.fair_lock(LOCK).release()
         assert skewed.hear() == "mine"
         skewed.tell("go on")
         behind.join(10)

@@ -122,7 +122,7 @@ LOCKS: list[Mistake] = [
         with lock:
             lock.release()
         """,
-        "NotHeldError",
+        code=0,
     ),
     sync(
         "a lease that ends in the block",
@@ -200,20 +200,24 @@ LOCKS: list[Mistake] = [
         if client.try_lock("job"):
             print("works")
         """,
-        "MisuseWarning",
-        "with client.try_lock(name) as hold:",
-        code=0,
+        "TypeError",
+        "use `with`",
     ),
     sync(
         "try_lock and acquire",
         """
-        client.try_lock("x").acquire()
+        with client.try_lock("x") as hold:
+            hold.acquire()
         """,
         "AttributeError",
         "use acquire() of the lock",
     ),
-    sync("ttl of a hold", "client.try_lock('x').ttl", "use remaining"),
-    sync("a hold that is refreshed", "client.try_lock('x').refresh()", "use set_lease(seconds)"),
+    sync("ttl of a hold", "with client.lock('x') as hold: hold.ttl", "use remaining"),
+    sync(
+        "a hold that is refreshed",
+        "with client.lock('x') as hold: hold.refresh()",
+        "use set_lease(seconds)",
+    ),
     sync(
         "a multi lock whose second member is held",
         """

@@ -6,13 +6,13 @@ from tests.first_hour.mistake import Mistake, program, task
 
 TASKS: list[Mistake] = [
     task(
-        "a forgotten await of try_lock",
+        "try_lock in an if, of tasks",
         """
         if client.try_lock("x"):
             print("enters")
         """,
         "TypeError",
-        "await",
+        "use `async with`",
     ),
     task(
         "a lock in an if, of tasks",
@@ -66,12 +66,13 @@ TASKS: list[Mistake] = [
         "of this client",
     ),
     task(
-        "wait_for around acquire",
+        "a task that only acquires",
         """
-        async with asyncio.TaskGroup() as group:
-            group.create_task(asyncio.wait_for(client.lock("x").acquire(), 5))
+        await asyncio.create_task(client.lock("x").acquire())
         """,
-        code=0,
+        "RuntimeError",
+        "await it",
+        "timeout=",
     ),
     task(
         "a timeout of asyncio's around a wait",
@@ -85,18 +86,13 @@ TASKS: list[Mistake] = [
         "TimeoutError",
     ),
     task(
-        "a wait_for around a wait",
-        """
-        async with interlock.asyncio.connect() as other, other.lock("x"):
-            await asyncio.wait_for(client.lock("x").acquire(), 0.1)
-        """,
-        "TimeoutError",
-    ),
-    task(
         "a wait that is cancelled",
         """
+        async def wait():
+            async with client.lock("x"):
+                print("enters")
         async with interlock.asyncio.connect() as other, other.lock("x"):
-            waiting = asyncio.create_task(client.lock("x").acquire())
+            waiting = asyncio.create_task(wait())
             asyncio.get_running_loop().call_later(0.1, waiting.cancel)
             await waiting
         """,

@@ -132,7 +132,8 @@ if not child:
     done = threading.Event()
     assert interlock.django.client().lock("django").acquire(timeout=5)
     assert interlock.celery.client(app).lock("celery").acquire(timeout=5)
-    hold = client.try_lock("child", timeout=5)
+    assert client.lock("child").acquire(timeout=5)
+    hold = client.lock("child").hold
     hold.on_lost(done.set)
     assert client.force_release("child", holder=hold.holder)
     assert done.wait(), "a callback"

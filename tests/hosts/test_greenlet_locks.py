@@ -80,7 +80,8 @@ assert 0.28 < time.monotonic() - began < 15
 
 # A loss is told, and ends who waits for it.
 told = []
-hold = client.try_lock("lost")
+assert client.lock("lost").acquire()
+hold = client.lock("lost").hold
 hold.on_lost(lambda: told.append(hold.name))
 other.lock("lost").force_release()
 assert hold.lost.wait(30)

@@ -127,7 +127,7 @@ def test_a_greenlet_that_sleeps_keeps_its_holds(redis_url: str) -> None:
         def work():
             other = client.lock("other")
             other.acquire()
-            if client.try_lock("name"):
+            with client.lock("name"):
                 time.sleep(7)  # longer than the lease: a hold that sleeps is renewed
                 print(other.owned())
                 with client.lock("name") as hold:

@@ -7,11 +7,12 @@ import subprocess
 import sys
 import warnings
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.interrupting import Blow
 from tests.lock.lock_like import WITH_TICKETS
+from tests.support.holding import held
 from tests.support.patience import wait_until
 from tests.support.renewal import grown, renews_soon
 
@@ -41,12 +42,6 @@ def pair(redis_url: str) -> Iterator[tuple[interlock.Client, interlock.Client]]:
     """Give two clients."""
     with interlock.connect(redis_url) as one, interlock.connect(redis_url) as other:
         yield one, other
-
-
-def held(lock: Any) -> Any:
-    """Return a hold of *lock*."""
-    assert lock.acquire(timeout=5)
-    return lock.hold
 
 
 @pytest.mark.parametrize("kind", WITH_TICKETS, ids=lambda kind: kind.name)
@@ -167,7 +162,7 @@ def test_another_process_releases(redis_url: str, redis_client: redis.Redis) -> 
     """A worker process releases a lock of a web process, even if the web process has ended."""
     web = (
         f"import interlock; c = interlock.connect({redis_url!r}); "
-        "print(c.try_lock('name').hand_over(lease=20))"
+        "c.lock('name').acquire(); print(c.lock('name').hold.hand_over(lease=20))"
     )
     ticket = subprocess.run(
         [sys.executable, "-c", web], capture_output=True, text=True, check=True, timeout=60

@@ -67,14 +67,15 @@ import json, os, interlock
 
 VERSION = 1
 client = interlock.connect(os.environ["INTERLOCK_URL"], lease=3)
-HOLD = client.lock("only one")
-HOLD.acquire()
+lock = client.lock("only one")
+lock.acquire()
+HOLD = lock.hold
 
 
 async def app(scope, receive, send):
     if scope["type"] != "http":
         return
-    told = json.dumps({"version": VERSION, "pid": os.getpid(), "held": HOLD.owned()}).encode()
+    told = json.dumps({"version": VERSION, "pid": os.getpid(), "held": HOLD.valid}).encode()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": told})
 """

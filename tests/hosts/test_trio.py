@@ -135,7 +135,7 @@ def test_a_task_waits_for_another_client(redis_url: str) -> None:
 
     async def main() -> None:
         with interlock.connect(redis_url) as other:
-            lock = other.lock("name", owner="anyone")
+            lock = other.lock("name")
 
             async with (
                 interlock.trio.connect(redis_url, poll_cap=60) as client,
@@ -361,7 +361,8 @@ def test_every_kind_locks(redis_url: str) -> None:
             assert await semaphore.acquire(timeout=1)
             assert not await semaphore.acquire(timeout=0.05)
             await semaphore.release()
-            ticket = await (await client.try_lock("name")).hand_over()  # type: ignore[union-attr]
+            async with client.lock("name") as hold:
+                ticket = await hold.hand_over()
             await (await client.adopt(ticket)).release()
             latch = client.count_down_latch("latch")
             await latch.try_set_count(1)
@@ -424,25 +425,28 @@ def test_a_lock_is_shown_outside_of_a_task(redis_url: str) -> None:
     assert repr(locks[0]) == "<Lock 'name' not held here>"
 
 
-def test_a_dropped_hold_is_its_tasks(redis_url: str) -> None:
-    """A task of trio's keeps a dropped hold while it lives, and gives it up when it ends."""
+def test_a_dropped_permit_is_its_tasks(redis_url: str) -> None:
+    """A task of trio's keeps a dropped permit while it lives, and gives it up when it ends."""
 
     async def main() -> None:
         async with interlock.trio.connect(redis_url, lease=6) as client:
             renews_soon(client)
+            semaphore = client.leased_semaphore("name")
+            assert await semaphore.try_set_permits(1)
 
             async def take() -> None:
-                if await client.try_lock("name"):
+                if await semaphore.try_acquire():
                     with interlock.connect(redis_url) as other:
+                        theirs = other.leased_semaphore("name")
                         took = await trio.to_thread.run_sync(
-                            lambda: other.lock("name").acquire(timeout=1.8)
+                            lambda: theirs.try_acquire(timeout=1.8)
                         )
                         assert not took
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(take)
             with trio.fail_after(20):
-                while await client.lock("name").locked():  # noqa: ASYNC110 - the server tells
+                while not await semaphore.available_permits():  # noqa: ASYNC110 - the server tells
                     await trio.sleep(0.01)  # between two questions
 
     def run_until_told(told: Sequence[object]) -> None:

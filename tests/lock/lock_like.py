@@ -67,13 +67,13 @@ def _counter(name: str) -> set[str]:
     return {f"redisson_lock_token:{{{name}}}"}
 
 
-def _multi(clients: Sequence[Any], name: str, *, owner: str | None = None, **options: Any) -> Any:
-    members = [client.lock(name, owner=owner) for client in clients]
+def _multi(clients: Sequence[Any], name: str, **options: Any) -> Any:
+    members = [client.lock(name) for client in clients]
     return clients[0].multi_lock(*members, **options)
 
 
-def _red(clients: Sequence[Any], name: str, *, owner: str | None = None, **options: Any) -> Any:
-    members = [client.lock(name, owner=owner) for client in clients]
+def _red(clients: Sequence[Any], name: str, **options: Any) -> Any:
+    members = [client.lock(name) for client in clients]
     return clients[0].red_lock(*members, **options)
 
 

@@ -43,21 +43,24 @@ def _use_everything(url: str) -> None:
         lock.release()
         waiter.join(10)
         client.lock("held at the end").acquire()
-        hold = client.try_lock("this too", lease=50)
-        assert hold
+        assert client.lock("this too", lease=50).acquire()
+
+
+async def _take_turn_in_task(lock: interlock.asyncio.Lock) -> None:
+    async with lock:
+        pass
 
 
 async def _use_everything_in_tasks(url: str) -> None:
     async with interlock.asyncio.connect(url) as client, interlock.asyncio.connect(url) as other:
         lock, theirs = client.lock("name"), other.lock("name")
         await lock.acquire()
-        waiter = asyncio.create_task(theirs.acquire())
+        waiter = asyncio.create_task(_take_turn_in_task(theirs))
         assert not await theirs.acquire(timeout=0.2)
         await lock.release()
         await asyncio.wait_for(waiter, 10)
         await client.lock("held at the end").acquire()
-        hold = await client.try_lock("this too", lease=50)
-        assert hold
+        assert await client.lock("this too", lease=50).acquire()
 
 
 @pytest.mark.usefixtures("patient")

@@ -51,7 +51,11 @@ def _check_that_one_has_it(results: list[Any]) -> None:
 async def _at_once(face: Face, count: int, work: Callable[[], Any]) -> list[Any]:
     """Call *work* in *count* threads or tasks at once; return the results and errors."""
     if face.is_async:
-        tasks = [asyncio.create_task(work()) for _ in range(count)]
+
+        async def task() -> Any:
+            return await work()
+
+        tasks = [asyncio.create_task(task()) for _ in range(count)]
         return await asyncio.gather(*tasks, return_exceptions=True)
     return await asyncio.to_thread(_in_threads, count, lambda _: work())
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.children import FORKS, Child
-from tests.lock.lock_like import grows, until
+from tests.lock.lock_like import until
 from tests.support.cards import own_keys
+from tests.support.holding import acquires
 from tests.support.patience import forever, let_others_run
 from tests.support.renewal import renews_soon
 from tests.support.servers import RedisServer, wait_until
@@ -22,7 +23,6 @@ import interlock.asyncio
 
 if TYPE_CHECKING:
     import redis
-    from tests.lock.lock_like import Stage
 
 PLACES = ["_pool.close", "_subscriber.close", "_renewer.close", "_renewer._last_batch"]
 
@@ -147,7 +147,7 @@ async def test_close_during_the_first_connection(
             redis_client.script_flush()
         client = interlock.asyncio.connect(redis_url)
         acquiring = [
-            asyncio.create_task(client.lock(f"name {number}").acquire()) for number in range(5)
+            asyncio.create_task(acquires(client.lock(f"name {number}"))) for number in range(5)
         ]
         await let_others_run(turns)
         await client.close()
@@ -202,6 +202,15 @@ def test_a_dropped_client_that_was_not_used_is_no_matter(redis_url: str) -> None
     assert caught == []
 
 
+LATE = """
+sys.first = interlock.connect(url)  # sys is the last module that is taken apart
+sys.first.lock("a").locked()
+sys.second = interlock.connect(url)
+sys.second.lock("b").acquire()
+say("used")
+"""
+
+
 def test_what_a_closed_loop_held_ends(redis_url: str, quiescent: None) -> None:
     """The locks and permits of tasks that a closed loop left unfinished are renewed no more.
 
@@ -215,7 +224,6 @@ def test_what_a_closed_loop_held_ends(redis_url: str, quiescent: None) -> None:
         await semaphore.try_set_permits(1)
         permit = await semaphore.acquire()
         await client.lock("name").acquire()
-        await client.lock("named", owner="word").acquire()
         kept.extend((client, permit))
         await forever()
 
@@ -228,78 +236,16 @@ def test_what_a_closed_loop_held_ends(redis_url: str, quiescent: None) -> None:
     ):
         warnings.simplefilter("always")
         assert client.lock("name").acquire(timeout=10)
-        assert client.lock("named").acquire(timeout=10)
         assert client.leased_semaphore("permits").try_acquire(timeout=10)
         words = " ".join(str(each.message) for each in caught)
-    assert all(f"hold of {name!r}" in words for name in ("name", "named", "permits"))
+    assert all(f"hold of {name!r}" in words for name in ("name", "permits"))
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # a task, and a connection, that will never end by themselves
+        warnings.simplefilter("ignore")  # of a task and a connection that never end by themselves
         asyncio.run(kept[0].close())
         task._log_destroy_pending = False
         del task
         kept.clear()
         gc.collect()
-
-
-async def test_a_named_owner_whose_thread_has_ended(plain: Stage) -> None:
-    """The holds of a word are renewed until its last thread or task has ended.
-
-    Then a warning names them. They can be released until their lease ends.
-    """
-    client, other = plain.client(lease=5, renewed="soon"), plain.client()
-    first, second, outside = plain.face.owner(), plain.owner(), plain.owner()
-
-    def lock(name: str) -> Any:
-        return client.lock(name, owner="word").acquire()
-
-    async def enter(name: str) -> Any:
-        return await client.lock(name, owner="word").acquire()
-
-    for name in ("one", "two"):
-        await first.do(enter if plain.face.is_async else lock, name)
-        await until(grows(plain.redis, name), 10, "it is renewed")
-    assert not await outside.do(other.lock("one").acquire, timeout=0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        await first.end()
-        await until(lambda: len(caught) == 2, 10, "both are named")
-        assert all("owner 'word'" in str(each.message) for each in caught)
-        release = await second.do(lambda: client.lock("two", owner="word").release)
-        await second.do(release)
-        assert await outside.do(other.lock("one").acquire, timeout=10)
-
-
-def test_words_are_not_kept(redis_url: str) -> None:
-    """A word of ``owner=`` is forgotten when no lock object and no hold of it is there any more."""
-    with interlock.connect(redis_url) as client:
-        words = client._driver.named
-        held = client.lock("name", owner="kept")
-        held.acquire()
-        del held
-        for number in range(100):
-            with client.lock("another", owner=f"word {number}"):
-                pass
-        gc.collect()
-        assert len(words) == 1
-        client.lock("name", owner="kept").release()
-
-        def forgotten() -> bool:
-            gc.collect()
-            return len(words) == 0
-
-        # The renewal thread may look at the hold just now.
-        wait_until(forgotten, 10, "the word is forgotten")
-
-
-LATE = """
-sys.first = interlock.connect(url)  # sys is the last module that is taken apart
-sys.first.lock("a").locked()
-sys.second = interlock.connect(url)
-sys.second.lock("b").acquire()
-say("used")
-"""
 
 
 def test_nothing_is_printed_at_exit(redis_url: str) -> None:

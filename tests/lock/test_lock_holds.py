@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import grows, until
@@ -94,68 +95,6 @@ def _listeners() -> int:
     return sum(len(hold._listeners or ()) for hold in holds)
 
 
-async def test_one_named_owner_in_many_places(stage: Stage) -> None:
-    """Threads or tasks with the same owner= word are one owner; with another word they are not."""
-    client = stage.client()
-    lock, same = stage.lock(client, owner="job 7"), stage.lock(client, owner="job 7")
-    another, unnamed = stage.lock(client, owner="job 8"), stage.lock(client)
-    a, b = stage.owner(), stage.owner()
-    await a.do(lock.acquire)
-    assert await b.do(same.owned)
-    for stranger in (another, unnamed):
-        assert not await a.do(stranger.acquire, timeout=0)
-        assert not await a.do(stranger.owned)
-    if stage.kind.reentrant:
-        assert await b.do(same.acquire, timeout=0)
-        assert await a.do(lock.hold_count) == 2
-        await a.do(lock.release)
-    await b.do(same.release)
-    assert stage.left_behind() == set()
-
-
-async def test_two_acquire_at_once_under_one_word(stage: Stage) -> None:
-    """Two threads or tasks of one named owner that acquire at the same time both get it."""
-    if not stage.kind.reentrant:
-        return
-    client, a, b = stage.client(), stage.owner(), stage.owner()
-    one, two = stage.lock(client, owner="job 7"), stage.lock(client, owner="job 7")
-    for _ in range(10):
-        both = (a.do(one.acquire, timeout=20), b.do(two.acquire, timeout=20))
-        assert await asyncio.gather(*both) == [True, True]
-        assert await a.do(one.hold_count) == 2
-        await asyncio.gather(a.do(one.release), b.do(two.release))
-    assert stage.left_behind() == set()
-
-
-async def test_one_waits_no_longer_than_its_own_timeout(plain: Stage) -> None:
-    """Who shares a word with a thread that waits for a lock gives up at its own deadline."""
-    client, a, b, rival = plain.client(), plain.owner(), plain.owner(), plain.owner()
-    await rival.do(plain.lock(client).acquire)
-    one, two = plain.lock(client, owner="job 7"), plain.lock(client, owner="job 7")
-    waiting = asyncio.create_task(a.do(one.acquire, timeout=20))
-    await plain.waits()
-    assert await b.do(two.acquire, timeout=0) is False
-    assert await b.do(two.acquire, timeout=0.1) is False
-    assert not waiting.done()
-    await rival.do(plain.lock(client).release)
-    assert await waiting
-    await b.do(two.release)
-
-
-async def test_try_lock_gives_a_hold(plain: Stage) -> None:
-    """`try_lock` returns a hold that its holder releases, or an empty one if the lock is taken."""
-    client, a, b = plain.client(), plain.owner(), plain.owner()
-    hold = await a.do(client.try_lock, "name", lease=5)
-    assert 0 < hold.remaining <= 5
-    assert not await b.do(client.try_lock, "name")
-    waiting = asyncio.create_task(b.do(client.try_lock, "name", timeout=5))
-    await plain.waits()
-    await a.do(hold.release)
-    theirs = await asyncio.wait_for(waiting, 20)
-    assert theirs.valid
-    await b.do(theirs.release)
-
-
 async def test_a_hold_that_nobody_could_confirm(plain: Stage) -> None:
     """While the client asks whether it was kept, it is neither valid nor lost, nor released."""
     lock, owner = plain.lock(plain.client()), plain.owner()
@@ -173,44 +112,43 @@ async def test_a_hold_that_nobody_could_confirm(plain: Stage) -> None:
     await owner.do(lock.release)
 
 
-async def test_an_empty_hold_names_the_holder(plain: Stage) -> None:
-    """An empty hold is over from the start, names the holder, and is left without effect."""
-    client, a, b, told = plain.client(), plain.owner(), plain.owner(), list[str]()
-    held = await a.do(client.try_lock, "name")
-    empty = await b.do(client.try_lock, "name")
-    assert not empty
-    assert (empty.name, empty.holder) == ("name", held.holder)
-    assert (empty.depth, empty.valid, empty.remaining, empty.token) == (0, False, 0.0, None)
-    assert held.holder in repr(empty)
-    await b.do(empty.on_lost, lambda: told.append("lost"))
-    assert not empty.lost.is_set()
-    with pytest.raises(NotHeldError, match=held.holder):
-        empty.ensure()
-    with pytest.raises(NotHeldError, match="not acquired"):
-        await b.do(empty.release)
-    assert await b.do(plain.face.enter, empty) is empty
-    await b.do(plain.face.leave, empty)
-    assert held.valid
-    assert told == []
-    await a.do(held.release)
-
-
 async def test_a_hold_released_inside_leaves_the_outer_one(plain: Stage) -> None:
     """Leaving the block of an inner hold that was released by hand leaves the outer one held."""
-    client, owner = plain.client(), plain.owner()
-    outer = await owner.do(plain.face.enter, client.lock("name"))
-    inner = await owner.do(client.try_lock, "name")
-    await owner.do(plain.face.enter, inner)
+    lock, owner = plain.client().lock("name"), plain.owner()
+    stack: Any = contextlib.AsyncExitStack() if plain.face.is_async else contextlib.ExitStack()
+    outer = await owner.do(plain.face.enter, lock)
+    inner = await owner.do(
+        stack.enter_async_context if plain.face.is_async else stack.enter_context, lock
+    )
     await owner.do(inner.release)
-    await owner.do(plain.face.leave, inner)
+    await owner.do(stack.aclose if plain.face.is_async else stack.close)
     assert outer.depth == 1
+    await owner.do(plain.face.leave, lock)
+    assert plain.left_behind() == set()
+
+
+async def test_a_lock_released_inside_its_block_leaves_quietly(stage: Stage) -> None:
+    """What a block acquired may be released by its lock inside; leaving then releases nothing."""
+    lock, owner, other = stage.lock(stage.client()), stage.owner(), stage.owner()
+    theirs = stage.lock(stage.client())
+    stack: Any = contextlib.AsyncExitStack() if stage.face.is_async else contextlib.ExitStack()
+    await owner.do(stack.enter_async_context if stage.face.is_async else stack.enter_context, lock)
+    await owner.do(lock.release)
+    assert await other.do(theirs.acquire, timeout=5)
+    await owner.do(stack.aclose if stage.face.is_async else stack.close)
+    assert await other.do(theirs.owned)
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.release)
+    await other.do(theirs.release)
+    assert stage.left_behind() == set()
 
 
 async def test_leaving_a_lost_hold_raises(plain: Stage) -> None:
     """Leaving a lost hold's block raises HoldLostError, or adds a note to the body's error."""
-    client, owner = plain.client(renewed="soon"), plain.owner()
+    lock, owner = plain.client(renewed="soon").lock("name"), plain.owner()
     for error in (None, LookupError("the body's own")):
-        hold = await owner.do(client.try_lock, "name")
+        assert await owner.do(lock.acquire)
+        hold = await owner.do(lambda: lock.hold)
         await owner.do(plain.face.enter, hold)
         await owner.do(plain.client().lock("name").force_release)
         await until(hold.lost.is_set, 5, "the hold was told of its loss")
@@ -247,10 +185,11 @@ async def test_a_hold_entered_again_outlives_its_first_handle(plain: Stage) -> N
     """A hold that was entered again is renewed, even if the handle of its first entry is gone."""
     client, owner = plain.client(renewed="soon"), plain.owner()
     lock = client.lock("name")
-    first = await owner.do(client.try_lock, "name", timeout=5)
+    tried = client.try_lock("name", timeout=5)
+    first = await owner.do(plain.face.enter, tried)
     await owner.do(lock.acquire)
     await owner.do(first.release)
-    del first
+    del first, tried
     gc.collect()
     await until(grows(plain.redis, "name"), 10, "it is renewed")
     assert await owner.do(lock.hold_count) == 1

@@ -181,7 +181,7 @@ def test_a_client_that_left_one_queue_of_a_name_hears_its_turn_in_the_other(
 ) -> None:
     """It waited for a read/write lock, and now waits for the lock; both have one wake channel."""
     one, other = two
-    held = other.lock("a", owner="it")
+    held = other.lock("a")
     held.acquire()
     assert not one.read_write_lock("a").write.acquire(timeout=0.1)
     with ThreadPoolExecutor(1) as pool:
@@ -219,7 +219,7 @@ def test_a_process_that_exits_gives_itself_no_lock(
     ):
         assert child.hear() == "held"
         wait_until(lambda: redis_client.zcard(queue) == 1, 10, "its thread waits")
-        lock = client.lock("name", owner="it")
+        lock = client.lock("name")
         waiting = pool.submit(lock.acquire)
         wait_until(lambda: redis_client.zcard(queue) == 2, 10, "another process waits")
         child.tell()

@@ -218,25 +218,6 @@ def test_fork_while_waiting(redis_url: str, redis_client: redis.Redis) -> None:
     assert not own_keys(redis_client)
 
 
-@pytest.mark.parametrize("face", ["interlock", "interlock.asyncio"])
-def test_fork_beside_a_thread_that_names_an_owner(face: str, redis_url: str) -> None:
-    """A forked child may name an owner though a thread of its parent was just doing it."""
-    code = """
-    import importlib
-    client = importlib.import_module(FACE).connect(url)
-    owner = client.lock("name", owner="word")._caller()
-    threading.Thread(target=client._driver.named._mutex.acquire).start()
-    if (child := os.fork()) == 0:
-        signal.alarm(10)
-        os._exit(client.lock("name", owner="word")._caller() is not owner)
-    assert os.waitpid(child, 0)[1] == 0
-    say("done")
-    """
-    with Child(code.replace("FACE", repr(face)), redis_url) as parent:
-        assert parent.hear() == "done"
-        assert parent.end() == (0, "")
-
-
 def test_fork_in_a_running_event_loop(redis_url: str) -> None:
     """A child forked from a task ends, and its parent's loop, connection and hold are unchanged."""
     code = """

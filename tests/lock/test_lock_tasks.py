@@ -7,11 +7,13 @@ import gc
 import inspect
 import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import queued, until
 from tests.support.cards import own_keys, waited_channels
+from tests.support.holding import acquires
 from tests.support.patience import forever, let_others_run, wait_until
 from tests.support.proxy import command, swallow_reply
 from tests.support.renewal import grown, renews_soon
@@ -67,33 +69,29 @@ async def test_tasks_of_one_loop_exclude_each_other(client: Client) -> None:
 
 
 async def test_what_was_not_awaited_looks_like_a_coroutine(client: Client) -> None:
-    """A scheduler that is given `lock.acquire()` finds a coroutine's name and state."""
-    acquiring: Any = client.lock("name").acquire()
-    assert acquiring.__qualname__ == "Lock.acquire"
-    assert inspect.getcoroutinestate(acquiring) == inspect.CORO_CREATED
-    task = asyncio.create_task(acquiring)
-    assert "Lock.acquire()" in repr(task)
-    assert await task
-    assert inspect.getcoroutinestate(acquiring) == inspect.CORO_CLOSED
-    assert not hasattr(acquiring, "acquired")
-    await client.lock("name").force_release()
+    """A scheduler that is given `lock.locked()` finds a coroutine's name and state."""
+    asking: Any = client.lock("name").locked()
+    assert asking.__qualname__ == "Lock.locked"
+    assert inspect.getcoroutinestate(asking) == inspect.CORO_CREATED
+    task = asyncio.create_task(asking)
+    assert "Lock.locked()" in repr(task)
+    assert not await task
+    assert inspect.getcoroutinestate(asking) == inspect.CORO_CLOSED
+    assert not hasattr(asking, "acquired")
 
 
-async def test_a_task_may_ask_whether_it_has_a_coroutine(client: Client) -> None:
+async def test_a_task_may_ask_whether_it_has_a_coroutine(client: Client, other: Client) -> None:
     """From Python 3.14 on, `repr` of a task asks so; neither is ended nor raises by it."""
-    lock, ask = client.lock("name"), "bool(coroutine)"
-    assert await lock.acquire()
-    waiting: Any = client.lock("name", owner="other").acquire()
+    ask = "bool(coroutine)"
+    waiting: Any = client.lock("name").locked()
     assert eval(ask, {"__name__": "asyncio.base_tasks", "coroutine": waiting})
     task = asyncio.create_task(waiting)
-    await queued(client)
+    await let_others_run()
     assert waiting
-    assert "Lock.acquire()" in repr(task)
-    await lock.release()
-    assert await task
+    assert "Lock.locked()" in repr(task)
+    assert not await task
     with pytest.raises(TypeError, match="truth value"):
         bool(waiting)
-    await client.lock("name").force_release()
 
 
 async def test_a_child_task_is_another_owner(client: Client) -> None:
@@ -136,7 +134,7 @@ async def test_a_time_out_of_asyncio(
             async with asyncio.timeout(0.2):
                 await lock.acquire()
         else:
-            await asyncio.wait_for(lock.acquire(), 0.2)
+            await asyncio.wait_for(acquires(lock), 0.2)
     assert 0.19 <= time.monotonic() - started < 5
     task = asyncio.current_task()
     assert task is not None
@@ -179,21 +177,21 @@ async def test_a_cancelled_task_group_releases(client: Client, other: Client) ->
 
 async def test_cancelled_again_and_again(client: Client, redis_client: redis.Redis) -> None:
     """However often it is cancelled, an acquire ends as cancelled and leaves nothing."""
-    # One owner for all tasks: otherwise the renewal thread might report the hold of an ended task
-    # as never released.
-    lock = client.lock("name", owner="all of them")
+    lock = client.lock("name")
+
+    async def acquire() -> None:
+        assert await lock.acquire()
+        await lock.release()
+
     for pause in (0, 0, 0.001, 0.002):
-        task = asyncio.create_task(lock.acquire())
+        task = asyncio.create_task(acquire())
         await asyncio.sleep(pause)  # the moments of a cancellation
         for _ in range(10):
             task.cancel()
             await let_others_run()
-        try:
-            assert await task
-        except asyncio.CancelledError:
-            await until(lambda: not own_keys(redis_client), 5, "nothing is left")
-        else:
-            await lock.release()
+        with suppress(asyncio.CancelledError):
+            await task
+        await until(lambda: not own_keys(redis_client), 5, "nothing is left")
 
 
 async def test_cancel_on_lost_becomes_the_loss(client: Client, other: Client) -> None:
@@ -326,69 +324,6 @@ def test_one_client_serves_one_loop(redis_url: str) -> None:
     gc.collect()
 
 
-async def test_try_lock_is_awaited_or_entered(client: Client, redis_client: redis.Redis) -> None:
-    """`try_lock` may be awaited, made a task, or entered without an await.
-
-    If it is cancelled, or its body fails, nothing is left.
-    """
-    async with await client.try_lock("name") as hold:
-        assert hold
-        async with client.try_lock("other") as inner, client.lock("third"):
-            assert inner
-        assert not inner
-        task = asyncio.create_task(client.try_lock("name"))
-        async with await task as empty:
-            assert not empty
-            assert empty.holder == hold.holder
-        waiting = asyncio.create_task(_enter(client))
-        await queued(client)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-    with pytest.raises(LookupError):
-        async with client.try_lock("name", timeout=5):
-            raise LookupError
-    assert not own_keys(redis_client)
-
-
-async def _enter(client: Client) -> None:
-    async with client.try_lock("name", timeout=60):
-        pass
-
-
-async def test_a_cancelled_wait_takes_back_its_own_entry_alone(
-    redis_url: str, other: Client, redis_client: redis.Redis
-) -> None:
-    """A cancelled task got a hold that another of its owner had entered: that one keeps it."""
-
-    async def strike(client: Client) -> bool:
-        lock = client.lock("name")
-        first, second = (client.lock("name", owner="word") for _ in range(2))
-        await lock.acquire()
-        waiting = asyncio.create_task(first.acquire())
-        await until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1], 5, "it waits")
-        await queued(client)
-        redis_client.script_flush()  # the answer comes later: the waiter does not return at once
-        await lock.release()  # hands the lock over
-        waiting.cancel()
-        assert await second.acquire()
-        [outcome] = await asyncio.gather(waiting, return_exceptions=True)
-        struck = isinstance(outcome, asyncio.CancelledError)
-        assert await second.hold_count() == 2 - struck
-        for _ in range(2 - struck):
-            await second.release()
-        assert await other.lock("name").acquire(timeout=0)
-        await other.lock("name").release()
-        return struck
-
-    # The waiter may have returned before it was cancelled.
-    for _ in range(50):
-        async with interlock.asyncio.connect(redis_url) as client:
-            if await strike(client):
-                return
-    raise AssertionError("no cancellation came in time")
-
-
 class _Twice(Step[None]):
     """A step whose clean-up leaves something the first time."""
 
@@ -440,7 +375,7 @@ async def test_a_cancelled_acquire_waits_for_no_silent_server(
         async with lock:
             pass  # from now on the server knows the scripts
         proxy.on_request(command("EVALSHA"), swallow_reply)
-        acquiring = asyncio.create_task(lock.acquire())
+        acquiring = asyncio.create_task(acquires(lock))
         await until(lambda: redis_client.exists("name"), 5, "the server has acted")
         started = time.monotonic()
         _ = acquiring.cancel()
@@ -461,35 +396,6 @@ async def test_a_cancelled_clean_up_ends_by_the_cancellation(client: Client) -> 
         await task
     assert step.finished
     assert isinstance(caught.value.__cause__, ValueError)
-
-
-async def test_a_cancelled_block_leaves_what_others_entered(client: Client, other: Client) -> None:
-    """A block that was cancelled before it began releases nothing of another task of its owner."""
-    theirs, held = other.lock("name"), asyncio.Event()
-    first, second = (client.lock("name", owner="word") for _ in range(2))
-    await theirs.acquire()
-
-    async def enter() -> None:
-        async with first:
-            raise AssertionError("it was cancelled before")
-
-    async def acquire() -> None:
-        await second.acquire()
-        late.cancel()
-        held.set()
-
-    early = asyncio.create_task(acquire())
-    await asyncio.sleep(0.1)  # until it waits for another client
-    late = asyncio.create_task(enter())
-    await asyncio.sleep(0.2)  # until it waits for the other task of its word
-    await theirs.release()
-    await asyncio.wait_for(held.wait(), 20)
-    with pytest.raises(asyncio.CancelledError):
-        await late
-    await early
-    assert await theirs.acquire(timeout=0) is False
-    assert await second.hold_count() == 1
-    await second.release()
 
 
 def test_a_lock_is_shown_outside_of_a_task(redis_url: str) -> None:
@@ -519,7 +425,7 @@ async def test_a_cancellation_ends_the_first_operation(
     monkeypatch.setattr(
         AsyncDriver.home(client.lock("name")._core.session)._multiplexer, "open", learn
     )
-    task = asyncio.create_task(client.lock("name").acquire())
+    task = asyncio.create_task(acquires(client.lock("name")))
     await until(lambda: learning, 5, "it learns")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -532,7 +438,7 @@ async def test_what_nobody_waits_for_any_more_is_not_reported(
     """A cluster that does not answer is no error of a task that was cancelled meanwhile."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         client = interlock.asyncio.connect(f"redis+cluster://127.0.0.1:{deaf.getsockname()[1]}")
-        task = asyncio.create_task(client.lock("name").acquire())
+        task = asyncio.create_task(acquires(client.lock("name")))
         await let_others_run()
         told = client._driver._multiplexer._topology.open("auto")
         task.cancel()
@@ -563,7 +469,7 @@ def test_nobody_waits_behind_a_task_of_a_closed_loop(
     client = interlock.asyncio.connect(redis_url, poll_cap=30)
 
     async def wait() -> None:
-        waiting = asyncio.create_task(client.lock("name").acquire())
+        waiting = asyncio.create_task(acquires(client.lock("name")))
         left.append(waiting)
         await until(lambda: bool(client._driver.session.waiters.queues), 5, "it waits")
 

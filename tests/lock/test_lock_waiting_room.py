@@ -70,7 +70,7 @@ class Waiting:
 
     def __init__(self, url: str, kind: str, pool: ThreadPoolExecutor, **options: Any) -> None:
         self.client = interlock.connect(url, **{"poll_cap": 30, **options})
-        self.lock = lock_of(self.client, kind, owner="it")
+        self.lock = lock_of(self.client, kind)
         self.got = pool.submit(self._acquire)
 
     def _acquire(self) -> float:
@@ -88,7 +88,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def holder(redis_url: str, kind: str) -> Iterator[Any]:
     """Give the lock of a client that holds it."""
     with interlock.connect(redis_url, poll_cap=30) as client:
-        lock = lock_of(client, kind, owner="it")
+        lock = lock_of(client, kind)
         lock.acquire()
         yield lock
 
@@ -245,7 +245,7 @@ def test_who_may_not_hear_of_its_turn_hears_of_all(
         ThreadPoolExecutor(1) as pool,
         fresh_server.client() as server,
     ):
-        mine, theirs = (lock_of(client, kind, owner="it") for client in (one, two))
+        mine, theirs = (lock_of(client, kind) for client in (one, two))
         mine.acquire()
         waiting = pool.submit(theirs.acquire)
         wait_until(lambda: server.pubsub_numsub(channel_of(kind))[0][1] == 1, 5, "it hears")

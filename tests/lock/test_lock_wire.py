@@ -10,6 +10,7 @@ import pytest
 from tests.lock.lock_like import ON_ONE_SERVER, kind_of, sent_in, until
 from tests.lock.test_lock_grant import let_claims_last
 from tests.support.cards import own_keys, waited_channels
+from tests.support.holding import held
 from tests.support.servers import wait_until
 
 import interlock
@@ -219,7 +220,7 @@ def test_many_holds_cost_a_round_trip_for_each_batch(
     """
     lease = 12.0
     with interlock.connect(proxy.url(), lease=lease, renew_batch=20) as client:
-        holds = [client.try_lock(f"name {number}", timeout=5) for number in range(2_000)]
+        holds = [held(client.lock(f"name {number}")) for number in range(2_000)]
         time.sleep(lease / 3)  # by then each has joined the rounds
         before = client.lock("name 0").remaining()
         assert before is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.holding import held
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.renewal import renews_soon
 
@@ -35,7 +36,7 @@ def test_a_refused_login_is_named_as_the_cause_of_a_loss(fresh_server: RedisServ
     with fresh_server.client() as server:
         set_password(server, "old")
         with renews_soon(connect(url.replace("redis://", "redis://app:old@"), lease=8)) as client:
-            hold = client.try_lock("stuck")
+            hold = held(client.lock("stuck"))
             wait_until(lambda: server.keys("interlock_client:*"), GIVE_UP, "a card tells of it")
             set_password(server, "new")
             assert hold.lost.wait(GIVE_UP)

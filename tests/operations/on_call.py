@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.holding import held
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.renewal import renews_soon
 
@@ -32,7 +33,7 @@ def operate(url: str, capsys: pytest.CaptureFixture[str]) -> None:
         return capsys.readouterr().out
 
     with renews_soon(connect(url, command_timeout=PATIENCE)) as client:
-        holds = [client.try_lock(name) for name in NAMES]
+        holds = [held(client.lock(name)) for name in NAMES]
         told = threading.Event()
         holds[0].on_lost(told.set)
         listed = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 import os
 import threading
@@ -72,11 +73,16 @@ def test_each_reader_is_told_by_its_own_entries(
     client: Client, redis_client: redis.Redis, dead: str
 ) -> None:
     """A reader that has died is left out, and the leases of the others are their own."""
-    clients = {word: client.read_write_lock("orders", owner=word) for word in ("first", "second")}
-    first, second = (both.read for both in clients.values())
+    contexts, lock = (
+        [contextvars.copy_context() for _ in "12"],
+        client.read_write_lock("orders").read,
+    )
     other = client.read_write_lock("other").read
-    assert first.acquire(lease=500)
-    assert second.acquire(lease=400)
+    for context, lease in zip(contexts, (500, 400), strict=True):
+        assert context.run(lock.acquire, lease=lease)
+    first, second = (context.run(lambda: lock.hold) for context in contexts)
+    assert first
+    assert second
     assert other.acquire(lease=300)
 
     found = by_name(client)
@@ -85,10 +91,10 @@ def test_each_reader_is_told_by_its_own_entries(
     assert [round(each, -2) for each in left] == [500, 400]
     assert round(found["other"].holders[0].remaining or 0, -2) == 300
     gone, living = (first, second) if dead == "first" else (second, first)
-    entries = redis_client.keys(f"*{gone.hold.holder}:rwlock_timeout:1")  # type: ignore[union-attr]
+    entries = redis_client.keys(f"*{gone.holder}:rwlock_timeout:1")
     assert redis_client.delete(*entries) == 1
     (holder,) = by_name(client)["orders"].holders
-    assert holder.holder == living.hold.holder  # type: ignore[union-attr]
+    assert holder.holder == living.holder
     living.release()
     other.release()
 

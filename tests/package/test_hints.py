@@ -34,7 +34,7 @@ def test_help_shows_what_users_may_use(cls: type) -> None:
 def test_a_wrapped_call_keeps_its_signature() -> None:
     """The signature of a method that explains keywords is the written one."""
     parameters = inspect.signature(interlock.Client.lock).parameters
-    assert list(parameters) == ["self", "name", "timeout", "lease", "reentrant", "owner"]
+    assert list(parameters) == ["self", "name", "timeout", "lease", "reentrant"]
 
 
 @pytest.mark.parametrize("face", [interlock, interlock.asyncio], ids=["sync", "asyncio"])
@@ -59,7 +59,6 @@ async def test_a_keyword_of_another_library(face: Any) -> None:
     leased = client.leased_semaphore("x")
     calls: tuple[tuple[Any, str, str], ...] = (
         (lambda **more: client.lock("x", **more), "blocking_timeout", "timeout=seconds"),
-        (lambda **more: client.fair_lock("x", **more), "thread_local", "owner=word"),
         (lambda **more: client.multi_lock(lock, **more), "ex", "lease=seconds"),
         (lambda **more: client.election("x", **more), "ttl", "lease=seconds"),
         (lambda **more: client.try_lock("x", **more), "expire", "lease=seconds"),

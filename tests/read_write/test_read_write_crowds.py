@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 import threading
 from typing import TYPE_CHECKING, Any
@@ -25,16 +26,27 @@ async def test_readers_that_leave_together_do_not_all_look(
 ) -> None:
     """Few of a crowd look at the entries of all others, which takes a second command."""
     async with interlock.asyncio.connect(redis_url) as client:
-        locks = [client.read_write_lock("name", owner=f"{n}").read for n in range(4 * CROWD)]
-        await asyncio.gather(*[lock.acquire() for lock in locks])
+        inside, leave = asyncio.Semaphore(0), asyncio.Event()
+
+        async def visit() -> None:
+            lock = client.read_write_lock("name").read
+            await lock.acquire()
+            inside.release()
+            await leave.wait()
+            await lock.release()
+
+        visits = [asyncio.create_task(visit()) for _ in range(4 * CROWD)]
+        for _ in visits:
+            await inside.acquire()
         with redis_client.pipeline() as together:
             for key in redis_client.keys("*name*"):
                 together.pexpire(key, 30_000)
             together.config_resetstat()
             together.execute()
-        await asyncio.gather(*[lock.release() for lock in locks])
+        leave.set()
+        await asyncio.gather(*visits)
     runs = redis_client.info("commandstats")["cmdstat_hlen"]["calls"]
-    assert len(locks) <= runs < 1.5 * len(locks)
+    assert len(visits) <= runs < 1.5 * len(visits)
     assert redis_client.keys("*name*") == []
 
 
@@ -83,6 +95,14 @@ def test_readers_see_no_half_written_thing(
 JAVAS = ["2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38", "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:39"]
 
 
+class _Ours:
+    """One of our owners: a context of this thread."""
+
+    def __init__(self, client: interlock.Client) -> None:
+        self.flow, both = contextvars.copy_context(), client.read_write_lock("name")
+        self.sides = both.read, both.write
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_conversations_with_redisson(redis_url: str, wire: Wire, seed: int) -> None:
     """Two Java threads and two of our owners come and go at random.
@@ -91,7 +111,7 @@ def test_random_conversations_with_redisson(redis_url: str, wire: Wire, seed: in
     """
     rng = random.Random(seed)
     with interlock.connect(redis_url) as client:
-        ours: list[Any] = [client.read_write_lock("name", owner=word) for word in "ab"]
+        ours = [_Ours(client) for _ in "ab"]
         depths: dict[Any, list[int]] = {who: [0, 0] for who in (*JAVAS, *ours)}
 
         def act(who: Any, side: int, *, take: bool) -> None:
@@ -117,14 +137,14 @@ def _takes(wire: Wire, who: Any, side: int) -> bool:
     if isinstance(who, str):
         answer = (wire.java_writes if side else wire.java_reads)(java=who)
         return answer is None
-    return bool((who.write if side else who.read).acquire(timeout=0))
+    return bool(who.flow.run(who.sides[side].acquire, timeout=0))
 
 
 def _leaves(wire: Wire, who: Any, side: int) -> None:
     if isinstance(who, str):
         assert (wire.java_stops_writing if side else wire.java_stops_reading)(java=who) is not None
     else:
-        (who.write if side else who.read).release()
+        who.flow.run(who.sides[side].release)
 
 
 def _check(wire: Wire, depths: dict[Any, list[int]]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import queued, until
+from tests.support.holding import acquires
 from tests.support.proxy import (
     command,
     drop_request,
@@ -60,7 +61,7 @@ async def test_cancelled_waiters(rw: Stage, proxy: FaultProxy) -> None:
         await owner.do(lock.write.acquire)
         mine = client.read_write_lock("name")
         waiting = [
-            asyncio.create_task(side.acquire())
+            asyncio.create_task(acquires(side))
             for side in (mine.read, mine.write, mine.read, mine.write, mine.read)
         ]
         await queued(client, count=5)

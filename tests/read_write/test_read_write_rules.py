@@ -9,7 +9,7 @@ from tests.lock.lock_like import until
 from tests.support.cards import own_keys
 
 import interlock
-from interlock import AcquireTimeoutError, HoldLostError, UpgradeError
+from interlock import AcquireTimeoutError, HoldLostError
 from interlock._core.locks.lock_base import Release
 
 if TYPE_CHECKING:
@@ -82,21 +82,6 @@ async def test_the_error_of_a_with_block_names_who_is_in(rw: Stage) -> None:
             await b.do(rw.face.enter, wanted)
         assert caught.value.holder == hold.holder
         await a.do(rw.face.leave, held)
-
-
-async def test_one_word_is_one_owner_of_both_sides(rw: Stage) -> None:
-    """With owner=, both sides of one word know of each other, in any thread or task.
-
-    Another word is another owner.
-    """
-    client, a, b = rw.client(), rw.owner(), rw.owner()
-    mine, same = rw.lock(client, owner="job 7"), rw.lock(client, owner="job 7")
-    await a.do(mine.write.acquire)
-    assert await b.do(same.read.acquire, timeout=0)
-    assert not await a.do(rw.lock(client, owner="job 8").read.acquire, timeout=0)
-    await b.do(same.write.release)
-    with pytest.raises(UpgradeError):
-        await a.do(mine.write.acquire)
 
 
 def test_two_threads_release_one_reader(redis_url: str, redis_client: redis.Redis) -> None:

@@ -294,12 +294,12 @@ def test_the_last_reader_gives_the_lock_to_the_first_writer(
     crowd: Crowd, redis_client: redis.Redis
 ) -> None:
     """The release of the last reader wakes the first writer in the queue, and nobody else."""
-    readers = [crowd.client().read_write_lock("name", owner="it").read for _ in range(2)]
+    readers = [crowd.client().read_write_lock("name").read for _ in range(2)]
     for reader in readers:
         reader.acquire()
     writers, waits = [], []
     for number in range(2):
-        writers.append(crowd.client().read_write_lock("name", owner="it").write)
+        writers.append(crowd.client().read_write_lock("name").write)
         waits.append(crowd.enter(writers[-1]))
         wait_until(lambda n=number: redis_client.zcard(QUEUE) > n, 5, "it stands in the queue")
     _listening(redis_client, crowd, 2)
@@ -322,7 +322,7 @@ def test_the_last_reader_gives_the_lock_to_the_first_writer(
 def test_all_readers_come_in_together(crowd: Crowd, redis_client: redis.Redis) -> None:
     """A writer's release lets in all readers at once, of clients with a place and without."""
     mixed, plain = crowd.client(), crowd.client()
-    holder = crowd.client().read_write_lock("name", owner="it").write
+    holder = crowd.client().read_write_lock("name").write
     holder.acquire()
     # A client that has waited to write has a place; its readers wait in the queue.
     assert not mixed.read_write_lock("name").write.acquire(timeout=0.2)
@@ -339,12 +339,12 @@ def test_a_downgrade_lets_readers_in_past_writers_in_the_queue(
 ) -> None:
     """A writer that goes on reading lets in readers with and without a place, and no writer."""
     mixed, plain, third = (crowd.client() for _ in range(3))
-    lock = crowd.client().read_write_lock("name", owner="it")
+    lock = crowd.client().read_write_lock("name")
     lock.write.acquire()
     lock.read.acquire()
     assert not mixed.read_write_lock("name").write.acquire(timeout=0.2)
     reading = [crowd.enter(each.read_write_lock("name").read) for each in (mixed, plain)]
-    writer = third.read_write_lock("name", owner="it").write
+    writer = third.read_write_lock("name").write
     writing = crowd.enter(writer)
     _listening(redis_client, crowd, 3)
     lock.write.release()
@@ -360,8 +360,8 @@ def test_a_writer_behind_a_reader_of_its_client_hears_of_its_turn(
 ) -> None:
     """A client that first waited to read, and then to write, is woken for both."""
     client = crowd.client()
-    reader, writer = (client.read_write_lock("name", owner=word) for word in "ab")
-    holder = crowd.client().read_write_lock("name", owner="it").write
+    reader, writer = (client.read_write_lock("name") for _ in "12")
+    holder = crowd.client().read_write_lock("name").write
     holder.acquire()
     reading = crowd.enter(reader.read)
     _listening(redis_client, crowd, 1)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from tests.lock.lock_like import until
 from tests.replicas.bed import PROMPT, Bed
+from tests.support.holding import acquires
 from tests.support.proxy import FaultProxy, command, drop_reply
 from tests.support.servers import wait_until
 
@@ -49,7 +50,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind(stopped: ReplicatedServers
     """
     url = stopped.primary.url()
     async with interlock.asyncio.connect(url, replicas=interlock.required(2, LONG)) as client:
-        task = asyncio.create_task(client.lock("name").acquire())
+        task = asyncio.create_task(acquires(client.lock("name")))
         await until(lambda: stopped.primary.execute("EXISTS", "name") == 1, 20, "it is granted")
         started = time.monotonic()
         assert await client.lock("other").locked() is False
@@ -187,7 +188,7 @@ async def test_a_primary_that_is_demoted_meanwhile_is_no_matter_of_replicas(
         async with interlock.asyncio.connect(
             primary.url(), replicas=interlock.required(2, LONG), lease=30
         ) as client:
-            task = asyncio.create_task(client.lock("name").acquire(timeout=6))
+            task = asyncio.create_task(acquires(client.lock("name"), timeout=6))
             await until(lambda: primary.execute("EXISTS", "name") == 1, 20, "it is granted")
             primary.execute("REPLICAOF", "127.0.0.1", other.port)
             with pytest.raises(interlock.ServerUnavailableError) as caught:

@@ -47,11 +47,11 @@ async def test_a_forged_holder_is_told_in_one_line(
     client = face.module.connect(redis_url, slow_acquire=0.01, lease=0.9)
     with caplog.at_level(logging.WARNING, "interlock"):
         for _ in range(TRIES):
-            assert not await call(face, client.lock("stuck", owner="me").acquire, timeout=1)
+            assert not await call(face, client.lock("stuck").acquire, timeout=1)
             if any(safe(HOLDER) in each.getMessage() for each in caplog.records):
                 break
     with pytest.raises(interlock.NotHeldError) as not_held:
-        await call(face, client.lock("stuck", owner="me").release)
+        await call(face, client.lock("stuck").release)
     # No holder id looks like this. So for operators it is no lock.
     assert await call(face, client.describe, "stuck") is None
     await told(client.close())
@@ -107,12 +107,13 @@ async def test_a_forged_reason_is_told_in_one_line(
 ) -> None:
     """A note of a forced release that somebody forged tells its holder no orders."""
     client = face.module.connect(redis_url, lease=1.0)
-    lock = client.lock("stuck", owner="me")
-    await call(face, lock.acquire)
-    hold = lock.hold
+    lock, owner = client.lock("stuck"), face.owner()
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
     redis_client.set(f"interlock_forced:{{stuck}}:{hold.holder}", EVIL)
     redis_client.delete("stuck")
     with pytest.raises(interlock.HoldLostError) as lost:
-        await call(face, lock.release)
+        await owner.do(lock.release)
+    await owner.end()
     await told(client.close())
     assert str(lost.value).isprintable()

@@ -65,7 +65,7 @@ async def ask(face: Face, port: int) -> object:
     began = time.monotonic()
     outcome: object
     try:
-        outcome = await call(face, client.lock("name", owner="me").acquire, timeout=0.3)
+        outcome = await call(face, client.lock("name").acquire, timeout=0.3)
     except InterlockError as error:
         outcome = error
     assert time.monotonic() - began < PATIENCE
@@ -233,7 +233,7 @@ async def test_tls_is_not_lowered(face: Face) -> None:
         url = f"rediss://alice:hunter2@127.0.0.1:{port}"
         client = face.module.connect(url, command_timeout=1.0)
         with pytest.raises(ServerUnavailableError, match="no TLS connection"):
-            await call(face, client.lock("name", owner="me").acquire)
+            await call(face, client.lock("name").acquire)
         await told(client.close())
     assert heard
     assert all(data.startswith(b"\x16\x03") and b"hunter2" not in data for data in heard)

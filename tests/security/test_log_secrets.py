@@ -6,6 +6,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from tests.support.holding import held
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.renewal import renews_soon
 
@@ -40,8 +41,8 @@ def test_no_record_has_a_secret(
     url = fresh_server.url(username="app", password=SECRET)
     with interlock.connect(url, lease=10, slow_acquire=0.2, slow_hold=0.2) as client:
         renews_soon(client)
-        ticket = client.try_lock("handed").hand_over()
-        broken, kept = client.try_lock("broken"), client.try_lock("kept")
+        ticket = held(client.lock("handed")).hand_over()
+        broken, kept = held(client.lock("broken")), held(client.lock("kept"))
 
         def wait() -> None:
             # A busy machine may not look at a wait before its time is up.

@@ -42,7 +42,7 @@ async def test_no_password_is_told(
     """A client of a server that is not there tells no password, with its locals printed or not."""
     caplog.set_level(logging.DEBUG)
     client = face.module.connect(url, command_timeout=0.5, outage_timeout=0.1)
-    lock = client.lock("name", owner="me")
+    lock = client.lock("name")
     texts = [repr(client), str(client), repr(lock)]
     with pytest.raises(InterlockError) as caught:
         await call(face, lock.acquire, timeout=0)

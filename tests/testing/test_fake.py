@@ -16,6 +16,7 @@ import pytest
 import redis
 from tests.lock.lock_like import resting, take_turn, until
 from tests.support.doings import DOINGS, two_clients
+from tests.support.holding import acquires, held
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
@@ -59,9 +60,7 @@ def test_permits_with_leases() -> None:
 def test_a_hold_is_handed_over(use: str) -> None:
     """Another client adopts it, or releases it by its ticket."""
     with interlock.testing.fake() as ours, interlock.connect(ours.url) as theirs:
-        hold = ours.try_lock("it")
-        assert hold
-        text = str(hold.hand_over())
+        text = held(ours.lock("it")).hand_over()
         assert not ours.lock("it").acquire(blocking=False)
         getattr(theirs, use)(text).release()
         assert not ours.lock("it").locked()
@@ -75,7 +74,7 @@ async def test_tasks_are_woken_by_messages() -> None:
             interlock.asyncio.connect(fake.url, poll_cap=LONG) as theirs,
         ):
             async with ours.fair_lock("it"):
-                waiting = asyncio.create_task(theirs.fair_lock("it").acquire())
+                waiting = asyncio.create_task(acquires(theirs.fair_lock("it")))
                 await until(resting(theirs), 10, "it waits")
             assert await asyncio.wait_for(waiting, GIVE_UP)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import resting, take_turn, until
 from tests.support.doings import DOINGS, two_clients
+from tests.support.holding import acquires
 from tests.support.model.redis_model import RedisModel
 from tests.support.model.served import ModelServer
 from tests.support.model.strict import MODES, Rules, broken_rules
@@ -217,7 +218,7 @@ async def test_a_task_sends_what_scripts_may_not() -> None:
                 async with interlock.asyncio.connect(fake.url, **options) as ours:
                     lock = ours.lock("it")
                     await lock.acquire()
-                    waiting = asyncio.create_task(theirs.lock("it").acquire())
+                    waiting = asyncio.create_task(acquires(theirs.lock("it")))
                     await until(waits(theirs), SOON, "it hears")
                     if release:
                         await lock.release()
@@ -271,7 +272,7 @@ async def test_a_message_of_a_task_outlives_its_connection(fault: Action) -> Non
         ):
             lock = ours.lock("it")
             await lock.acquire()
-            waiting = asyncio.create_task(theirs.lock("it").acquire())
+            waiting = asyncio.create_task(acquires(theirs.lock("it")))
             await until(waits(theirs), SOON, "it hears")
             proxy.on_request(command("PUBLISH", nth=1), fault)
             await lock.release()

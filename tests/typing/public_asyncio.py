@@ -39,7 +39,7 @@ async def locking(client: face.Client) -> None:
     """Every kind of lock is a Lock, and a block gives a Hold."""
     async with face.connect() as entered:
         assert_type(entered, face.Client)
-    lock = client.lock("name", timeout=SECOND, lease=5, reentrant=False, owner="me")
+    lock = client.lock("name", timeout=SECOND, lease=5, reentrant=False)
     assert_type(lock, face.Lock)
     assert_type(client.fair_lock("name"), face.Lock)
     assert_type(client.fenced_lock("name"), face.Lock)
@@ -72,7 +72,7 @@ async def holding(client: face.Client) -> None:
     """A hold answers without a round trip."""
     async with client.try_lock("name", timeout=SECOND) as hold:
         assert_type(hold, face.Hold)
-    hold = await client.try_lock("name")
+    hold = await client.lock("name").__aenter__()
     assert_type(hold, face.Hold)
     assert_type(hold.name, str)
     assert_type(hold.holder, str | None)

@@ -29,9 +29,9 @@ from interlock._drivers import wrong_type
 from interlock._drivers.aio_fan_out import FanOut
 from interlock._drivers.aio_tasks import Cancellations, OwnTasks
 from interlock._drivers.connected import ConnectedDriver
+from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.tasks import Wakeup, call_in, current_owner, in_thread
-from interlock._drivers.threads import current_owner as thread_owner
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.topology import topology_of
 from interlock._traceback import shorten

@@ -210,10 +210,17 @@ async def change_hold(
     try:
         await driver.perform(step)
     except NotHeldError as error:
-        with suppress(InterlockError):
-            holder = (await driver.run(core.refusal(0))).holder
-            name_holder(error, holder, driver.session)
+        await tell_holder(driver, core, error)
         raise
+
+
+async def tell_holder(
+    driver: AwaitedDriver, core: LockBase | CompositeLock, error: NotHeldError
+) -> None:
+    """Name the present holder of *core* in *error*, if the server answers."""
+    with suppress(InterlockError):
+        holder = (await driver.run(core.refusal(0))).holder
+        name_holder(error, holder, driver.session)
 
 
 async def adopt_ticket(
@@ -227,7 +234,7 @@ async def adopt_ticket(
 
 
 async def release_unclaimed(
-    driver: AwaitedDriver, core: LockBase | LeasedSemaphore, owner: Owner, limit: float
+    driver: AwaitedDriver, core: LeasedSemaphore, owner: Owner, limit: float
 ) -> None:
     """Release what *owner* acquired of *core*, did not keep, and cannot rely on any more.
 
@@ -238,7 +245,7 @@ async def release_unclaimed(
     for entry in driver.unclaimed.take(core.hold_key, owner):
         rest = "it is released now"
         try:
-            step = DelayingRelease(driver.session, entry.hold, entry.count, deadline)
+            step = DelayingRelease(driver.session, entry.hold, deadline)
             await driver.perform(step)
         except InterlockError as error:
             rest = f"it cannot be released: {error}"

@@ -68,8 +68,8 @@ class Block:
         lock: what is entered; None when the look-up was made on the class, as exit stacks do.
         owner: who entered; None for an object without owners.
         entered: whether it was entered.
-        got: what it acquired, unless *lock* knows that by the owner.
-        given_away: whether what it acquired is another process' to release.
+        got: what it acquired.
+        over: whether nothing is left to release: its user has released it inside, or given it away.
         handle: a weak reference to an object that lives until the block is left.
         hears: hears when that object is gone; None from when the block is left.
         driver: the client's that acquires for it.
@@ -80,8 +80,8 @@ class Block:
     """
 
     __slots__ = (
-        "__weakref__", "driver", "entered", "given_away", "got", "handle", "hears", "left", "lock",
-        "name", "owner", "step",
+        "__weakref__", "driver", "entered", "got", "handle", "hears", "left", "lock", "name",
+        "over", "owner", "step",
     )  # fmt: skip
     driver: AwaitedDriver | BlockingDriver
     name: str
@@ -94,7 +94,7 @@ class Block:
     step: Step[Any] | None
     left: Callable[[], Step[Any] | None] | None
     entered: bool
-    given_away: bool
+    over: bool
 
     def of(self, lock: Entered | None) -> Self:
         """Begin with *lock*; return this block.
@@ -102,7 +102,7 @@ class Block:
         This is not ``__init__``, because a call of that costs as much as the object.
         """
         self.lock = lock
-        self.entered = self.given_away = False
+        self.entered = self.over = False
         self.owner = self.got = self.hears = self.step = self.left = None
         self.handle = weakref.ref(self)
         return self
@@ -152,7 +152,7 @@ def give_away(handles: Sequence[Callable[[], object]]) -> None:
         kept = handle()
         block: object = kept.args[0] if isinstance(kept, partial) else kept
         if isinstance(block, Block):
-            block.given_away = True
+            block.over = True
 
 
 class ByHand(Generic[E]):

@@ -201,10 +201,17 @@ def change_hold(driver: BlockingDriver, core: LockBase | CompositeLock, step: St
     try:
         driver.perform(step)
     except NotHeldError as error:
-        with suppress(InterlockError):
-            holder = (driver.run(core.refusal(0))).holder
-            name_holder(error, holder, driver.session)
+        tell_holder(driver, core, error)
         raise
+
+
+def tell_holder(
+    driver: BlockingDriver, core: LockBase | CompositeLock, error: NotHeldError
+) -> None:
+    """Name the present holder of *core* in *error*, if the server answers."""
+    with suppress(InterlockError):
+        holder = (driver.run(core.refusal(0))).holder
+        name_holder(error, holder, driver.session)
 
 
 def adopt_ticket(driver: BlockingDriver, ticket: Ticket, adopt: Callable[[str], R]) -> R:
@@ -216,7 +223,7 @@ def adopt_ticket(driver: BlockingDriver, ticket: Ticket, adopt: Callable[[str], 
 
 
 def release_unclaimed(
-    driver: BlockingDriver, core: LockBase | LeasedSemaphore, owner: Owner, limit: float
+    driver: BlockingDriver, core: LeasedSemaphore, owner: Owner, limit: float
 ) -> None:
     """Release what *owner* acquired of *core*, did not keep, and cannot rely on any more.
 
@@ -227,7 +234,7 @@ def release_unclaimed(
     for entry in driver.unclaimed.take(core.hold_key, owner):
         rest = "it is released now"
         try:
-            step = DelayingRelease(driver.session, entry.hold, entry.count, deadline)
+            step = DelayingRelease(driver.session, entry.hold, deadline)
             driver.perform(step)
         except InterlockError as error:
             rest = f"it cannot be released: {error}"

@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from interlock._drivers.block import Block, here, leave
-from interlock._drivers.threads import current_owner, finish_later, whole
+from interlock._drivers.flow import current_owner
+from interlock._drivers.threads import finish_later, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +60,7 @@ def _dropped(block: Block, _: object = None) -> None:
     That is early if a Ctrl-C came before its first instruction.
     """
     left = block.left
-    if left is None or block.given_away:
+    if left is None or block.over:
         return
     try:
         _finish(block, left)

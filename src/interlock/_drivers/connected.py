@@ -24,7 +24,6 @@ from interlock._drivers.background.sentinel_monitor import SentinelMonitor
 from interlock._drivers.background.subscriber import Subscriber
 from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.process.identity import new_client_id
-from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.process.unclaimed import Unclaimed
 from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.errors import ConfigError
@@ -91,7 +90,6 @@ class ConnectedDriver:
         self._monitor: SentinelMonitor | None = None
         if isinstance(servers, SentinelEndpoint):
             self._monitor = SentinelMonitor(servers, self._timeout, self._renewer.move)
-        self.named = NamedOwners(caller)
         self.closed = False
         self.ending = lifecycle.Ending()
 
@@ -117,10 +115,6 @@ class ConnectedDriver:
         if not isinstance(driver, cls):
             raise ConfigError("locks of sync and asyncio clients cannot be held as one")
         return driver
-
-    def named_owner(self, name: str) -> Owner:
-        """Return the owner that the word *name* stands for."""
-        return self.named.get(name)
 
     @property
     def in_use(self) -> bool:
@@ -155,7 +149,6 @@ class ConnectedDriver:
         self._forget_connections()
         self._renewer.after_fork()
         self.observers.after_fork()
-        self.named.after_fork()
         self.unclaimed.after_fork()
         self._subscriber.after_fork()
         if self._monitor is not None:

@@ -28,10 +28,10 @@ from interlock._core.model.effects import (
 )
 from interlock._core.model.holds import Owner
 from interlock._drivers import tasks
+from interlock._drivers.flow import current_owner as thread_owner
 from interlock._drivers.process import clock, lifecycle
 from interlock._drivers.protocol import Event
 from interlock._drivers.threads import ThreadDriver
-from interlock._drivers.threads import current_owner as thread_owner
 from interlock._traceback import shorten
 from interlock.errors import ClosedError, ConfigError
 
@@ -72,6 +72,7 @@ class TaskOwners(Generic[T]):
         label: returns what to call a task in messages.
         end: returns a function that tells whether a task has ended. That function must not refer
             to the task: the owner refers to the function, so the task would never be freed.
+        coroutine: returns the coroutine of a task.
     """
 
     def __init__(
@@ -79,12 +80,14 @@ class TaskOwners(Generic[T]):
         running: Callable[[], T | None],
         label: Callable[[T], str],
         end: Callable[[T], Callable[[], bool]],
+        coroutine: Callable[[T], object],
     ) -> None:
         self.running = running
         self._label = label
         self._end = end
+        self._coroutine = coroutine
         self._owners: weakref.WeakKeyDictionary[T, Owner] = weakref.WeakKeyDictionary()
-        tasks.elsewhere.append(self.current)
+        tasks.elsewhere.append(self)
 
     def current(self) -> Owner | None:
         """Return the owner that stands for the running task, or None if no task runs."""
@@ -97,6 +100,11 @@ class TaskOwners(Generic[T]):
             # Holds know their owner by this reference. It tells all clients when the task is gone.
             owner.reference = weakref.ref(owner, lifecycle.owner_ended)
         return owner
+
+    def coroutine(self) -> object:
+        """Return the coroutine of the running task, or None if no task runs."""
+        task = self.running()
+        return None if task is None else self._coroutine(task)
 
     def caller(self) -> Owner:
         """Return the running task, or the thread if no task runs."""
@@ -159,7 +167,6 @@ class OverThreads(ABC, Generic[E]):
         self.observers = self._threads.observers
         self.ending = self._threads.ending
         self.unclaimed = self._threads.unclaimed
-        self.named_owner = self._threads.named_owner
         self._begun = False
         _drivers[id(self.session)] = self
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from interlock._core.model.effects import A, Op, R, Step
-    from interlock._core.model.holds import AnyHold, Owner
+    from interlock._core.model.holds import AnyHold
     from interlock._core.upkeep.session import Session
     from interlock._drivers.background.event_delivery import Observers
     from interlock._drivers.process.lifecycle import Ending
@@ -50,10 +50,6 @@ class Driver(Protocol):
     @property
     def closed(self) -> bool:
         """Return whether `close` was called."""
-        ...
-
-    def named_owner(self, name: str) -> Owner:
-        """Return the owner that the word *name* stands for."""
         ...
 
     def on_lost(self, hold: AnyHold, callback: Callable[[], object]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from interlock._core.model.holds import Owner
 from interlock._drivers.lost_state import LostState
@@ -20,14 +21,27 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+
+class Library(Protocol):
+    """Another library of tasks."""
+
+    def current(self) -> Owner | None:
+        """Return the owner that stands for the running task, or None if no task runs."""
+        ...
+
+    def coroutine(self) -> object:
+        """Return the coroutine of the running task, or None if no task runs."""
+        ...
+
+
 _owners: dict[int, tuple[Owner, weakref.ref[asyncio.Task[object]]]] = {}
 """By the id of the task. The reference removes the entry before another task can get the id.
 
 A WeakKeyDictionary takes twice as long.
 """
 
-elsewhere: list[Callable[[], Owner | None]] = []
-"""Functions that return the owner for the running task of another library, or None."""
+elsewhere: list[Library] = []
+"""The other libraries of tasks in use."""
 
 
 def current_owner() -> Owner:
@@ -41,8 +55,8 @@ def current_owner() -> Owner:
     except RuntimeError:  # no loop of asyncio's runs here
         task = None
     if task is None:
-        for owner_of in elsewhere:
-            if (foreign := owner_of()) is not None:
+        for library in elsewhere:
+            if (foreign := library.current()) is not None:
                 return foreign
         raise RuntimeError(
             "this lock must be used from a task of asyncio: with trio, use a client of "
@@ -50,6 +64,32 @@ def current_owner() -> Owner:
         )
     known = _owners.get(id(task))
     return _introduced(task) if known is None else known[0]
+
+
+def lasting_owner() -> Owner:
+    """Return the owner that stands for the running task, for what it is to hold after this call.
+
+    Raises:
+        RuntimeError: outside of a task; or the calling method is all that the task does.
+    """
+    owner = current_owner()
+    coroutine = _coroutine() if owner.known_as is None else None
+    code = sys._getframe(1).f_code  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    if coroutine is not None and getattr(coroutine, "cr_code", None) is code:
+        raise RuntimeError(
+            "this call is a task of its own, which would own the lock and ends at once: await it, "
+            "and limit the wait by timeout= in place of asyncio.wait_for()"
+        )
+    return owner
+
+
+def _coroutine() -> object:
+    """Return the coroutine of the running task."""
+    with suppress(RuntimeError):  # no loop of asyncio's runs here
+        if (task := asyncio.current_task()) is not None:
+            return task.get_coro()
+    found = (library.coroutine() for library in elsewhere)
+    return next((coroutine for coroutine in found if coroutine is not None), None)
 
 
 def refuse_inside_task() -> None:

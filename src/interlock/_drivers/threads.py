@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 import warnings
-import weakref
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -28,21 +27,20 @@ from interlock._core.model.effects import (
     Wait,
     ended,
 )
-from interlock._core.model.holds import Owner
 from interlock._core.upkeep.session import GRACE
 from interlock._drivers import wrong_type
 from interlock._drivers.background.callbacks import call_user
 from interlock._drivers.connected import ConnectedDriver
 from interlock._drivers.fan_out import ask
+from interlock._drivers.flow import current_owner, running_loop
 from interlock._drivers.lost_state import LostState
-from interlock._drivers.process import clock, lifecycle
-from interlock._drivers.process.thread_local import for_each, running_greenlet
+from interlock._drivers.process import clock
 from interlock._drivers.process.whole import MAX_UNDO
 from interlock._drivers.process.whole import whole as in_one_piece
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
-from interlock._misuse import warn_in_event_loop, warn_in_greenlet
+from interlock._misuse import warn_in_event_loop
 from interlock._traceback import shorten
 from interlock.errors import (
     ClosedError,
@@ -54,7 +52,7 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.model.holds import AnyHold
+    from interlock._core.model.holds import AnyHold, Owner
     from interlock._core.queue.waiter import Waiter
     from interlock._core.queue.waiters import Waiters
     from interlock._drivers.protocol import BlockingDriver
@@ -65,38 +63,6 @@ if TYPE_CHECKING:
 
 MEND_INTERVAL = 1.0
 """Seconds after which a waiting thread looks whether a signal handler has upset its queue."""
-
-
-def _new_owner() -> Owner:
-    """Return an owner that stands for the calling thread, or for a greenlet in it.
-
-    `threading.current_thread` would give a thread that `threading` does not know a name, and keep
-    it for ever. Such threads are those of C libraries, and of `_thread`.
-    """
-    greenlet = running_greenlet()
-    if greenlet is not None:
-        warn_in_greenlet(_new_owner)
-        owner = Owner(
-            f"greenlet {id(greenlet):#x}", partial(_greenlet_ended, weakref.ref(greenlet))
-        )
-    else:
-        ident = threading.get_ident()
-        name = next((each.name for each in threading.enumerate() if each.ident == ident), None)
-        owner = Owner(f"thread {ident if name is None else repr(name)}")
-    owner.reference = weakref.ref(owner, lifecycle.owner_ended)
-    return owner
-
-
-def _greenlet_ended(found: weakref.ref[Any]) -> bool:
-    greenlet = found()
-    return greenlet is None or bool(greenlet.dead)
-
-
-current_owner: Callable[[], Owner] = for_each(_new_owner)
-"""Return the owner that stands for the calling thread, or for a greenlet in it.
-
-It ends with the thread, and so does the claim to the holds of the thread.
-"""
 
 
 whole = in_one_piece
@@ -127,20 +93,6 @@ _leave = whole(_leave_all, _leave_all)
 """Leave the queues. After a Ctrl-C it is done again: else a dead waiter would stay in front."""
 
 _modules = sys.modules
-
-
-def _find_event_loop() -> object:
-    """Return the event loop that runs in this thread; asyncio takes long to load, and is not."""
-    global _event_loop  # noqa: PLW0603 - from now on asyncio's own function, which is in C
-    # Documented, and does not raise. A module that is just being loaded may lack it.
-    running = getattr(_modules["asyncio.events"], "_get_running_loop", None)
-    if running is None:
-        return None
-    _event_loop = running
-    return running()
-
-
-_event_loop: Callable[[], object] = _find_event_loop
 
 
 class LostEvent(LostState):
@@ -202,9 +154,10 @@ class ThreadDriver(ConnectedDriver):
             try:
                 failure: BaseException | None = None
                 try:
-                    if (
-                        "asyncio.events" in _modules and _event_loop() is not None
-                    ) or "trio.lowlevel" in _modules:
+                    if not step.of_owner and (
+                        ("asyncio.events" in _modules and running_loop() is not None)
+                        or "trio.lowlevel" in _modules
+                    ):
                         warn_in_event_loop()
                     if not self._renewer.started:
                         self._begin()
@@ -258,7 +211,7 @@ class ThreadDriver(ConnectedDriver):
         Any exception in this thread, a Ctrl-C included, is thrown into the operation. Its clean-up
         is still performed.
         """
-        if "asyncio.events" in _modules and _event_loop() is not None:
+        if "asyncio.events" in _modules and running_loop() is not None:
             warn_in_event_loop()
         if not self._renewer.started:
             self._begin()

@@ -38,7 +38,7 @@ def _end(task: trio.lowlevel.Task) -> Callable[[], bool]:
     return lambda: inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
-_owners = TaskOwners(_running, lambda task: f"task {task.name!r}", _end)
+_owners = TaskOwners(_running, lambda task: f"task {task.name!r}", _end, lambda task: task.coro)
 
 
 def _call_in(token: trio.lowlevel.TrioToken, callback: Callable[[], object]) -> None:

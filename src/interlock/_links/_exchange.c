@@ -820,6 +820,88 @@ of_thread_unless(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     return of_thread(self, args, 2);
 }
 
+static int
+is_loaded(PyObject *modules, PyObject *name)
+{
+    return PyDict_Contains(modules, name) != 0;
+}
+
+/* Return whether a loop may run in this thread: `flow.py` then decides who calls. */
+static int
+may_run_a_loop(PyObject *modules, PyObject *events, PyObject *loops)
+{
+    PyObject *function, *loop;
+
+    if (!is_loaded(modules, events))
+        return 0;
+    function = PyList_GetItem(loops, 0);
+    if (function == NULL || function == Py_None || (loop = PyObject_CallNoArgs(function)) == NULL)
+        return 1;
+    Py_DECREF(loop);
+    return loop != Py_None;
+}
+
+enum { KEY, MODULES, GREENLET, TRIO, EVENTS, LOOPS, GET, SET, HOLDS, SLOW, COUNT };
+
+/* Begin a scope of *owner*, for whose thread *kept* is kept; return whether that succeeded. */
+static int
+begin_scope(PyObject *kept, PyObject *owner, PyObject *const *args)
+{
+    PyObject *token = NULL, *holds = PySet_New(NULL);
+
+    if (holds != NULL && PyObject_SetAttr(owner, args[HOLDS], holds) == 0) {
+        token = PyCFunction_GetFlags(args[SET]) == METH_O /* `CallFunctionObjArgs` takes longer */
+            ? PyCFunction_GetFunction(args[SET])(PyCFunction_GetSelf(args[SET]), holds)
+            : PyObject_CallFunctionObjArgs(args[SET], holds, NULL);
+        Py_INCREF(holds);
+        if (token != NULL && PyList_SetItem(kept, 0, holds) < 0)
+            Py_CLEAR(token);
+    }
+    Py_XDECREF(holds);
+    Py_XDECREF(token);
+    return token != NULL;
+}
+
+/* Return the owner that stands for the running flow, as `flow.py` describes.
+
+It is found here if the thread has one owner, and neither a loop, nor greenlets, nor jobs of a pool.
+*slow* finds it otherwise. */
+static PyObject *
+owner_of_flow(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *kept, *owner, *holds, *scope;
+    int found = 0;
+
+    if (nargs != COUNT) {
+        PyErr_SetString(PyExc_TypeError, "(key, modules, 3 names, loops, get, set, name, slow)");
+        return NULL;
+    }
+    if (is_loaded(args[MODULES], args[GREENLET]) || is_loaded(args[MODULES], args[TRIO])
+            || may_run_a_loop(args[MODULES], args[EVENTS], args[LOOPS]))
+        goto slow;
+    if ((kept = PyThreadState_GetDict()) == NULL)
+        return PyErr_NoMemory();
+    kept = PyDict_GetItemWithError(kept, args[KEY]);
+    if (kept == NULL || !PyList_CheckExact(kept) || PyList_Size(kept) != 2)
+        goto slow;
+    holds = PyList_GetItem(kept, 0);
+    owner = PyList_GetItem(kept, 1);
+    Py_INCREF(owner);
+    scope = PyObject_CallNoArgs(args[GET]);
+    if (scope != NULL) {
+        if (PySet_Size(holds) != 0)
+            found = scope == holds;
+        else if (scope == Py_None || (Py_IS_TYPE(scope, &PySet_Type) && PySet_Size(scope) == 0))
+            found = begin_scope(kept, owner, args);
+        Py_DECREF(scope);
+    }
+    if (found)
+        return owner;
+    Py_DECREF(owner);
+slow:
+    return PyErr_Occurred() ? NULL : PyObject_CallNoArgs(args[SLOW]);
+}
+
 #define MAX_UNDO 10 /* as in threads.py */
 
 typedef struct {
@@ -1789,6 +1871,8 @@ static PyMethodDef methods[] = {
      "Return what this thread keeps under a key, or else what a function makes."},
     {"of_thread_unless", (PyCFunction)(void (*)(void))of_thread_unless, METH_FASTCALL,
      "The same, unless a module is loaded: then another function returns it."},
+    {"owner_of_flow", (PyCFunction)(void (*)(void))owner_of_flow, METH_FASTCALL,
+     "Return the owner that stands for what runs in this thread."},
     {"ask", (PyCFunction)(void (*)(void))ask, METH_FASTCALL,
      "Send bytes; return the reply if it is nil or numbers, else what comes first of it."},
     {"packed", packed, METH_O, "Return a command of texts and numbers as bytes, or None."},

@@ -16,8 +16,7 @@ from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.group_lock import GroupLock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.locks.spin_lock import SpinLock
-from interlock._core.model.holds import HELD, Owner, Permit
-from interlock._core.model.no_hold import NoHold
+from interlock._core.model.holds import HELD, Permit
 from interlock._core.objects import barrier as core_barrier
 from interlock._core.objects import condition as core_condition
 from interlock._core.objects import count_down_latch as core_latch
@@ -29,7 +28,7 @@ from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.lifetime import check_kept
 from interlock._core.objects.limits import Limits
 from interlock._drivers.aio import AsyncDriver
-from interlock._drivers.awaited import acquire_for, end_by, release_unclaimed
+from interlock._drivers.awaited import acquire_for, end_by
 from interlock._drivers.background.log import log_gone, log_limit
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.tasks import current_owner
@@ -63,7 +62,6 @@ from interlock.options import (
     check_name,
     check_reason,
     check_text,
-    check_timeout,
     lease_of,
     lease_within,
     options_of,
@@ -78,12 +76,12 @@ if TYPE_CHECKING:
     from interlock._drivers.protocol import AwaitedDriver
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
+    from interlock.asyncio.trying import Trying
     from interlock.backoff import Backoff
     from interlock.check import Report
     from interlock.inspection import Deadlock, LockInfo
     from interlock.options import Duration, OptionChanges
 
-_WRITE_TRY_LOCK = "async with client.try_lock(name) as hold:"
 _WRITE_ADOPT = "async with client.adopt(ticket) as hold:"
 T = TypeVar("T")
 
@@ -338,7 +336,6 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
         reentrant: bool = True,
-        owner: str | None = None,
         # asyncio only
         cancel_on_lost: bool = False,
         # end
@@ -351,11 +348,10 @@ class Client:
             lease: seconds (or a `timedelta`) after which a hold ends by itself; None for a hold
                 that is renewed until it is released.
             reentrant: whether its owner may take it again.
-            owner: who holds it, instead of the task: everything under the same word is one owner.
             cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
         """
         core = core_lock.Lock(self._driver.session, name, reentrant=reentrant)
-        face = self._face(core, timeout, lease, owner)
+        face = self._face(core, timeout, lease)
         # asyncio only
         face.cancel_on_lost = cancel_on_lost
         # end
@@ -369,7 +365,6 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
         reentrant: bool = True,
-        owner: str | None = None,
     ) -> Lock:
         """Return the fair lock *name*, which serves its waiters in the order of arrival.
 
@@ -377,7 +372,7 @@ class Client:
         dead. Use the same value in all clients of one lock.
         """
         core = FairLock(self._driver.session, name, reentrant=reentrant)
-        return self._face(core, timeout, lease, owner)
+        return self._face(core, timeout, lease)
 
     @told
     def fenced_lock(
@@ -387,7 +382,6 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
         reentrant: bool = True,
-        owner: str | None = None,
     ) -> Lock:
         """Return the fenced lock *name*, whose holds have a `Hold.token` that only grows.
 
@@ -395,7 +389,7 @@ class Client:
         resource makes.
         """
         core = FencedLock(self._driver.session, name, reentrant=reentrant)
-        return self._face(core, timeout, lease, owner)
+        return self._face(core, timeout, lease)
 
     @told
     def group_lock(
@@ -406,7 +400,6 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
         reentrant: bool = True,
-        owner: str | None = None,
     ) -> Lock:
         """Return all of *values* of *group* as one lock, in one key, however many they are.
 
@@ -416,10 +409,9 @@ class Client:
             timeout: seconds that a ``with`` statement waits; None for ever.
             lease: seconds after which a hold ends by itself.
             reentrant: whether its owner may take the same values again.
-            owner: who holds it, instead of the task.
         """
         core = GroupLock(self._driver.session, group, values, reentrant=reentrant)
-        return self._face(core, timeout, lease, owner)
+        return self._face(core, timeout, lease)
 
     @told
     def read_write_lock(
@@ -428,7 +420,6 @@ class Client:
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
-        owner: str | None = None,
     ) -> ReadWriteLock:
         """Return the read/write lock *name*: many owners hold ``read``, or one holds ``write``.
 
@@ -436,8 +427,8 @@ class Client:
         """
         session = self._driver.session
         return ReadWriteLock(
-            self._face(ReadLock(session, name), timeout, lease, owner),
-            self._face(WriteLock(session, name), timeout, lease, owner),
+            self._face(ReadLock(session, name), timeout, lease),
+            self._face(WriteLock(session, name), timeout, lease),
         )
 
     @told
@@ -449,7 +440,6 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
         reentrant: bool = True,
-        owner: str | None = None,
     ) -> Lock:
         """Return the spin lock *name*, which sends no messages: a waiter tries again.
 
@@ -461,7 +451,6 @@ class Client:
             timeout: seconds that a ``with`` statement waits; None for ever.
             lease: seconds after which a hold ends by itself.
             reentrant: whether its owner may take it again.
-            owner: who holds it, instead of the task.
         """
         core = SpinLock(
             self._driver.session,
@@ -469,7 +458,7 @@ class Client:
             backoff=backoff or ExponentialBackoff(),
             reentrant=reentrant,
         )
-        return self._face(core, timeout, lease, owner)
+        return self._face(core, timeout, lease)
 
     @told
     def multi_lock(
@@ -485,59 +474,38 @@ class Client:
         """Return a majority of *locks*, each on a server of its own, as one lock. See `RedLock`."""
         return RedLock(*locks, timeout=timeout, lease=lease)
 
-    def _face(
-        self, core: LockBase, timeout: Duration | None, lease: Duration | None, owner: str | None
-    ) -> Lock:
-        named = None if owner is None else self._driver.named_owner(owner)
-        return Lock(self._driver, core, timeout=timeout, lease=lease, owner=named)
+    def _face(self, core: LockBase, timeout: Duration | None, lease: Duration | None) -> Lock:
+        return Lock(self._driver, core, timeout=timeout, lease=lease)
 
-    # asyncio only
-    @attempt
-    # end
     @told
-    async def try_lock(
+    def try_lock(
         self,
         name: str,
         *,
         timeout: Duration = 0,
         lease: Duration | None = None,
         **_foreign: Never,
-    ) -> Hold:
-        """Acquire the lock *name* in one call, and return its hold.
+    ) -> Trying[Hold]:
+        """Return a block that is entered whether or not the lock *name* is acquired.
 
-        For example ``async with client.try_lock(name) as hold: if hold: ...``. The hold is released
-        when its block is left. If it is not kept, as in ``if await client.try_lock(name):``, it is
-        renewed until its task ends, and a MisuseWarning tells so.
+        For example ``async with client.try_lock(name) as hold: if hold: ...``. Leaving the block
+        releases the lock. The hold is falsy if the lock was not acquired, and its ``holder`` tells
+        who holds the lock, if that is known. Nothing is acquired before the block.
 
         Args:
             name: the lock.
             timeout: seconds to wait; 0 for one try.
             lease: as for `lock`.
 
-        Returns:
-            The hold. It is falsy if the lock was not acquired, and its ``holder`` tells who holds
-            the lock, if that is known.
-
         Raises:
-            InterlockError: as `Lock.acquire`.
+            InterlockError: the block raises as `Lock.acquire`.
 
         Cost:
             One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
         if _foreign:
             raise unexpected(self.try_lock, _foreign)
-        limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        core, owner = core_lock.Lock(driver.session, name), current_owner()
-        if driver.unclaimed.entries:
-            await release_unclaimed(driver, core, owner, limit)
-        step = core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
-        hold = await acquire_for(
-            driver, step, lambda _, hold: kept(driver, hold, owner, _WRITE_TRY_LOCK), name=name
-        )
-        if hold is not None:
-            return hold
-        refusal = await driver.run(core.refusal(limit))
-        return Hold(driver, NoHold(core.kind, name, owner.label, refusal.holder))
+        return self.lock(name).trying(timeout, lease=lease)
 
     # asyncio only
     @attempt
@@ -675,13 +643,15 @@ class Client:
         shortest, longest = check_holds(min_hold, max_hold)
         own = lease_within(longest, lease, self._driver.session.options)
 
-        def make(called: str) -> Lock:
-            core = core_lock.Lock(self._driver.session, called, reentrant=False)
-            caller = Owner(f"a call under {called!r}")
-            return Lock(self._driver, core, lease=own, owner=caller)
+        driver = self._driver
+
+        def make(called: str) -> core_lock.Lock:
+            return core_lock.Lock(driver.session, called, reentrant=False)
 
         _ = make("check")
-        return Once(check_name(name), make, shortest, longest, otherwise)
+        return Once(
+            check_name(name), driver, make, (shortest, longest, lease_of(own, driver)), otherwise
+        )
 
     @told
     def semaphore(

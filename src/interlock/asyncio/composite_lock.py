@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock._core.locks.composite import CompositeLock
-    from interlock._core.model.holds import Owner
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
 
@@ -25,9 +24,8 @@ class MultiLock(Lock):
     """All of several locks or none; also made by `Client.multi_lock`.
 
     Members may be of any kind and of several clients. They are acquired in one canonical order, so
-    that multi locks that share members do not wait for each other in a ring. Its owner is that of
-    its members: the task, or the ``owner=`` that all of them name. A *timeout* or *lease* that a
-    member was made with does not count.
+    that multi locks that share members do not wait for each other in a ring. A *timeout* or *lease*
+    that a member was made with does not count.
 
     Args:
         *locks: the members.
@@ -45,8 +43,7 @@ class MultiLock(Lock):
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
         core = multi_lock.MultiLock(_members(locks))
-        driver, owner = _shared(core, locks)
-        super().__init__(driver, core, timeout=timeout, lease=lease, owner=owner)
+        super().__init__(_driver(core, locks), core, timeout=timeout, lease=lease)
         # The clients of all members are in use as long as this is.
         self._drivers = [lock._driver for lock in locks]
 
@@ -55,8 +52,7 @@ class RedLock(Lock):
     """A majority of locks on independent servers; also made by `Client.red_lock`.
 
     It survives the loss of a minority of the servers. All servers are asked at once. Each has a
-    fiftieth of the lease to answer, 0.05 s at least and 0.5 s at most. The lock's owner is that of
-    its members: the task, or the ``owner=`` that all of them name.
+    fiftieth of the lease to answer, 0.05 s at least and 0.5 s at most.
 
     Args:
         *locks: one for each server; an odd number from 3, or a warning says why.
@@ -73,8 +69,7 @@ class RedLock(Lock):
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
         core = red_lock.RedLock(_members(locks))
-        driver, owner = _shared(core, locks)
-        super().__init__(driver, core, timeout=timeout, lease=lease, owner=owner)
+        super().__init__(_driver(core, locks), core, timeout=timeout, lease=lease)
         # The clients of all members are in use as long as this is.
         self._drivers = [lock._driver for lock in locks]
 
@@ -97,11 +92,6 @@ def _members(locks: Sequence[object]) -> list[LockBase]:
     return members
 
 
-def _shared(core: CompositeLock, locks: Sequence[Lock]) -> tuple[AwaitedDriver, Owner | None]:
-    """Return the driver of *core*, which is of *locks*, and the ``owner=`` that they all name."""
-    owners = {lock._core: lock._fixed_owner for lock in locks}
-    if len({owner and owner.label for owner in owners.values()}) > 1:
-        raise ConfigError("locks of different owner= words cannot be held as one")
-    # The same one in whatever order they were given.
-    first = core.members[0]
-    return next(lock._driver for lock in locks if lock._core is first), owners[first]
+def _driver(core: CompositeLock, locks: Sequence[Lock]) -> AwaitedDriver:
+    """Return the driver of *core*, which is of *locks*; the same one in whatever order they are."""
+    return next(lock._driver for lock in locks if lock._core is core.members[0])

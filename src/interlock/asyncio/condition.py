@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.objects.leased_waiters import MOST
 from interlock._drivers.awaited_block import Exit
+from interlock._drivers.tasks import current_owner
 from interlock._hints import hints
 from interlock._naming import checked_result
 from interlock._traceback import shorten
@@ -119,7 +120,6 @@ class Condition:
 
         Raises:
             NotHeldError: this owner does not hold the lock.
-            ConfigError: the lock has ``owner=``, whose entries cannot be told apart.
             HoldLostError: the lock was lost, or could not be acquired again.
             ServerUnavailableError: no usable answer; the lock is held.
             ClosedError: the client is closed.
@@ -136,7 +136,7 @@ class Condition:
             raise
 
     async def _wait(self, deadline: float) -> bool:
-        driver, owner = self._driver, self.lock._caller()
+        driver, owner = self._driver, current_owner()
         notified: bool = await driver.perform(self._core.wait(owner, deadline))
         # asyncio only
         hold = self.lock._core.hold_of(owner)
@@ -185,11 +185,11 @@ class Condition:
             One round trip, and a message for each waiter that is notified.
         """
         count = check_number(n, "waiters", 0, MOST)
-        await self._driver.perform(self._core.notify(self.lock._caller(), count))
+        await self._driver.perform(self._core.notify(current_owner(), count))
 
     async def notify_all(self) -> None:
         """Notify all waiters; errors and cost as `notify`."""
-        await self._driver.perform(self._core.notify(self.lock._caller(), -1))
+        await self._driver.perform(self._core.notify(current_owner(), -1))
 
 
 async def _ask(predicate: Callable[[], T | Awaitable[T]]) -> T:

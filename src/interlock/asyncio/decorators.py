@@ -8,16 +8,19 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from interlock._drivers.awaited import between
+from interlock._core.model.holds import Owner
+from interlock._drivers.awaited import acquire_for, between
 from interlock._misuse import always_true
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
+from interlock.asyncio.hold import Hold
 from interlock.asyncio.lock import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
 
-    from interlock.asyncio.hold import Hold
+    from interlock._core.locks.lock import Lock as CoreLock
+    from interlock._drivers.protocol import AwaitedDriver
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -106,15 +109,15 @@ class Once(Generic[T]):
     def __init__(
         self,
         _template: str,
-        _make: Callable[[str], Lock],
-        _min_hold: float,
-        _max_hold: float | None,
+        _driver: AwaitedDriver,
+        _make: Callable[[str], CoreLock],
+        _times: tuple[float, float | None, float | None],
         _otherwise: T,
     ) -> None:
         self._template = _template
+        self._driver = _driver
         self._make = _make
-        self._min_hold = _min_hold
-        self._max_hold = _max_hold
+        self._min_hold, self._max_hold, self._lease = _times
         self._otherwise = _otherwise
 
     def __repr__(self) -> str:
@@ -134,27 +137,28 @@ class Once(Generic[T]):
 
         @functools.wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R | T:
-            # Each call is an owner of its own: the lock may outlive it.
-            lock = self._make(name_of(args, kwargs))
-            if not await lock.acquire(timeout=0):
+            # Each call is an owner of its own, which ends with it: the lock may outlive it.
+            core, driver = self._make(name_of(args, kwargs)), self._driver
+            caller = Owner(f"a call under {core.name!r}")
+            began = driver.session.clock()
+            step = core.acquire(caller, began, self._lease)
+            hold = await acquire_for(driver, step, lambda _, hold: Hold(driver, hold))
+            if hold is None:
                 return self._otherwise
-            hold, began = lock.hold, lock._driver.session.clock()
-            if hold is not None and self._max_hold is not None:
+            if self._max_hold is not None:
                 hold._end_within(self._max_hold)
 
             async def body() -> R:
                 return checked_result(await function(*args, **kwargs), function)
 
-            return await between(body, functools.partial(self._end, lock, hold, began))
+            return await between(body, functools.partial(self._end, hold, began))
 
         return call
 
-    async def _end(self, lock: Lock, hold: Hold | None, began: float) -> None:
+    async def _end(self, hold: Hold, began: float) -> None:
         """Release *hold*, or leave the lock locked until it was so for long enough."""
-        rest = began + self._min_hold - lock._driver.session.clock()
-        if hold is None:
-            await lock.release()
-        elif rest > 0:
+        rest = began + self._min_hold - self._driver.session.clock()
+        if rest > 0:
             await hold._leave_locked(rest)
         else:
             await hold.release()

@@ -8,20 +8,27 @@ from __future__ import annotations
 import weakref
 from contextlib import suppress
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Never
 
-from interlock._core.locks.lock_base import LockBase
+from interlock._core.locks.lock_base import LockBase, Refused
+from interlock._core.model.holds import ENDED, HELD, LOST
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.awaited import acquire_for, change_hold, end_block, release_unclaimed
+from interlock._drivers.awaited import (
+    acquire_for,
+    change_hold,
+    end_block,
+    tell_holder,
+)
 from interlock._drivers.awaited_block import Exit
 from interlock._drivers.block import Block, ByHand, entered
-from interlock._drivers.tasks import current_owner
+from interlock._drivers.tasks import current_owner, lasting_owner
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import always_true, check_long_lease
 from interlock._traceback import shorten
 from interlock.asyncio.hold import Hold, awaited, of_block
 from interlock.asyncio.trying import Trying
-from interlock.errors import ConfigError, InterlockError
+from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import (
     FOREVER,
     check_lease,
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.locks.composite import CompositeLock
+    from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.options import Duration
@@ -45,8 +53,7 @@ if TYPE_CHECKING:
 class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
-    Its owner is the task that acquired it (a child task is another one), unless ``owner=`` was
-    given.
+    Its owner is the task that acquired it. A child task is another one.
 
     Attributes:
         name: what it is called.
@@ -58,9 +65,9 @@ class Lock:
         "_by_hand",
         "_core",
         "_driver",
-        "_fixed_owner",
         "_lease",
         "_parts",
+        "_taken",
         "_tested",
         "_timeout",
         # asyncio only
@@ -76,16 +83,15 @@ class Lock:
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
-        owner: Owner | None = None,
     ) -> None:
         self._driver = driver
         self._core = core
         self._timeout = check_timeout(blocking=True, timeout=timeout)
         self._lease = lease_of(lease, driver)
-        self._fixed_owner = owner
         # Python 3.11 is slow to look up an attribute of a class with `__getattr__` (`hints`). So
         # each call looks up one: 8 looks fewer are 5 % of the instructions of a pair.
-        self._parts = driver, core, owner, self._lease
+        self._parts = driver, core, self._timeout, self._lease
+        self._taken: AnyHold | None = None  # by hand, last
         # asyncio only
         self.cancel_on_lost = False
         # end
@@ -115,7 +121,8 @@ class Lock:
 
         Args:
             blocking: False for one try.
-            timeout: seconds to wait; None or -1 for ever, 0 for one try.
+            timeout: seconds to wait; -1 for ever, 0 for one try. None for the one given at making,
+                or else for ever.
             lease: seconds after which it ends by itself; None for the one given at making, or else
                 a hold that is renewed until it is released.
 
@@ -125,7 +132,8 @@ class Lock:
         Raises:
             ValueError: *timeout* or *lease* cannot be.
             OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
-            ReentryError: it is not reentrant and this owner holds it.
+            ReentryError: it is not reentrant and this owner holds it. Or only this thread could end
+                the wait, as in a task whose event loop runs in the thread that holds it.
             HoldLostError: this owner has lost it and has not released it. A hold whose own
                 *lease* ran out does not count, unless a block is still inside.
             ServerUnavailableError: no usable answer in time.
@@ -142,14 +150,10 @@ class Lock:
         # asyncio only
         del _foreign  # many tasks may wait here: one object less for each
         # end
-        limit = (
-            FOREVER if timeout is None and blocking is True else check_timeout(blocking, timeout)
-        )
-        driver, core, owner, given = self._parts
-        if owner is None:
-            owner = current_owner()
-        if driver.unclaimed.entries:
-            await self._release_unclaimed(owner, limit)
+        driver, core, limit, given = self._parts
+        if timeout is not None or blocking is not True:
+            limit = check_timeout(blocking, timeout)
+        owner = lasting_owner()
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         seconds = given if lease is None else lease_of(lease, driver)
         try:
@@ -161,6 +165,9 @@ class Lock:
             return False
         if not hold.owned:
             hold.own()  # a hold that was only a block's is this owner's from now on
+        if owner.in_pool:
+            hold.stay_with(weakref.ref(self), owner.place_of_call())
+        self._taken = hold
         return True
 
     @told
@@ -179,22 +186,44 @@ class Lock:
         """
         if _foreign:
             raise unexpected(self.release, _foreign)
-        driver, core, owner, _ = self._parts
+        driver, core, _, _ = self._parts
+        taken = self._taken
+        # To look who calls takes as long as all that is saved here, and a thread with one owner may
+        # release what that has: its contexts may do so for each other.
+        owner = None if taken is None else taken.owner()
+        if owner is None or owner.alone_in != get_ident():
+            owner = current_owner()
+        step = core.release(owner)
+        if type(step) is Refused:
+            step = self._release_taken(owner) or step
         try:
-            await change_hold(driver, core, core.release(owner or current_owner()))
+            await driver.perform(step)
         except InterlockError as error:
+            if isinstance(error, NotHeldError):
+                await tell_holder(driver, core, error)
             shorten(error)
             raise
 
+    def _release_taken(self, owner: Owner) -> Step[None] | None:
+        """Return the release of what this object acquired by hand, for *owner*, who has nothing.
+
+        It may have been a job of a pool that is over, or *owner* itself: then the hold was lost,
+        and nobody remembers it but this object.
+        """
+        taken = self._taken
+        if taken is None:
+            return None
+        if taken.kept():
+            return taken.release() if taken.left_to(weakref.ref(self)) else None
+        self._taken = None
+        return taken.release() if taken.state == LOST and taken.owner() is owner else None
+
     async def __aenter__(self) -> Hold:
-        limit, (driver, core, owner, lease) = self._timeout, self._parts
+        driver, core, limit, lease = self._parts
         block = entered(self)
-        if owner is None:
-            owner = current_owner()
+        owner = current_owner()
         if block is not None:
             block.owner = owner
-        if driver.unclaimed.entries:
-            await self._release_unclaimed(owner, limit)
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         step = core.acquire(owner, deadline, lease)
         try:
@@ -208,16 +237,16 @@ class Lock:
 
     def _entered(self, block: Block | None, hold: AnyHold) -> Hold:
         """Keep *hold* for *block*, or until its owner leaves by hand."""
-        driver, _, owner, _ = self._parts
         if block is None:
-            self._enter_by_hand(owner or current_owner(), hold)
+            self._enter_by_hand(current_owner(), hold)
         else:
+            block.got = hold
             hold.hand(block.handle)
         # asyncio only
         if self.cancel_on_lost:
-            driver.cancel_on_lost(hold)
+            self._driver.cancel_on_lost(hold)
         # end
-        return of_block(driver, hold)
+        return of_block(self._driver, hold, block)
 
     def trying(self, timeout: Duration = 0, *, lease: Duration | None = None) -> Trying[Hold]:
         """Return a block that is entered whether or not the lock is acquired.
@@ -244,9 +273,7 @@ class Lock:
 
     async def _try(self, limit: float, lease: float | None, block: Block | None) -> Hold:
         """Acquire for *block*, or for one that is entered by hand, or return an empty hold."""
-        driver, owner = self._driver, self._fixed_owner or current_owner()
-        if driver.unclaimed.entries:
-            await self._release_unclaimed(owner, limit)
+        driver, owner = self._driver, current_owner()
         deadline = FOREVER if limit == FOREVER else driver.session.clock() + limit
         step = self._core.acquire(owner, deadline, lease)
         hold = await acquire_for(driver, step, self._tried, block, self.name)
@@ -265,11 +292,6 @@ class Lock:
         # end
         return face
 
-    async def _release_unclaimed(self, owner: Owner, limit: float) -> None:
-        """Release what *owner* acquired of this lock and did not keep."""
-        if isinstance(self._core, LockBase):
-            await release_unclaimed(self._driver, self._core, owner, limit)
-
     if TYPE_CHECKING:
 
         async def __aexit__(
@@ -283,36 +305,54 @@ class Lock:
 
     async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired, in any task that leaves it."""
-        if block.given_away:
+        if block.over:
             return
-        driver, core, _, _ = self._parts
-        owner = block.owner or self._left_by_hand()
-        own = raised is not None and driver.cancelled_by_loss(raised, core.hold_of(owner))
+        hold: AnyHold | None = block.got
+        if hold is None and (hold := self._left_by_hand()) is None:
+            await self.release()
+            return
+        if hold.state != HELD:
+            hold = self._in_place_of(hold, block)
+        driver = self._driver
+        own = raised is not None and driver.cancelled_by_loss(raised, hold)
+        # The lock itself may have released it inside. In a forked child it is the parent's.
+        once = hold.state != ENDED or driver.session.is_parents(hold.holder)
         try:
-            await end_block(driver, core.release(owner), block, raised, own=own)
+            await end_block(driver, hold.release(), block, raised, own=own, once=once)
         except InterlockError as error:
             shorten(error)
             raise
 
+    def _in_place_of(self, hold: AnyHold, block: Block) -> AnyHold:
+        """Return what has taken the place of *hold*, which *block* acquired; or else *hold*.
+
+        A wait for a condition puts another one there. So does who releases the lock and acquires it
+        again inside, both by hand.
+        """
+        latest = hold.latest()
+        if latest.kept() or self._taken is None or block.owner is None:
+            return latest
+        return self._taken if self._core.hold_of(block.owner) == self._taken else latest
+
     def _enter_by_hand(self, owner: Owner, hold: AnyHold) -> None:
         """Note that *owner* entered by hand, and may leave by ``__aexit__`` or `release`."""
         block = Block().of(self)
-        block.owner = owner
+        block.owner, block.got = owner, hold
         self._by_hand.forget(self._is_over)
         self._by_hand.enter(owner.identity, block)
         hold.hand(weakref.ref(block), alone=False)
 
-    def _left_by_hand(self) -> Owner:
-        """Return the owner that a call of ``__aexit__`` by hand releases for.
+    def _left_by_hand(self) -> AnyHold | None:
+        """Return the hold that a call of ``__aexit__`` by hand releases; None if none was entered.
 
-        It is the caller. If the caller has nothing to leave, it is the owner that entered last.
+        It is the caller's. If the caller has nothing to leave, it is what was entered last.
         """
-        me = self._fixed_owner or current_owner()
+        me = current_owner()
         block = self._by_hand.leave(me.identity, others=self._core.hold_of(me) is None)
-        return me if block is None or block.owner is None else block.owner
+        return None if block is None else block.got
 
     def _is_over(self, block: Block) -> bool:
-        return block.owner is None or self._core.hold_of(block.owner) is None
+        return not block.got.latest().kept()
 
     # asyncio only
     @awaited
@@ -338,7 +378,7 @@ class Lock:
         The answer is 0 without a round trip if the client knows of no hold. Otherwise it is the
         server's.
         """
-        return await self._driver.run(self._core.depth_of(self._fixed_owner or current_owner()))
+        return await self._driver.run(self._core.depth_of(current_owner()))
 
     async def remaining(self) -> float | None:
         """Return the seconds until the lease ends unless it is renewed; None if nobody holds it.
@@ -360,7 +400,7 @@ class Lock:
         """
         seconds, driver = check_lease(lease), self._driver
         check_long_lease(lease, driver)
-        step = self._core.extend(self._fixed_owner or current_owner(), seconds)
+        step = self._core.extend(current_owner(), seconds)
         await change_hold(driver, self._core, step)
 
     async def force_release(self, *, holder: str | None = None, reason: str = "") -> bool:
@@ -389,12 +429,14 @@ class Lock:
         holder, text = check_text(holder, "a holder"), check_reason(reason)
         return await self._driver.run(self._core.force_release_of(holder, text))
 
-    def _caller(self) -> Owner:
-        """Return the owner that the caller is."""
-        return self._fixed_owner or current_owner()
-
     @property
     def hold(self) -> Hold | None:
         """Return this owner's hold, or None; no round trip."""
-        hold = self._core.hold_of(self._fixed_owner or current_owner())
-        return None if hold is None else Hold(self._driver, hold)
+        owner = current_owner()
+        hold = self._core.hold_of(owner)
+        if hold is None:
+            return None
+        face = Hold(self._driver, hold)
+        if owner.in_pool:  # its job may be over before the user releases it
+            hold.hand(weakref.ref(face), alone=False)
+        return face

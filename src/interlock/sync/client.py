@@ -17,8 +17,7 @@ from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.group_lock import GroupLock
 from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.locks.spin_lock import SpinLock
-from interlock._core.model.holds import HELD, Owner, Permit
-from interlock._core.model.no_hold import NoHold
+from interlock._core.model.holds import HELD, Permit
 from interlock._core.objects import barrier as core_barrier
 from interlock._core.objects import condition as core_condition
 from interlock._core.objects import count_down_latch as core_latch
@@ -30,9 +29,10 @@ from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.lifetime import check_kept
 from interlock._core.objects.limits import Limits
 from interlock._drivers.background.log import log_gone, log_limit
-from interlock._drivers.blocking import acquire_for, end_by, release_unclaimed
+from interlock._drivers.blocking import acquire_for, end_by
+from interlock._drivers.flow import current_owner
 from interlock._drivers.process.identity import this_process
-from interlock._drivers.threads import ThreadDriver, current_owner
+from interlock._drivers.threads import ThreadDriver
 from interlock._hints import hints, told, unexpected
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import (
@@ -49,7 +49,6 @@ from interlock.options import (
     check_name,
     check_reason,
     check_text,
-    check_timeout,
     lease_of,
     lease_within,
     options_of,
@@ -82,8 +81,8 @@ if TYPE_CHECKING:
     from interlock.check import Report
     from interlock.inspection import Deadlock, LockInfo
     from interlock.options import Duration, OptionChanges
+    from interlock.sync.trying import Trying
 
-_WRITE_TRY_LOCK = "with client.try_lock(name) as hold:"
 _WRITE_ADOPT = "with client.adopt(ticket) as hold:"
 T = TypeVar("T")
 
@@ -336,7 +335,6 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
         reentrant: bool = True,
-        owner: str | None = None,
     ) -> Lock:
         """Return the lock *name*; no round trip.
 
@@ -346,10 +344,9 @@ class Client:
             lease: seconds (or a `timedelta`) after which a hold ends by itself; None for a hold
                 that is renewed until it is released.
             reentrant: whether its owner may take it again.
-            owner: who holds it, instead of the thread: everything under the same word is one owner.
         """
         core = core_lock.Lock(self._driver.session, name, reentrant=reentrant)
-        face = self._face(core, timeout, lease, owner)
+        face = self._face(core, timeout, lease)
         return face
 
     @told
@@ -360,7 +357,6 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
         reentrant: bool = True,
-        owner: str | None = None,
     ) -> Lock:
         """Return the fair lock *name*, which serves its waiters in the order of arrival.
 
@@ -368,7 +364,7 @@ class Client:
         dead. Use the same value in all clients of one lock.
         """
         core = FairLock(self._driver.session, name, reentrant=reentrant)
-        return self._face(core, timeout, lease, owner)
+        return self._face(core, timeout, lease)
 
     @told
     def fenced_lock(
@@ -378,7 +374,6 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
         reentrant: bool = True,
-        owner: str | None = None,
     ) -> Lock:
         """Return the fenced lock *name*, whose holds have a `Hold.token` that only grows.
 
@@ -386,7 +381,7 @@ class Client:
         resource makes.
         """
         core = FencedLock(self._driver.session, name, reentrant=reentrant)
-        return self._face(core, timeout, lease, owner)
+        return self._face(core, timeout, lease)
 
     @told
     def group_lock(
@@ -397,7 +392,6 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
         reentrant: bool = True,
-        owner: str | None = None,
     ) -> Lock:
         """Return all of *values* of *group* as one lock, in one key, however many they are.
 
@@ -407,10 +401,9 @@ class Client:
             timeout: seconds that a ``with`` statement waits; None for ever.
             lease: seconds after which a hold ends by itself.
             reentrant: whether its owner may take the same values again.
-            owner: who holds it, instead of the thread.
         """
         core = GroupLock(self._driver.session, group, values, reentrant=reentrant)
-        return self._face(core, timeout, lease, owner)
+        return self._face(core, timeout, lease)
 
     @told
     def read_write_lock(
@@ -419,7 +412,6 @@ class Client:
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
-        owner: str | None = None,
     ) -> ReadWriteLock:
         """Return the read/write lock *name*: many owners hold ``read``, or one holds ``write``.
 
@@ -427,8 +419,8 @@ class Client:
         """
         session = self._driver.session
         return ReadWriteLock(
-            self._face(ReadLock(session, name), timeout, lease, owner),
-            self._face(WriteLock(session, name), timeout, lease, owner),
+            self._face(ReadLock(session, name), timeout, lease),
+            self._face(WriteLock(session, name), timeout, lease),
         )
 
     @told
@@ -440,7 +432,6 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
         reentrant: bool = True,
-        owner: str | None = None,
     ) -> Lock:
         """Return the spin lock *name*, which sends no messages: a waiter tries again.
 
@@ -452,7 +443,6 @@ class Client:
             timeout: seconds that a ``with`` statement waits; None for ever.
             lease: seconds after which a hold ends by itself.
             reentrant: whether its owner may take it again.
-            owner: who holds it, instead of the thread.
         """
         core = SpinLock(
             self._driver.session,
@@ -460,7 +450,7 @@ class Client:
             backoff=backoff or ExponentialBackoff(),
             reentrant=reentrant,
         )
-        return self._face(core, timeout, lease, owner)
+        return self._face(core, timeout, lease)
 
     @told
     def multi_lock(
@@ -476,11 +466,8 @@ class Client:
         """Return a majority of *locks*, each on a server of its own, as one lock. See `RedLock`."""
         return RedLock(*locks, timeout=timeout, lease=lease)
 
-    def _face(
-        self, core: LockBase, timeout: Duration | None, lease: Duration | None, owner: str | None
-    ) -> Lock:
-        named = None if owner is None else self._driver.named_owner(owner)
-        return Lock(self._driver, core, timeout=timeout, lease=lease, owner=named)
+    def _face(self, core: LockBase, timeout: Duration | None, lease: Duration | None) -> Lock:
+        return Lock(self._driver, core, timeout=timeout, lease=lease)
 
     @told
     def try_lock(
@@ -490,42 +477,27 @@ class Client:
         timeout: Duration = 0,
         lease: Duration | None = None,
         **_foreign: Never,
-    ) -> Hold:
-        """Acquire the lock *name* in one call, and return its hold.
+    ) -> Trying[Hold]:
+        """Return a block that is entered whether or not the lock *name* is acquired.
 
-        For example ``with client.try_lock(name) as hold: if hold: ...``. The hold is released
-        when its block is left. If it is not kept, as in ``if client.try_lock(name):``, it is
-        renewed until its thread ends, and a MisuseWarning tells so.
+        For example ``with client.try_lock(name) as hold: if hold: ...``. Leaving the block
+        releases the lock. The hold is falsy if the lock was not acquired, and its ``holder`` tells
+        who holds the lock, if that is known. Nothing is acquired before the block.
 
         Args:
             name: the lock.
             timeout: seconds to wait; 0 for one try.
             lease: as for `lock`.
 
-        Returns:
-            The hold. It is falsy if the lock was not acquired, and its ``holder`` tells who holds
-            the lock, if that is known.
-
         Raises:
-            InterlockError: as `Lock.acquire`.
+            InterlockError: the block raises as `Lock.acquire`.
 
         Cost:
             One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
         if _foreign:
             raise unexpected(self.try_lock, _foreign)
-        limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        core, owner = core_lock.Lock(driver.session, name), current_owner()
-        if driver.unclaimed.entries:
-            release_unclaimed(driver, core, owner, limit)
-        step = core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
-        hold = acquire_for(
-            driver, step, lambda _, hold: kept(driver, hold, owner, _WRITE_TRY_LOCK), name=name
-        )
-        if hold is not None:
-            return hold
-        refusal = driver.run(core.refusal(limit))
-        return Hold(driver, NoHold(core.kind, name, owner.label, refusal.holder))
+        return self.lock(name).trying(timeout, lease=lease)
 
     def adopt(self, ticket: str, *, lease: Duration | None = None) -> Hold:
         """Take over a hold that another process gave away by `Hold.hand_over`.
@@ -653,13 +625,15 @@ class Client:
         shortest, longest = check_holds(min_hold, max_hold)
         own = lease_within(longest, lease, self._driver.session.options)
 
-        def make(called: str) -> Lock:
-            core = core_lock.Lock(self._driver.session, called, reentrant=False)
-            caller = Owner(f"a call under {called!r}")
-            return Lock(self._driver, core, lease=own, owner=caller)
+        driver = self._driver
+
+        def make(called: str) -> core_lock.Lock:
+            return core_lock.Lock(driver.session, called, reentrant=False)
 
         _ = make("check")
-        return Once(check_name(name), make, shortest, longest, otherwise)
+        return Once(
+            check_name(name), driver, make, (shortest, longest, lease_of(own, driver)), otherwise
+        )
 
     @told
     def semaphore(

@@ -319,7 +319,7 @@ class Hold:
 
     def _leave(self, block: Block | None, raised: BaseException | None) -> None:
         """Release it at the end of *block*, in any thread that leaves it."""
-        if self._released or (block is not None and block.given_away):
+        if self._released or (block is not None and block.over):
             return
         if self._claim is not None:
             self._claim.over = True
@@ -337,13 +337,13 @@ class Hold:
 _new = Hold.__new__
 
 
-def of_block(driver: BlockingDriver, hold: AnyHold) -> Hold:
-    """Return *hold* for the block that gets it.
+def of_block(driver: BlockingDriver, hold: AnyHold, block: Block | None) -> Hold:
+    """Return *hold* for the *block* that gets it; None if a call by hand does.
 
     The class is not called. That would cost each block 1,000 instructions more (`hints`).
     """
     made = _new(Hold)
-    made._driver, made._hold, made._claim, made.name = driver, hold, None, hold.name
+    made._driver, made._hold, made._claim, made.name = driver, hold, block, hold.name
     made._released, made._lost, made._last = False, None, None
     return made
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Never
 from interlock._core.model.no_hold import NoHold
 from interlock._core.objects import leased_permits as core_permits
 from interlock._drivers.blocking import release_unclaimed, take_for
+from interlock._drivers.flow import current_owner
 from interlock._drivers.process.unclaimed import PermitClaim
-from interlock._drivers.threads import current_owner
 from interlock._hints import hints, told, unexpected
 from interlock._misuse import always_true
 from interlock._traceback import shorten

@@ -12,6 +12,7 @@ from interlock._drivers.block import ByHand, entered
 from interlock._drivers.blocking_block import Exit, caller
 from interlock._misuse import publish
 from interlock._traceback import shorten
+from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,11 @@ class Trying(Generic[E]):
         block.got = None  # it may refer to the block
         if got is None:
             raise RuntimeError("this block was not entered")
-        got._leave(block, raised)
+        try:
+            got._leave(block, raised)
+        except InterlockError as error:
+            shorten(error)
+            raise
 
 
 publish("interlock.sync", Trying)

@@ -16,7 +16,6 @@ from interlock._core.model.effects import A, Op, R, Step, Wait
 from interlock._drivers import tasks
 from interlock._drivers.background.event_delivery import Observers
 from interlock._drivers.process.lifecycle import Ending
-from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.process.unclaimed import Unclaimed
 from interlock.errors import ConfigError
 
@@ -29,7 +28,19 @@ if TYPE_CHECKING:
 
 _running: list[Process] = []
 """The process whose coroutine runs now."""
-tasks.elsewhere.append(lambda: _running[-1].owner if _running else None)
+
+
+class _Processes:
+    """The processes of the simulator, as a library of tasks."""
+
+    def current(self) -> Owner | None:
+        return _running[-1].owner if _running else None
+
+    def coroutine(self) -> None:
+        """Return None: a process has others call for it."""
+
+
+tasks.elsewhere.append(_Processes())
 
 
 @types.coroutine
@@ -77,11 +88,6 @@ class SimulatedDriver:
         self.observers = Observers(self.session)
         self.unclaimed = Unclaimed(tasks.current_owner)
         self.ending = Ending()
-        self._named = NamedOwners(tasks.current_owner)
-
-    def named_owner(self, name: str) -> Owner:
-        """Return the owner that the word *name* stands for."""
-        return self._named.get(name)
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step*; note what it acquires, so that the invariants look at it."""

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from interlock._core.insight.events import tell_loss
 from interlock._core.locks.known_lock import not_acquired, not_held
+from interlock._core.locks.lock_base import Refused
 from interlock._core.model.effects import (
     LATE,
     Carried,
@@ -129,14 +130,6 @@ class MemberSteps:
     def __bool__(self) -> bool:
         """Return whether any step was begun."""
         return bool(self._steps)
-
-    def entered(self) -> list[Hold]:
-        """Return the holds that were acquired and not given back.
-
-        A step whose own undo has begun is left to that. Otherwise its hold would go down twice.
-        """
-        steps = [step for _, step in list(self._steps.values()) if not step.goes_back()]
-        return [step.result for step in steps if step.result is not None and not step.over()]
 
     def over(self) -> bool:
         """Return whether no step has anything left to do."""
@@ -274,9 +267,16 @@ class CompositeLock(ABC):
                 that was taken is given back.
             QuorumError: for a red lock: too few servers can be reached for a quorum.
         """
+        self.refuse_vain_wait(owner, deadline)
         member_steps = MemberSteps()
         acquiring = self.acquire_in_turn(owner, deadline, lease, member_steps)
         return Undoable(acquiring, member_steps.over, member_steps.settle)
+
+    def refuse_vain_wait(self, owner: Owner, deadline: float) -> None:
+        """Raise ReentryError if only this thread could end the wait of *owner* for a member."""
+        if owner.beside is not None:
+            for member in self.members:
+                owner.refuse_vain_wait(member, deadline)
 
     def acquire_in_turn(
         self, owner: Owner, deadline: float, lease: float | None, member_steps: MemberSteps
@@ -320,6 +320,9 @@ class CompositeLock(ABC):
 
     def release(self, owner: Owner) -> Step[None]:
         """Go down by one depth in every member; errors as for `release_hold`."""
+        hold = self.hold_of(owner)
+        if hold is None:
+            return Refused(not_held(self.kind, self.name, owner.label))
         return ReleaseMembers(self, owner)
 
     def release_hold(self, hold: CompositeHold) -> Step[None]:
@@ -509,13 +512,9 @@ class CompositeLock(ABC):
     def _taken(self, request: AcquireRequest) -> list[Hold]:
         """Return the holds that *request* has entered and not given back, once each.
 
-        Each of them must go down by one depth. The members' tables tell them exactly, unless
-        threads or tasks share the owner. Then the tables also have what the others entered
-        meanwhile, so the steps of *request* decide.
+        Each of them must go down by one depth.
         """
         entered = (HELD, LOST)
-        if request.owner.shared:
-            return [h for h in request.member_steps.entered() if h.state in entered and h.depth]
         return [
             hold
             for hold, depth in zip(self._holds(request.owner), request.former, strict=True)
@@ -729,6 +728,19 @@ class CompositeHold:
         """Allow the owner to release every member, even if all handles of the user are gone."""
         for hold in self.members:
             hold.own()
+
+    def stay_with(self, keeper: Callable[[], object], place: str) -> None:
+        """Keep every member while the lock object of *keeper* lives, as `Hold.stay_with`."""
+        for hold in self.members:
+            hold.stay_with(keeper, place)
+
+    def left_to(self, keeper: Callable[[], object]) -> bool:
+        """Return whether the job is over that acquired it by the lock object of *keeper*."""
+        return self.members[0].left_to(keeper)
+
+    def owner(self) -> Owner | None:
+        """Return who has acquired it; None if that is gone."""
+        return self.members[0].owner()
 
     def release(self) -> Step[None]:
         """Go down by one depth in every member."""

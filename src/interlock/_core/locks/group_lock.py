@@ -120,6 +120,10 @@ class GroupLock(LockBase):
                 )
         return super()._wait(hold, deadline)
 
+    def excludes(self, hold: Hold) -> bool:
+        """Return whether *hold* has some of these values."""
+        return hold in self._sharing()
+
     def _sharing(self) -> list[Hold]:
         """Return this client's holds that have some of these values, or all of them."""
         wanted = set(self._fields)

@@ -52,7 +52,7 @@ from interlock._core.insight.forced_note import ask_why
 from interlock._core.locks.doubt import end_doubt
 from interlock._core.locks.kept_commands import KeptCommands
 from interlock._core.locks.known_lock import KnownLock, not_held
-from interlock._core.model.effects import NEVER, PAST, Carried, Step, Undone, Wait, failing, undoing
+from interlock._core.model.effects import NEVER, PAST, Carried, Step, Undone, failing, undoing
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, UNASKED, Hold, Owner
 from interlock._core.model.replication import Replication
 from interlock._core.queue.grant_looks import GIVEN
@@ -83,9 +83,6 @@ if TYPE_CHECKING:
     from interlock._core.upkeep.session import Session
     from interlock.options import ReplicaPolicy
 
-_FIRST_LOOK, _LONGEST_LOOK = 0.001, 0.05
-"""Seconds between two looks at an acquire by another thread of the same owner: first and last."""
-
 
 class Acquire(Undone["Hold | None"]):
     """An acquire or re-entry by *owner*, as `LockBase.acquire` describes it."""
@@ -93,6 +90,7 @@ class Acquire(Undone["Hold | None"]):
     __slots__ = (
         "again", "deadline", "lease", "lock", "outcome", "owner", "result", "sent_at", "stands"
     )  # fmt: skip
+    of_owner = True
     lock: LockBase
     owner: Owner
     deadline: float
@@ -110,18 +108,17 @@ class Acquire(Undone["Hold | None"]):
         table, key = session.holds.table, (lock.hold_key, owner.identity)
         held = table.get(key) if key in table else None
         while True:
-            if held is not None:
-                if held.state is PENDING and owner.may_await(held):
-                    return None
-                if lock.is_live(held):
-                    again = self.again = Reenter(lock, held, self.deadline, self.lease)
-                    self.result = held
-                    if (entering := again.begin()) is not None:
-                        return entering
-                    # Another thread has released it since the look.
-                    self.again = self.result = None
-                    held = table.get(key)
-                    continue
+            if held is not None and lock.is_live(held):
+                again = self.again = Reenter(lock, held, self.deadline, self.lease)
+                self.result = held
+                if (entering := again.begin()) is not None:
+                    return entering
+                # Another thread has released it since the look.
+                self.again = self.result = None
+                held = table.get(key)
+                continue
+            if owner.beside is not None:
+                owner.refuse_vain_wait(lock, self.deadline)
             number = owner.number
             hold = self.result = lock.new_hold(owner, self.lease)
             found = session.holds.reserve(hold, held)
@@ -129,7 +126,7 @@ class Acquire(Undone["Hold | None"]):
                 if owner.number != number:
                     lock.name_anew(hold, owner)
                 break
-            # Another thread of the same owner was faster.
+            # A signal handler was faster.
             self.result, held = None, found
         clock = session.clock  # bound first: else Python 3.11 looks for a method
         now = self.sent_at = clock()
@@ -158,8 +155,6 @@ class Acquire(Undone["Hold | None"]):
         if self.again is not None:
             return self.again.rest(failure)
         hold = self.result
-        if hold is None and failure is None:
-            return self._after_another()
         if hold is None:
             return failing(failure)
         if failure is not None and hold.entered_again():
@@ -199,24 +194,6 @@ class Acquire(Undone["Hold | None"]):
         """Remove the hold if it is still PENDING."""
         if self.result is not None:
             self.lock.session.holds.unreserve(self.result)
-
-    def _after_another(self) -> Op[Hold | None]:
-        """Acquire after another thread or task of the same owner has acquired, or given up.
-
-        Nothing is sent while it waits, and nobody wakes it: this is rare.
-        """
-        session, owner = self.lock.session, self.owner
-        key, pause = (self.lock.hold_key, owner.identity), _FIRST_LOOK
-        while (held := session.holds.table.get(key)) is not None and held.state is PENDING:
-            now = session.clock()
-            if now >= self.deadline:
-                return None
-            yield Wait(None, min(self.deadline, now + pause))
-            pause = min(2 * pause, _LONGEST_LOOK)
-        # This step is over when `again` is.
-        again = self.again = self.lock.acquire(owner, self.deadline, self.lease)
-        self.result = yield from again
-        return self.result
 
 
 class Reenter(Undone[Hold]):
@@ -339,6 +316,7 @@ class Release(Carried[None]):
     __slots__ = (
         "_begun", "_call", "_depth", "_found", "_given_up", "_hold", "_resumed", "_session"
     )  # fmt: skip
+    of_owner = True
     result = None
     _call: Eval[int] | None
 
@@ -452,25 +430,22 @@ class Release(Carried[None]):
 
 
 class DelayingRelease(Release):
-    """A release of *count* depths at once, before something else that ends at *deadline*.
+    """A release before something else, which ends at *deadline*.
 
     One try has the time of a full round trip. The background does what is not done by then.
     """
 
-    __slots__ = ("_count", "_deadline")
+    __slots__ = ("_deadline",)
 
-    def __init__(self, session: Session, hold: Hold, count: int, deadline: float) -> None:
-        self._count, self._deadline = count, deadline
+    def __init__(self, session: Session, hold: Hold, deadline: float) -> None:
+        self._deadline = deadline
         _ = self.of(session, hold)
 
     def begin(self) -> Eval[int] | None:
-        """Begin as `Release` does, at the last of the depths."""
-        hold, count = self._hold, self._count
-        self._count = 1
-        if hold.state is HELD:
-            hold.found(hold.depth - count + 1)
+        """Begin as `Release` does."""
         if super().begin() is None:
             return None
+        hold = self._hold
         call = self._call = hold.core.release_script(hold, self._depth)
         call.deadline = LockBase.answer_by(self._deadline, self._session.clock())
         call.patient = True  # a full round trip, as for a single try
@@ -828,6 +803,10 @@ class LockBase(Holdable, KnownLock):
         """Return whether to try for *hold* before queueing."""
         del hold
         return may_try_first(self.session, self.line, deadline)
+
+    def excludes(self, hold: Hold) -> bool:
+        """Return whether *hold*, which another owner has, keeps this lock from being acquired."""
+        return hold.core.hold_key == self.hold_key and hold.core.session is self.session
 
     # The steps after a first try that was not enough. A red lock runs them for many at once.
 

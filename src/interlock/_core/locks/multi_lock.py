@@ -57,12 +57,15 @@ class MultiLock(CompositeLock):
         way = self._way
         if way is None:
             return super().acquire(owner, deadline, lease)
+        self.refuse_vain_wait(owner, deadline)
         return AcquireTogether(self, way, owner, deadline, lease)
 
     def release(self, owner: Owner) -> Step[None]:
         """Go down by one depth in every member; errors as for `release_hold`."""
         way = self._way
-        return super().release(owner) if way is None else ReleaseTogether(self, way, owner)
+        if way is None or self.hold_of(owner) is None:
+            return super().release(owner)
+        return ReleaseTogether(self, way, owner)
 
     def release_hold(self, hold: CompositeHold) -> Step[None]:
         """Go down by one depth in every member of *hold*, as `CompositeLock.release_hold` does."""

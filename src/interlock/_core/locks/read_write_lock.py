@@ -131,6 +131,13 @@ class _Side(LockBase):
         # It tells a refused waiter the holder, which may be of either side.
         return scripts.read_write_lock_query(self.key, scripts.BOTH, deadline=deadline)
 
+    def excludes(self, hold: Hold) -> bool:
+        """Return whether *hold* is of either side, unless both only read."""
+        core = hold.core
+        if not isinstance(core, _Side) or core.session is not self.session:
+            return False
+        return core.key == self.key and not (self.shared and core.shared)
+
     def _valid_hold(self, side: int, hold: Hold) -> Hold | None:
         """Return the valid hold of *side* that the owner of *hold* has, or None."""
         owner = hold.owner()

@@ -348,6 +348,8 @@ class Step(Generic[R_co]):
 
     __slots__ = ()
 
+    of_owner = False
+    """Whether who performs it has been asked for as an owner, so that nothing blocks a loop unseen."""
     result: R_co
 
     def begin(self) -> Eval[Any] | None:

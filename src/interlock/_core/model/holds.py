@@ -64,22 +64,27 @@ numbers = itertools.count(1)
 
 
 class Owner:
-    """Who may re-enter and release: a thread, a task, or what ``owner=`` names.
+    """Who may re-enter and release: a flow of a thread, or a task.
 
     Attributes:
         identity: tells owners of this process apart.
         number: the second half of the holder id; drawn from a process-wide counter, never used
             for another owner.
         label: what to call the owner in messages.
-        shared: whether others may come and release under the same name when its former users are
-            gone.
         known_as: a client's id, a number, and the holder id made of the two, as a cache. None
             before the first acquire, a placeholder until the second.
         reference: a weak reference, which a hold has in place of its owner: a hold must not keep a
             thread or task alive.
+        holds: what it has; None if nobody asks.
+        beside: the owners of its thread, if there are several.
+        in_pool: whether it stands for a job of a pool.
+        alone_in: the identifier of the thread whose only owner it is; else 0.
     """
 
-    shared = False
+    holds: set[Hold] | None = None
+    beside: Any = None
+    in_pool = False
+    alone_in = 0
     __slots__ = ("__weakref__", "_ended", "identity", "known_as", "label", "number", "reference")
 
     def __init__(self, label: str, ended: Callable[[], bool] | None = None) -> None:
@@ -98,14 +103,16 @@ class Owner:
         """Return whether the thread or task has ended."""
         return self._ended is not None and self._ended()
 
-    def may_await(self, pending: Hold) -> bool:
-        """Return whether the caller may wait until the acquire of *pending* ends.
-
-        *pending* is a hold of this owner. The wait would never end if this very thread or task
-        acquires it, and a signal handler has interrupted that.
-        """
-        del pending
+    def lets_caller_release(self) -> bool:
+        """Return whether the caller, who is another owner, may release what it has by hand."""
         return False
+
+    def place_of_call(self) -> str:
+        """Return the line of the user's that called; empty if nobody knows."""
+        return ""
+
+    def refuse_vain_wait(self, lock: Any, deadline: float) -> None:
+        """Raise ReentryError if only this thread could end a wait for *lock* until *deadline*."""
 
 
 # The states of a hold: plain strings, because the hot path looks at them often.
@@ -221,6 +228,10 @@ class AnyHold(Protocol):
     def leaving(self) -> bool: ...
     def own(self) -> None: ...
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None: ...
+    def stay_with(self, keeper: Callable[[], object], place: str) -> None: ...
+    def left_to(self, keeper: Callable[[], object]) -> bool: ...
+    @property
+    def owner(self) -> Callable[[], Owner | None]: ...
     def latest(self) -> AnyHold: ...
     def release(self) -> Step[None]: ...
 
@@ -233,15 +244,17 @@ class HoldUsers:
         handles: weak references to the objects that the user got for single entries: blocks,
             holds. While one of these objects lives, the hold is renewed.
         owned: whether its owner may release it without any of these objects.
+        place: the line that acquired it in a job of a pool. Unset for most holds.
     """
 
-    __slots__ = ("_listeners", "handles", "label", "owned", "owner")
+    __slots__ = ("_listeners", "handles", "label", "owned", "owner", "place")
     depth: int
     state: str
     owner: Callable[[], Owner | None]
     label: str
     handles: tuple[Callable[[], object], ...]
     owned: bool
+    place: str
     _listeners: list[Callable[[], object]] | None
 
     def own(self) -> None:
@@ -265,6 +278,20 @@ class HoldUsers:
         else:
             living = [former for former in self.handles if former() is not None]
             self.handles = (*living, handle)
+
+    def stay_with(self, keeper: Callable[[], object], place: str) -> None:
+        """Keep it while the lock object of *keeper* lives, by which *place* has acquired it.
+
+        The job of a pool that acquired it by hand may be over before it is released.
+        """
+        self.place = place
+        if keeper not in self.handles:
+            self.handles = (*self.handles, keeper)
+
+    def left_to(self, keeper: Callable[[], object]) -> bool:
+        """Return whether the caller may release it for who acquired it, by *keeper*'s object."""
+        owner = self.owner()
+        return keeper in self.handles if owner is None else owner.lets_caller_release()
 
     def belong_to(self, owner: Owner) -> None:
         """Renew it while *owner* lives, too; its key in the table stays."""
@@ -457,6 +484,7 @@ class Hold(HoldLease):
     Attributes:
         holder: the hash field, ``"<client id>:<number>"``.
         depth: how often it was entered.
+        among: the holds of its owner, where it is until it is over; None if nobody asks.
         heard: when the last refused try was sent, and the server's time of the refusal in
             microseconds; None if it is not known.
         token: the fencing token, or None.
@@ -474,8 +502,9 @@ class Hold(HoldLease):
     """
 
     __slots__ = (
-        "_detail", "_token_source", "depth", "heard", "holder", "newest", "offered", "placed",
-        "queued", "reason", "replication", "since", "state", "table_key", "token", "unanswered",
+        "_detail", "_token_source", "among", "depth", "heard", "holder", "newest", "offered",
+        "placed", "queued", "reason", "replication", "since", "state", "table_key", "token",
+        "unanswered",
     )  # fmt: skip
     newest: list[Hold]
 
@@ -510,6 +539,9 @@ class Hold(HoldLease):
         self.handles = ()
         self.owned = True
         self._listeners = None
+        among = self.among = owner.holds
+        if among is not None:
+            among.add(self)
 
     def __repr__(self) -> str:
         return f"<Hold {self.name!r} {self.state} depth={self.depth} holder={self.holder}>"
@@ -927,7 +959,7 @@ class Holds:
             former: a hold of the same owner that is over. *hold* may replace it.
 
         Returns:
-            *hold*, or the hold that another thread of the same owner has entered meanwhile.
+            *hold*, or the hold that a signal handler has entered meanwhile.
         """
         found = self.table.setdefault(hold.table_key, hold)
         if former is not None and found is former:
@@ -936,6 +968,8 @@ class Holds:
         # Only now: a hold that came too late has sent nothing, and must undo nothing.
         if found is hold:
             hold.unanswered = 1
+        elif hold.among is not None:
+            hold.among.discard(hold)
         return found
 
     def begin(self, hold: Hold) -> None:
@@ -970,6 +1004,8 @@ class Holds:
                 self.observer.released(hold)
             hold.state = ENDED
         # `_forget` inlined: every release runs this.
+        if hold.among is not None:
+            hold.among.discard(hold)
         try:
             if self.table[hold.table_key] is hold:
                 del self.table[hold.table_key]
@@ -979,6 +1015,8 @@ class Holds:
     def _forget(self, hold: Hold) -> None:
         # A client that closes, or the watchdog, may end it at the same time. There is no call in
         # here, so no other thread comes in between.
+        if hold.among is not None:
+            hold.among.discard(hold)
         try:
             if self.table[hold.table_key] is hold:
                 del self.table[hold.table_key]

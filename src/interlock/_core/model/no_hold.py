@@ -78,6 +78,16 @@ class NoHold:
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
         del handle, alone
 
+    def stay_with(self, keeper: Callable[[], object], place: str) -> None:
+        del keeper, place
+
+    def left_to(self, keeper: Callable[[], object]) -> bool:
+        del keeper
+        return False
+
+    def owner(self) -> None:
+        """Return None: nobody has it."""
+
     def latest(self) -> NoHold:
         """Return itself."""
         return self

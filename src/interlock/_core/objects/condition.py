@@ -85,11 +85,6 @@ class Condition(LeasedWaiters):
             deadline: on the session's clock; it limits only the wait for a notification.
         """
         hold = self._held(owner)
-        if owner.shared:
-            raise ConfigError(
-                f"condition {self.name!r}: nobody can wait with a lock of owner=, because the "
-                "entries of its users cannot be told apart"
-            )
         before = _Before(owner, hold, hold.depth, _lease_of(hold), [])
         last: list[Hold] = []
         # A second Ctrl-C ends a long wait for the lock, too. But it leaves no waiter behind.

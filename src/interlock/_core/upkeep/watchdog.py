@@ -15,8 +15,7 @@ Rules:
 * A hold that is to end at a certain time (`Hold.end_by`) is renewed for less time near its end. No
   renewal ends it sooner than the one before, so one that arrives late does no harm.
 * A hold whose owner or handle is gone is not renewed any more: it ends with its lease. A hold with
-  a lease of its own was meant to end that way. An `owner=` name is gone when every thread and task
-  that used it has ended.
+  a lease of its own was meant to end that way.
 
 Source: LockTask of Redisson 4.7.0.
 """
@@ -313,14 +312,9 @@ class Watchdog:
 
     def _abandon(self, hold: Hold) -> None:
         """Stop the renewal of *hold*."""
-        owner = hold.owner()
-        if owner is not None and owner.shared:
-            # Until its lease ends, another thread may use the same `owner=` and release it.
-            hold.end_renewal()
-        else:
-            # The owner may live on. A late command must not release its next hold.
-            _ = hold.keep_holder_unique()
-            self._holds.end(hold)
+        # The owner may live on. A late command must not release its next hold.
+        _ = hold.keep_holder_unique()
+        self._holds.end(hold)
 
     def _calls(
         self, chunk: Sequence[Hold], now: float, result: Round

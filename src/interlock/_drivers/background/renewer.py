@@ -413,13 +413,14 @@ class Renewer:
 
     def _release(self, hold: Hold) -> None:
         """Release *hold*, which nobody is left to release, and warn of it."""
-        message = f"hold of {hold.name!r} by {hold.label} was never released; "
-        if hold.renewal is None:  # another thread may still use its `owner=`
-            message += f"it is not renewed any more and ends within {hold.lease:g} s"
-        else:
-            call = hold.core.release_script(hold, 0)
-            self._cleanups.add(Cleanup(call, hold.valid_until, hold.late_grants()), clock.now())
-            message += "it is released now"
+        call = hold.core.release_script(hold, 0)
+        self._cleanups.add(Cleanup(call, hold.valid_until, hold.late_grants()), clock.now())
+        place = getattr(hold, "place", "")
+        acquired = f", acquired at {place}," if place else ""
+        message = (
+            f"hold of {hold.name!r} by {hold.label}{acquired} was never released; "
+            "it is released now"
+        )
         warn = partial(warnings.warn, message, MisuseWarning, stacklevel=2)
         callbacks.call_user(Renewer, "the renewal thread", warn)
 

@@ -67,6 +67,8 @@ def for_each_in_python(make: Callable[[], T], /) -> Callable[[], T]:
 
 of_thread = of_thread_in_python
 for_each = for_each_in_python
+in_c = False
+"""Whether `for_each` returns functions in C."""
 if not _patched:
     with suppress(ImportError):  # there was no compiler, or the C part is older than its source
         from interlock._links._exchange import of_thread as of_thread_in_c
@@ -83,3 +85,4 @@ if not _patched:
 
         of_thread = of_greenlet
         for_each = for_each_in_c
+        in_c = True

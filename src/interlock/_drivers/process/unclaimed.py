@@ -1,15 +1,15 @@
 """Entries of holds whose object the user did not keep.
 
-Theory. ``if client.try_lock("job"):`` drops its `Hold` before the work begins. The work must be
-protected all the same, so such an entry belongs to the thread or task that asked. It is renewed
-while that lives, and a MisuseWarning tells how to write it.
+Theory. A call of ``client.adopt(ticket)`` alone drops its `Hold` before the work begins. The work
+must be protected all the same, so such an entry belongs to the thread or task that asked. It is
+renewed while that lives, and a MisuseWarning tells how to write it.
 
 Rules:
 
 * A `Claim` belongs to the object that the user got. It ends with that object, so nothing is done
   for users who keep and release what they got.
-* An entry is released when its thread or task ends. It is also released when that asks for the same
-  name again, and the call that asked before has returned. The user is told of both.
+* An entry is released when its thread or task ends. A permit is also released when that asks for one
+  of the same name again, and the call that asked before has returned. The user is told of both.
 * The frame of that call is known only if the object was dropped in it. Otherwise the call has
   returned before.
 * A call has returned if nothing but its entry refers to its frame: Python refers to each frame that
@@ -56,22 +56,20 @@ class Driver(Protocol):
 
 
 class Entry:
-    """What one call entered of a hold, and only its thread or task can end.
+    """A hold that one call got, and only its thread or task can end.
 
     Attributes:
         hold: the hold.
         frame: the frame that asked, if it may still run.
         write: how to write it.
-        count: how often it entered the hold.
     """
 
-    __slots__ = ("count", "frame", "hold", "write")
+    __slots__ = ("frame", "hold", "write")
 
     def __init__(self, hold: Hold, frame: FrameType | None, write: str) -> None:
         self.hold = hold
         self.frame = frame
         self.write = write
-        self.count = 1
 
     def returned(self) -> bool:
         """Return whether the frame that asked has surely returned."""
@@ -112,27 +110,17 @@ class Unclaimed:
                 return  # no task runs: the renewal thread releases it
         if hold.owner() is not owner:
             hold.belong_to(owner)
-        entries = self.entries.setdefault((hold.core.hold_key, owner.identity), [])
-        for other in entries:
-            if other.hold is hold and other.frame is entry.frame:
-                other.count += 1
-                return
-        entries.append(entry)
+        self.entries.setdefault((hold.core.hold_key, owner.identity), []).append(entry)
 
     def take(self, key: object, owner: Owner) -> list[Entry]:
         """Return the entries of *owner* to release now: those whose frames have returned."""
         entries = self.entries.pop((key, owner.identity), [])
         over, kept = list[Entry](), list[Entry]()
-        seen: dict[Hold, int] = {}
         for entry in entries:
-            hold = entry.hold
-            before = seen.get(hold, 0)
-            if hold.state is LOST:
-                entry.count = 1
+            state = entry.hold.state
+            if state is LOST:
                 over.append(entry)  # to release it tells of the loss
-            elif hold.state is HELD and before < hold.depth:
-                entry.count = min(entry.count, hold.depth - before)
-                seen[hold] = before + entry.count
+            elif state is HELD:
                 (kept if entry.may_run() else over).append(entry)
         if kept:
             self.entries.setdefault((key, owner.identity), []).extend(kept)

@@ -1,0 +1,409 @@
+"""Who calls: the owner that stands for what runs in the calling thread.
+
+Theory. Threads are pooled, and locks are reentrant. If the thread were the owner, the next job of a
+pool would enter the hold that the job before it has left open, as a dependency of FastAPI does. So
+the owner is the *flow*: the thread in its present context, and in an event loop the task.
+
+A thread has one owner at first. While that holds something for another flow, the caller is another
+owner beside it, and both wait for each other as two threads do.
+
+* When an owner that holds nothing is asked for, it begins a *scope*: a new set of holds, which also
+  goes into the context. Who has that set in its context is the same flow. So the next job of a pool
+  that runs each job in a context of its own is another one, and so is a context that was copied
+  before. A copy that was made since is the same flow: ``copy_context().run()`` in a block.
+* In place of the set a pool's job has a `Mark` in its context, to which the owner refers weakly.
+  When it is gone, the context has ended, and the job of that owner is over.
+* Jobs of an executor may share the context of their thread. So in a thread of a pool that is known
+  here, the job must be the same, too. asgiref hands the context on from one job of a request to the
+  next, so there the context decides alone.
+* A task is an owner whatever its context is. The callbacks of a loop are flows in their contexts.
+* A greenlet that `threading` does not know counts as a thread (`thread_local`).
+
+`Hold` enters itself among the holds of its owner, and `Holds` takes it out again.
+
+The part in C (`owner_of_flow`) answers for a thread with one owner where no loop runs, which is the
+usual case. Nothing else decides what a flow is.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.model.holds import HELD, Hold, Owner
+from interlock._drivers.process import lifecycle
+from interlock._drivers.process.thread_local import for_each, in_c, running_greenlet
+from interlock._misuse import caller_frame, warn_in_event_loop, warn_in_greenlet
+from interlock.errors import ReentryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from interlock._core.locks.lock_base import LockBase
+
+_modules = sys.modules
+
+_EXECUTOR, _THREAD_POOL = "concurrent.futures.thread", "multiprocessing.pool"
+_POOLS = {
+    (_EXECUTOR, "_worker"),
+    (_THREAD_POOL, "worker"),
+    ("anyio._backends._asyncio", "WorkerThread.run"),
+    ("trio._core._thread_cache", "WorkerThread._work"),
+}
+"""The module and the function that takes the jobs of a pool's thread."""
+_ALONE = (
+    "job of an executor with this one thread, so nobody could release it: use a whole `with` block "
+    "in one job, or in async code interlock.asyncio"
+)
+_BY_HAND = (
+    "context, which called acquire() by hand: only this thread could release it. Use `with`, or in "
+    "async code interlock.asyncio"
+)
+_LOOP = (
+    "task or callback, which cannot go on while this one waits: use interlock.asyncio or "
+    "interlock.trio"
+)
+
+
+class Mark:
+    """What a context has in place of a set of holds; it ends with the context.
+
+    Attributes:
+        outer: what the context had before, if something is still held by that. asgiref takes the
+            context of a job back to the code that called it, which goes on by that.
+    """
+
+    __slots__ = ("__weakref__", "_holds", "outer")
+
+    def __init__(self, holds: set[Hold], outer: Mark | set[Hold] | None) -> None:
+        self._holds = holds
+        self.outer = outer
+
+    def __len__(self) -> int:
+        """Return how many holds the scope has."""
+        return len(self._holds)
+
+
+_scope: ContextVar[Mark | set[Hold] | None] = ContextVar("interlock_flow", default=None)
+
+
+def _scopes() -> list[Mark | set[Hold]]:
+    """Return the scopes of the present context that have holds, the latest first."""
+    found, each = list[Mark | set[Hold]](), _scope.get()
+    while each is not None:
+        if each:
+            found.append(each)
+        each = each.outer if isinstance(each, Mark) else None
+    return found
+
+
+def _no_mark() -> None:
+    """Return the mark of an owner whose context has the set of its holds."""
+
+
+class ThreadOwner(Owner):
+    """The owner that stands for one flow of a thread or greenlet.
+
+    Args:
+        label: what to call it in messages.
+        ended: tells whether its greenlet has ended; None for a thread.
+        pool: the frame that takes the jobs of its thread; None if the thread is no pool's.
+
+    Attributes:
+        holds: what it has; an owner without any is free for another flow.
+        mark: returns the mark of its context, None if that is gone.
+        job: returns the task or job that runs beside the context, None if that is gone. It is None
+            itself if there is none.
+        beside: all owners of its thread, if there are several or a loop may run.
+        in_pool: whether its thread takes jobs.
+        alone_in: the identifier of its thread, if it is the only owner there; else 0.
+    """
+
+    __slots__ = ("alone_in", "beside", "holds", "in_pool", "job", "mark", "pool")
+    mark: Callable[[], Mark | None]
+    job: Callable[[], object] | None
+
+    def __init__(
+        self,
+        label: str,
+        ended: Callable[[], bool] | None,
+        pool: FrameType | None,
+        alone_in: int = 0,
+    ) -> None:
+        super().__init__(label, ended)
+        self.alone_in = alone_in
+        self.pool = pool
+        self.in_pool = pool is not None
+        self.holds = set()
+        self.mark, self.job = _no_mark, None
+        self.beside: list[ThreadOwner] | None = None
+        self.reference = weakref.ref(self, lifecycle.owner_ended)
+
+    def begin(self, job: Callable[[], object] | None) -> None:
+        """Stand for the running flow from now on."""
+        holds = self.holds = set[Hold]()
+        self.job, self.mark = job, _no_mark
+        outer = next(iter(_scopes()), None)
+        if outer is None and not self.in_pool:
+            _ = _scope.set(holds)  # as in C
+        else:
+            mark = Mark(holds, outer)
+            self.mark = weakref.ref(mark)
+            _ = _scope.set(mark)
+
+    def another(self) -> ThreadOwner:
+        """Return an owner beside it, for another flow of its thread."""
+        return ThreadOwner(self.label, self._ended, self.pool)
+
+    def has_any_of(self, scopes: list[Mark | set[Hold]]) -> bool:
+        """Return whether its scope is one of *scopes*."""
+        mark = self.mark()
+        # No generator: a Ctrl-C in one is lost.
+        return bool([each for each in scopes if each is self.holds or each is mark])
+
+    def is_over(self) -> bool:
+        """Return whether the job, the task or the context of a pool's job has ended."""
+        job_ended = self.job is not None and self.job() is None
+        return job_ended or (self.in_pool and self.mark() is None)
+
+    def lets_caller_release(self) -> bool:
+        """Return whether the caller, another flow, may release what it acquired by hand.
+
+        That is so if its job is over, and for jobs of a pool that have the same context. The
+        contexts of another thread may release for each other, as with RLock.
+        """
+        if self.in_pool:
+            return self.is_over() or self.has_any_of(_scopes())
+        return self.is_over() or (self.job is None and self in _owners_here()[1:])
+
+    def ended(self) -> bool:
+        """Return whether nobody comes back for its holds: its job is over, or its greenlet."""
+        return (self.in_pool and self.is_over()) or super().ended()
+
+    def place_of_call(self) -> str:
+        """Return the line of the job's that called; empty if the pool itself did."""
+        frame = caller_frame()
+        ours = frame is self.pool or frame.f_globals.get("__name__") in _names_of_pools
+        return "" if ours else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    def refuse_vain_wait(self, lock: LockBase, deadline: float) -> None:
+        """Raise if only this thread could end a wait for *lock* until *deadline*.
+
+        Raises:
+            ReentryError: another flow of this thread holds it, and cannot go on.
+        """
+        if self.job is not None:
+            warn_in_event_loop()
+        if self.beside is None or deadline <= lock.session.clock():
+            return
+        for other in self.beside:
+            for hold in () if other is self else list(other.holds or ()):
+                keeps_out = hold.state is HELD and hold.renewal is not None and lock.excludes(hold)
+                advice = _never_released(other, hold) if keeps_out else None
+                if advice is not None:
+                    raise ReentryError(
+                        f"{lock.kind} {lock.name!r} is held in this very thread by another {advice}",
+                        name=lock.name,
+                    )
+
+
+_names_of_pools = {module for module, _ in _POOLS} | {"anyio.to_thread", "threading"}
+
+
+class _Owners(list[Any]):
+    """The owners of a greenlet, or of a thread that takes jobs; see `_first_owner`."""
+
+
+def _first_owner() -> list[Any]:
+    """Return what is kept for the calling thread, or for a greenlet in it, before the first flow.
+
+    That is a list of owners. Before them it has the holds of the first one, for the part in C, which
+    answers for plain lists of one owner alone.
+
+    `threading.current_thread` would give a thread that `threading` does not know a name, and keep
+    it for ever. Such threads are those of C libraries, and of `_thread`.
+    """
+    greenlet = running_greenlet()
+    if greenlet is not None:
+        warn_in_greenlet(_first_owner)
+        ended = partial(_greenlet_ended, weakref.ref(greenlet))
+        return _Owners([None, ThreadOwner(f"greenlet {id(greenlet):#x}", ended, None)])
+    ident, pool = threading.get_ident(), _frame_of_pool()
+    name = next((each.name for each in threading.enumerate() if each.ident == ident), None)
+    label = f"thread {ident if name is None else repr(name)}"
+    if pool is not None:
+        return _Owners([None, ThreadOwner(label, None, pool)])
+    owner = ThreadOwner(label, None, None, ident)
+    return [owner.holds, owner]
+
+
+def _greenlet_ended(found: weakref.ref[Any]) -> bool:
+    greenlet = found()
+    return greenlet is None or bool(greenlet.dead)
+
+
+def _frame_of_pool() -> FrameType | None:
+    """Return the frame that takes the jobs of the calling thread; None if it is no pool's."""
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if (frame.f_globals.get("__name__"), frame.f_code.co_qualname) in _POOLS:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+_owners_here: Any = for_each(_first_owner)
+
+
+def _owner_of_flow() -> ThreadOwner:
+    """Return the owner that stands for the running flow."""
+    kept = _owners_here()
+    owners: list[ThreadOwner] = kept[1:]
+    task = _running_task()
+    job = _job(owners[0]) if task is None else weakref.ref(task)
+    scopes, idle = _scopes(), None
+    for owner in owners:
+        if not owner.holds:
+            idle = idle or owner
+        elif owner.job == job and (task is not None or owner.has_any_of(scopes)):
+            return owner
+    if idle is None:
+        idle = owners[0].another()
+        kept.append(idle)
+        owners.append(idle)
+        for owner in owners:
+            owner.beside, owner.alone_in = owners, 0
+    if job is not None:
+        idle.beside = owners  # asks for `refuse_vain_wait`, which also warns in a loop
+    idle.begin(job)
+    kept[0] = owners[0].holds
+    return idle
+
+
+current_owner: Callable[[], ThreadOwner] = _owner_of_flow
+"""Return the owner that stands for the running flow. It ends with its thread."""
+_get_running_loop: list[Callable[[], object] | None] = [None]
+"""asyncio's function that tells which loop runs in this thread, once asyncio is loaded."""
+if in_c:
+    with suppress(ImportError):  # the C part is older than its source
+        from interlock._links._exchange import owner_of_flow
+
+        current_owner = partial(
+            owner_of_flow,
+            *(_owners_here.args[0], _modules, "greenlet", "trio.lowlevel", "asyncio.events"),
+            *(_get_running_loop, _scope.get, _scope.set, "holds", _owner_of_flow),
+        )
+
+
+def running_loop() -> object:
+    """Return the loop of asyncio that runs in this thread, or None."""
+    known = _get_running_loop[0]
+    if known is None and "asyncio.events" in _modules:
+        # Documented, and does not raise. A module that is just being loaded may lack it.
+        known = getattr(_modules["asyncio.events"], "_get_running_loop", None)
+        _get_running_loop[0] = known
+    return None if known is None else known()
+
+
+def _running_task() -> object:
+    """Return the task of asyncio or trio that runs in this thread, or None."""
+    if running_loop() is not None:
+        task = getattr(_modules.get("asyncio"), "current_task", lambda: None)()
+        if task is not None:
+            return task
+    trio: Any = _modules.get("trio.lowlevel")
+    return trio.current_task() if getattr(trio, "in_trio_task", bool)() else None
+
+
+def _job(first: ThreadOwner) -> Callable[[], object] | None:
+    """Return what runs beside the context, as a weak reference; None if nothing does.
+
+    Outside of tasks that is a loop which calls back, or the job of a pool.
+    """
+    loop = running_loop()
+    if loop is not None:
+        return weakref.ref(loop)
+    if first.pool is None:
+        return None
+    module = first.pool.f_globals["__name__"]
+    if module == _THREAD_POOL:
+        return _Turn(first.pool)
+    # In other pools each job has a context of its own.
+    item = _variable(first.pool, "work_item") if module == _EXECUTOR else None
+    return None if item is None or _hands_context_on(item) else weakref.ref(item)
+
+
+def _variable(frame: FrameType, name: str) -> Any:
+    """Return the local variable *name* of *frame*; None if it is not set."""
+    variables = frame.f_locals
+    value = variables.get(name)
+    if type(variables) is dict:
+        variables.clear()  # until Python 3.12 these are copies, which the frame keeps
+    return value
+
+
+class _Turn:
+    """A job of `multiprocessing.pool`, told by how many its thread has completed before."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self._frame = frame
+        self._number: int = _variable(frame, "completed")
+
+    def __call__(self) -> _Turn | None:
+        """Return itself while the job runs, as a weak reference would; else None."""
+        return self if _variable(self._frame, "completed") == self._number else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Turn) and other._number == self._number
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+def _hands_context_on(item: Any) -> bool:
+    """Return whether the job *item* is asgiref's."""
+    work = getattr(item, "fn", None) or item.task[0]
+    return getattr(getattr(work, "func", None), "__module__", "") == "asgiref.sync"
+
+
+def _never_released(other: ThreadOwner, hold: Hold) -> str | None:
+    """Return whose *hold*, which *other* has, only this thread could end; None if others could."""
+    if _running_task() is not None or running_loop() is not None:
+        return _LOOP
+    if _serves_asgiref() or _workers(other) == 1:
+        return _ALONE
+    by_hand = hold.owned and all(handle() is None for handle in hold.handles)
+    return _BY_HAND if by_hand and not other.in_pool and not other.is_over() else None
+
+
+def _serves_asgiref() -> bool:
+    """Return whether this thread waits for asgiref's async code, and runs its jobs meanwhile."""
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_globals.get("__name__") != _CURRENT_THREAD:
+        frame = frame.f_back
+    return frame is not None
+
+
+_CURRENT_THREAD = "asgiref.current_thread_executor"
+
+
+def _workers(owner: ThreadOwner) -> int:
+    """Return how many threads take the jobs that the thread of *owner* takes; 0 if nobody knows."""
+    frame = owner.pool
+    if frame is None:
+        return 0
+    module = frame.f_globals["__name__"]
+    if module == _EXECUTOR:
+        return int(getattr(_variable(frame, "executor_reference")(), "_max_workers", 0))
+    if module != _THREAD_POOL:
+        return 0
+    jobs = _variable(frame, "inqueue")
+    # The first argument of a worker is the queue.
+    given: list[Any] = [getattr(thread, "_args", None) for thread in threading.enumerate()]
+    return sum(bool(args) and args[0] is jobs for args in given)

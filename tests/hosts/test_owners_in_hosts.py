@@ -1,0 +1,304 @@
+"""Who owns a lock in web frameworks: requests that arrive one after the other, in real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import httpx2 as httpx
+import pytest
+from tests.needs import ROOT
+from tests.support.address import free_port
+from tests.support.patience import wait_until
+
+import interlock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FASTAPI = """
+import asyncio, time, warnings, interlock
+from fastapi import BackgroundTasks, Depends, FastAPI
+warnings.simplefilter("ignore")
+client = interlock.connect({url!r}); app = FastAPI(); now = over = served = 0
+def enter():
+    global now, over
+    over += now > 0; now += 1
+def leave():
+    global now, served
+    now -= 1; served += 1
+@app.get("/counts")
+async def counts(): return [over, served]
+async def stay():
+    enter()
+    try: await asyncio.sleep(.25)
+    finally: leave()
+def stay_here():
+    enter(); time.sleep(.15); leave()
+"""
+ENDPOINT = """
+@app.get("/")
+async def endpoint(_=Depends(dependency)): await stay()
+"""
+DJANGO = """
+import asyncio, json, warnings, interlock, django
+from django.conf import settings
+warnings.simplefilter("ignore")
+settings.configure(
+    ROOT_URLCONF=__name__, MIDDLEWARE=[__name__ + ".Middleware"], ALLOWED_HOSTS=["*"], SECRET_KEY="x"
+)
+django.setup()
+from django.http import HttpResponse
+from django.urls import path
+from django.core.asgi import get_asgi_application
+client = interlock.connect({url!r}); now = over = served = 0
+class Middleware:
+    def __init__(self, get_response): self.get_response = get_response
+    def __call__(self, request):
+        if request.path == "/counts": return self.get_response(request)
+        with client.lock("x", timeout=20): return self.get_response(request)
+async def view(request):
+    global now, over, served
+    over += now > 0; now += 1
+    await asyncio.sleep(.2)
+    now -= 1; served += 1
+    return HttpResponse("ok")
+def nested(request):
+    global served
+    with client.lock("x", timeout=2): served += 1
+    return HttpResponse("nested")
+def counts(request): return HttpResponse(json.dumps([over, served]))
+urlpatterns = [path("", view), path("nested", nested), path("counts", counts)]
+app = get_asgi_application()
+"""
+PAGE = (ROOT / "docs/explanation/owners.md").read_text().partition("```python\n")[2]
+DOCUMENTED = (
+    PAGE.partition("```")[0]
+    .replace('os.environ.get("INTERLOCK_URL")', "{url!r}")
+    .replace("@app.post", "@app.get")
+    .replace("return", "await stay()\n    return")
+)
+SERVED = {
+    "documented": (
+        DOCUMENTED + FASTAPI.replace("client = interlock.connect({url!r}); app = FastAPI(); ", ""),
+        "/report",
+    ),
+    "dependency": (
+        FASTAPI + "def dependency():\n    with client.lock('x'): yield\n" + ENDPOINT,
+        "/",
+    ),
+    "try_lock dependency": (
+        FASTAPI
+        + "def dependency():\n    with client.try_lock('x', timeout=20) as hold: yield hold\n"
+        + ENDPOINT,
+        "/",
+    ),
+    "dependency by hand": (
+        FASTAPI
+        + "def dependency():\n    lock = client.lock('x', timeout=20)\n    lock.acquire()\n"
+        + "    try: yield\n    finally: lock.release()\n"
+        + ENDPOINT,
+        "/",
+    ),
+    "def endpoint": (
+        FASTAPI + "@app.get('/')\ndef endpoint():\n    with client.lock('x'): stay_here()\n",
+        "/",
+    ),
+    "background tasks": (
+        FASTAPI
+        + "def work():\n    with client.lock('x'): stay_here()\n"
+        + "@app.get('/')\nasync def endpoint(tasks: BackgroundTasks): tasks.add_task(work)\n",
+        "/",
+    ),
+    "to_thread by hand": (
+        FASTAPI
+        + "@app.get('/')\nasync def endpoint():\n    lock = client.lock('x', timeout=20)\n"
+        + "    await asyncio.to_thread(lock.acquire)\n    try: await stay()\n"
+        + "    finally: await asyncio.to_thread(lock.release)\n",
+        "/",
+    ),
+    "django middleware": (DJANGO, "/"),
+    "django view that nests": (DJANGO, "/nested"),
+}
+
+
+def outcome(
+    tmp_path: Path, url: str, program: str, path: str, count: int, done: int | None = None
+) -> tuple[int, Counter[int]]:
+    """Serve *program*, and ask for *path* again and again; return the overlaps and the statuses.
+
+    Wait until *done* requests were inside, if their work goes on after the answers.
+    """
+    _ = (tmp_path / "app.py").write_text(program.replace("{url!r}", repr(url)))
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", "app:app", "--port", str(port)]
+    server = subprocess.Popen(
+        [*command, "--log-level", "critical", "--lifespan", "off"], cwd=tmp_path
+    )
+    base = f"http://127.0.0.1:{port}"
+
+    def counts() -> list[int]:
+        found: list[int] = httpx.get(f"{base}/counts", timeout=10).json()
+        return found
+
+    def answers() -> bool:
+        try:
+            return bool(counts())
+        except httpx.TransportError:
+            return False
+
+    async def ask() -> Counter[int]:
+        async with httpx.AsyncClient(timeout=60) as client:
+
+            async def one(number: int) -> int:
+                await asyncio.sleep(number * 0.1)
+                return (await client.get(base + path)).status_code
+
+            return Counter(await asyncio.gather(*map(one, range(count))))
+
+    try:
+        wait_until(answers, 60, "the server answers")
+        statuses = asyncio.run(ask())
+        if done is not None:
+            wait_until(lambda: counts()[1] == done, 60, "all work is done")
+        return counts()[0], statuses
+    finally:
+        server.kill()
+        _ = server.wait()
+
+
+@pytest.mark.parametrize("case", SERVED)
+def test_requests_exclude_each_other_and_all_are_served(
+    tmp_path: Path, redis_url: str, case: str
+) -> None:
+    """Requests exclude each other and all are served."""
+    program, path = SERVED[case]
+    assert outcome(tmp_path, redis_url, program, path, 6, done=6) == (0, Counter({200: 6}))
+
+
+def test_a_sync_lock_in_async_endpoints_refuses_who_would_block_the_loop(
+    tmp_path: Path, redis_url: str
+) -> None:
+    """A sync lock in async endpoints refuses who would block the loop."""
+    program = FASTAPI + (
+        "@app.get('/')\nasync def endpoint():\n    with client.lock('x'): await stay()\n"
+    )
+    overlaps, statuses = outcome(tmp_path, redis_url, program, "/", 6)
+    assert overlaps == 0
+    assert statuses[200] >= 1
+    assert statuses[200] + statuses[500] == 6
+    assert statuses[500] >= 1
+
+
+def test_a_dependency_and_its_endpoint_are_two_owners(tmp_path: Path, redis_url: str) -> None:
+    """A dependency and its endpoint are two owners."""
+    program = FASTAPI + (
+        "def dependency():\n    with client.lock('x'): yield\n"
+        "@app.get('/')\ndef endpoint(_=Depends(dependency)):\n"
+        "    with client.lock('x', timeout=.5): pass\n"
+    )
+    assert outcome(tmp_path, redis_url, program, "/", 2) == (0, Counter({500: 2}))
+    with interlock.connect(redis_url) as client:
+        deadline = time.monotonic() + 40  # the killed server's last hold ends with its lease
+        while client.lock("x").locked() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not client.lock("x").locked()
+
+
+@pytest.mark.parametrize("sensitive", [True, False])
+def test_asgiref(redis_url: str, sensitive: bool) -> None:
+    """Requests share one thread, where the second cannot wait, or they wait in a pool."""
+    from contextlib import ExitStack
+
+    from asgiref.sync import sync_to_async
+
+    inside: list[int] = []
+    errors: list[type[BaseException]] = []
+    over = 0
+
+    async def request(number: int) -> None:
+        nonlocal over
+        await asyncio.sleep(number * 0.1)
+        stack = ExitStack()
+        enter = sync_to_async(stack.enter_context, thread_sensitive=sensitive)
+        try:
+            _ = await enter(client.lock("x"))
+        except interlock.ReentryError as error:
+            errors.append(type(error))
+            return
+        over += len(inside) > 0
+        inside.append(number)
+        if sensitive:
+
+            def nested() -> int:
+                with client.lock("x", timeout=1) as hold:
+                    return hold.depth
+
+            assert await sync_to_async(nested, thread_sensitive=True)() == 2
+        await asyncio.sleep(0.4)
+        inside.remove(number)
+        await sync_to_async(stack.close, thread_sensitive=sensitive)()
+
+    async def main() -> None:
+        _ = await asyncio.gather(*map(request, range(3)))
+
+    with interlock.connect(redis_url) as client:
+        asyncio.run(main())
+        assert not client.lock("x").locked()
+    assert over == 0
+    assert len(errors) == (2 if sensitive else 0)
+
+
+def test_asgirefs_way_back_into_a_block(redis_url: str) -> None:
+    """Sync code that async code calls inside of a block is in the block."""
+    from asgiref.sync import async_to_sync, sync_to_async
+
+    with interlock.connect(redis_url) as client:
+
+        def save() -> int:
+            with client.lock("x", timeout=1) as hold:
+                return hold.depth
+
+        def other() -> None:
+            with client.lock("y"):
+                pass
+
+        async def send() -> int:
+            await sync_to_async(other, thread_sensitive=False)()
+            return await sync_to_async(save)()
+
+        with client.lock("x"):
+            assert async_to_sync(send)() == 2
+            assert save() == 2
+
+
+def test_anyio(redis_url: str) -> None:
+    """Jobs of AnyIO's threads exclude each other, and release for each other by one object."""
+    import anyio
+
+    inside, over, served = 0, 0, 0
+
+    async def request() -> None:
+        nonlocal inside, over, served
+        lock = client.lock("x")
+        _ = await anyio.to_thread.run_sync(lock.acquire)
+        over += inside > 0
+        inside += 1
+        await anyio.sleep(0.15)
+        inside -= 1
+        await anyio.to_thread.run_sync(lock.release)
+        served += 1
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(request)
+                await anyio.sleep(0.05)
+
+    with interlock.connect(redis_url) as client:
+        anyio.run(main)
+    assert (over, served) == (0, 4)

@@ -1,0 +1,525 @@
+"""Who owns a lock: threads, jobs of pools, contexts, and tasks; nobody enters another one's hold.
+
+Flows arrive one after the other: a burst would hide a fault, because each waiting worker keeps its
+thread. Each case counts who entered while another one was inside, and how many were served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import gc
+import multiprocessing.pool
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+from tests.support.patience import wait_until
+
+import interlock
+import interlock.asyncio
+import interlock.trio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+GAP = 0.05
+"""Seconds between two arrivals."""
+STAY = 0.12
+"""Seconds inside: longer than the gap, so that the next one comes meanwhile."""
+KINDS: dict[str, Callable[[interlock.Client], Any]] = {
+    "lock": lambda client: client.lock("n"),
+    "fair": lambda client: client.fair_lock("n"),
+    "fenced": lambda client: client.fenced_lock("n"),
+    "spin": lambda client: client.spin_lock("n"),
+    "group": lambda client: client.group_lock("n", ["a", "b"]),
+    "write": lambda client: client.read_write_lock("n").write,
+    "multi": lambda client: client.multi_lock(client.lock("a"), client.lock("b")),
+}
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[interlock.Client]:
+    """Return a client of the sync face that warns of nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", interlock.MisuseWarning)
+        with interlock.connect(redis_url) as made:
+            yield made
+
+
+class Inside:
+    """Counts who enters while another one is inside, and what became of the others."""
+
+    def __init__(self) -> None:
+        self.now = self.over = self.served = 0
+        self.errors: Counter[type[BaseException]] = Counter()
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        """Be inside."""
+        self.over += self.now > 0
+        self.now += 1
+        try:
+            yield
+        finally:
+            self.now -= 1
+        self.served += 1
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """Count the error of the library that the body raises."""
+        try:
+            yield
+        except interlock.InterlockError as error:
+            self.errors[type(error)] += 1
+
+
+@pytest.fixture
+def inside() -> Inside:
+    """Return a count of who is inside."""
+    return Inside()
+
+
+def outcome(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return what *call* returns, or the class of what it raises."""
+    try:
+        return call(*args, **kwargs)
+    except Exception as error:
+        return type(error)
+
+
+def in_thread(call: Callable[..., Any], *args: Any) -> Any:
+    """Make *call* in a thread of its own; return its outcome."""
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.append(outcome(call, *args)))
+    thread.start()
+    thread.join()
+    return got[0]
+
+
+def held(lock: Any) -> Generator[None]:
+    """Hold *lock* until the generator goes on."""
+    with lock:
+        yield
+
+
+async def apart(task: Callable[[], Any], count: int) -> None:
+    """Run *count* tasks that arrive one after the other."""
+
+    async def arrive(number: int) -> None:
+        await asyncio.sleep(number * GAP)
+        await task()
+
+    await asyncio.gather(*(arrive(number) for number in range(count)))
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_jobs_that_split_a_block_exclude_each_other(
+    client: interlock.Client, inside: Inside, make: Callable[[interlock.Client], Any]
+) -> None:
+    """A block is entered in one job of a pool and left in another one; all are served."""
+
+    async def task() -> None:
+        stack = contextlib.ExitStack()
+        await asyncio.to_thread(stack.enter_context, make(client))
+        with inside.one():
+            await asyncio.sleep(STAY)
+        await asyncio.to_thread(stack.close)
+
+    asyncio.run(apart(task, 4))
+    assert (inside.over, inside.served) == (0, 4)
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_jobs_acquire_and_release_by_hand(
+    client: interlock.Client, inside: Inside, make: Callable[[interlock.Client], Any]
+) -> None:
+    """One job acquires by hand, another one releases by the same object, in whatever thread."""
+
+    async def task() -> None:
+        lock = make(client)
+        assert await asyncio.to_thread(lock.acquire)
+        with inside.one():
+            await asyncio.sleep(STAY)
+        await asyncio.to_thread(lock.release)
+
+    asyncio.run(apart(task, 4))
+    assert (inside.over, inside.served) == (0, 4)
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_two_contexts_of_a_thread_are_two_owners(
+    client: interlock.Client, make: Callable[[interlock.Client], Any]
+) -> None:
+    """Two contexts of a thread are two owners."""
+    one, other = contextvars.copy_context(), contextvars.copy_context()
+    block = held(make(client))
+    one.run(next, block)
+    assert other.run(make(client).acquire, timeout=0) is False
+    assert one.run(make(client).acquire, timeout=0) is True
+    one.run(make(client).release)
+    block.close()
+    assert not make(client).locked()
+
+
+def test_two_readers_of_a_thread_read_together(client: interlock.Client) -> None:
+    """Two readers of a thread read together."""
+    rw = client.read_write_lock("n")
+    block = held(rw.read)
+    contextvars.copy_context().run(next, block)
+    assert rw.read.acquire(timeout=0.05)
+    rw.read.release()
+    assert not rw.write.acquire(timeout=0.05)
+    block.close()
+
+
+def test_a_copy_of_the_context_made_in_a_block_is_the_same_owner(client: interlock.Client) -> None:
+    """A copy of the context made in a block is the same owner."""
+    with client.lock("n"):
+        assert contextvars.copy_context().run(client.lock("n").acquire, timeout=0)
+        client.lock("n").release()
+    assert not client.lock("n").locked()
+
+
+def test_an_inherited_context_makes_no_thread_an_owner(client: interlock.Client) -> None:
+    """From Python 3.14 on, threads may begin with a copy of the context of their parent."""
+    lock = client.lock("n")
+    with lock:
+        context = contextvars.copy_context()
+        assert in_thread(context.run, lambda: lock.acquire(timeout=0)) is False
+        assert in_thread(context.run, lock.release) is interlock.NotHeldError
+        assert lock.locked()
+
+
+@pytest.mark.parametrize("leave", ["thread", "context"])
+def test_a_block_is_left_anywhere(client: interlock.Client, leave: str) -> None:
+    """A block is left anywhere."""
+    block = held(client.lock("n"))
+    contextvars.copy_context().run(next, block)
+    if leave == "thread":
+        assert in_thread(block.close) is None
+    else:
+        contextvars.Context().run(block.close)
+    assert not client.lock("n").locked()
+
+
+def test_release_leaves_anothers_block_alone(client: interlock.Client) -> None:
+    """Release leaves anothers block alone."""
+    lock = client.lock("n")
+    block = held(lock)
+    contextvars.copy_context().run(next, block)
+    with pytest.raises(interlock.NotHeldError):
+        lock.release()
+    assert lock.locked()
+    block.close()
+
+
+def test_release_leaves_another_threads_hold_alone(client: interlock.Client) -> None:
+    """Release leaves another threads hold alone."""
+    lock, taken, go = client.lock("n"), threading.Event(), threading.Event()
+
+    def work() -> None:
+        assert lock.acquire()
+        taken.set()
+        assert go.wait(30)
+        lock.release()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert taken.wait(30)
+    with pytest.raises(interlock.NotHeldError):
+        lock.release()
+    assert lock.locked()
+    go.set()
+    thread.join()
+
+
+def test_a_block_whose_hold_was_released_inside_leaves_quietly(client: interlock.Client) -> None:
+    """A block whose hold was released inside leaves quietly."""
+
+    def released() -> Generator[None]:
+        with client.lock("n") as hold:
+            hold.release()
+            yield
+
+    block = released()
+    next(block)
+    with client.lock("n"):  # the next hold is not the block's
+        block.close()
+        assert client.lock("n").locked()
+
+
+def test_a_second_job_waits_for_the_first_ones_hold(client: interlock.Client) -> None:
+    """A second job waits for the first ones hold."""
+    lock = client.lock("n")
+    with ThreadPoolExecutor(4) as pool:
+        assert pool.submit(lock.acquire, timeout=0.1).result() is True
+        assert pool.submit(lock.acquire, timeout=0.1).result() is False
+        pool.submit(lock.release).result()
+    assert not lock.locked()
+
+
+@pytest.mark.parametrize("pool", ["executor", "multiprocessing"])
+def test_a_pool_of_one_thread_never_waits_for_itself(client: interlock.Client, pool: str) -> None:
+    """Only the waiting thread could release it: that is told at once."""
+    lock = client.lock("n")
+    with contextlib.ExitStack() as stack:
+        if pool == "executor":
+            executor = stack.enter_context(ThreadPoolExecutor(1))
+            run: Any = lambda call: executor.submit(call).result()  # noqa: E731
+        else:
+            run = stack.enter_context(multiprocessing.pool.ThreadPool(1)).apply
+        assert run(lock.acquire) is True
+        with pytest.raises(interlock.ReentryError, match="this one thread"):
+            run(lock.acquire)
+        assert run(lambda: lock.acquire(timeout=0)) is False
+        run(lock.release)
+    assert not lock.locked()
+
+
+def test_jobs_that_share_an_object_may_release_for_each_other(client: interlock.Client) -> None:
+    """That is the price of rule 4; an object for each request keeps them apart."""
+    mine, theirs = client.lock("n"), client.lock("n")
+
+    async def main() -> None:
+        assert await asyncio.to_thread(mine.acquire)
+        with pytest.raises(interlock.NotHeldError):
+            await asyncio.to_thread(theirs.release)
+        assert await asyncio.to_thread(mine.locked)
+        await asyncio.to_thread(mine.release)
+
+    asyncio.run(main())
+
+
+def test_a_job_nests(client: interlock.Client) -> None:
+    """A job nests."""
+
+    def job() -> int:
+        with client.lock("n"), client.lock("n", timeout=1) as hold:
+            return hold.depth
+
+    with ThreadPoolExecutor(1) as pool:
+        assert [pool.submit(job).result() for _ in range(2)] == [2, 2]
+
+
+def test_a_sync_lock_in_tasks_lets_the_first_in_and_refuses_the_rest(
+    client: interlock.Client, inside: Inside
+) -> None:
+    """A sync lock in tasks lets the first in and refuses the rest."""
+
+    async def task() -> None:
+        with inside.told(), client.lock("n"), inside.one():
+            await asyncio.sleep(STAY)
+
+    asyncio.run(apart(task, 3))
+    assert (inside.over, inside.served) == (0, 1)
+    assert inside.errors == {interlock.ReentryError: 2}
+
+
+def test_a_task_is_no_owner_of_what_its_thread_holds(client: interlock.Client) -> None:
+    """A task is no owner of what its thread holds."""
+
+    async def main() -> None:
+        with pytest.raises(interlock.ReentryError, match=r"interlock\.asyncio"):
+            client.lock("n").acquire()
+        assert client.lock("n").acquire(timeout=0) is False
+
+    with client.lock("n"):
+        asyncio.run(main())
+    assert not client.lock("n").locked()
+
+
+def test_a_sync_lock_in_tasks_of_trio(client: interlock.Client, inside: Inside) -> None:
+    """A sync lock in tasks of trio."""
+
+    async def task() -> None:
+        with inside.told(), client.lock("n"), inside.one():
+            await trio.sleep(STAY)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(task)
+                await trio.sleep(GAP)
+
+    trio.run(main)
+    assert (inside.over, inside.served) == (0, 1)
+    assert inside.errors == {interlock.ReentryError: 2}
+
+
+def test_threads_of_trio_exclude_each_other(client: interlock.Client, inside: Inside) -> None:
+    """Threads of trio exclude each other."""
+
+    async def task() -> None:
+        stack = contextlib.ExitStack()
+        await trio.to_thread.run_sync(stack.enter_context, client.lock("n"))
+        with inside.one():
+            await trio.sleep(STAY)
+        await trio.to_thread.run_sync(stack.close)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(task)
+                await trio.sleep(GAP)
+
+    trio.run(main)
+    assert (inside.over, inside.served) == (0, 4)
+
+
+def test_tasks_of_asyncio_exclude_each_other_and_nest(redis_url: str, inside: Inside) -> None:
+    """Tasks of asyncio exclude each other and nest."""
+
+    async def main() -> None:
+        async with interlock.asyncio.connect(redis_url) as client:
+
+            async def task() -> None:
+                async with client.lock("n"), client.lock("n") as hold:
+                    assert hold.depth == 2
+                    with inside.one():
+                        await asyncio.sleep(STAY)
+
+            await apart(task, 4)
+
+    asyncio.run(main())
+    assert (inside.over, inside.served) == (0, 4)
+
+
+@pytest.mark.parametrize("wrap", ["create_task", "gather", "wait_for"])
+def test_an_acquire_that_is_its_own_task_is_refused(redis_url: str, wrap: str) -> None:
+    """An acquire that is its own task is refused."""
+
+    async def main() -> None:
+        async with interlock.asyncio.connect(redis_url) as client:
+            lock = client.lock("n")
+            if wrap == "wait_for" and sys.version_info >= (3, 12):
+                assert await asyncio.wait_for(lock.acquire(), 5)
+                await lock.release()
+                return
+            call: Any = {
+                "create_task": lambda: asyncio.create_task(lock.acquire()),
+                "gather": lambda: asyncio.gather(lock.acquire()),
+                "wait_for": lambda: asyncio.wait_for(lock.acquire(), 5),
+            }[wrap]
+            with pytest.raises(RuntimeError, match="timeout="):
+                await call()
+            assert not await lock.locked()
+
+    asyncio.run(main())
+
+
+def test_an_acquire_that_is_a_task_of_trio_is_refused(redis_url: str) -> None:
+    """An acquire that is a task of trio is refused."""
+
+    async def main() -> None:
+        async with interlock.trio.connect(redis_url) as client:
+            lock = client.lock("n")
+            with pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="timeout=")):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(lock.acquire)
+            assert not await lock.locked()
+
+    trio.run(main)
+
+
+def test_try_lock_is_a_block(client: interlock.Client) -> None:
+    """Try lock is a block."""
+    with pytest.raises(TypeError, match="with"):
+        bool(client.try_lock("n"))
+    assert not client.lock("n").locked()
+    with client.try_lock("n") as hold:
+        assert hold
+        assert in_thread(lambda: client.lock("n").acquire(timeout=0)) is False
+        context = contextvars.Context()
+
+        def refused() -> bool:
+            with client.try_lock("n") as other:
+                return bool(other)
+
+        assert context.run(refused) is False
+    assert not client.lock("n").locked()
+
+
+def test_try_lock_of_asyncio_is_a_block(redis_url: str) -> None:
+    """Try lock of asyncio is a block."""
+
+    async def main() -> None:
+        async with interlock.asyncio.connect(redis_url) as client:
+            with pytest.raises(TypeError, match="async with"):
+                bool(client.try_lock("n"))
+            async with client.try_lock("n") as hold:
+                assert hold
+            assert not await client.lock("n").locked()
+
+    asyncio.run(main())
+
+
+def test_acquire_waits_as_long_as_the_lock_was_made_to(client: interlock.Client) -> None:
+    """Acquire waits as long as the lock was made to."""
+    with client.lock("n"):
+        lock = client.lock("n", timeout=0.2)
+        began = time.monotonic()
+        assert in_thread(lock.acquire) is False
+        assert 0.2 <= time.monotonic() - began < 10
+        assert in_thread(lambda: lock.acquire(timeout=0)) is False
+
+
+def test_a_release_long_after_the_lease_tells_of_the_loss(redis_url: str) -> None:
+    """A release long after the lease tells of the loss."""
+    with interlock.connect(redis_url, lease=1) as client:
+        lock = client.lock("n")
+        assert lock.acquire(lease=0.2)
+        time.sleep(3)
+        with pytest.raises(interlock.HoldLostError):
+            lock.release()
+        with pytest.raises(interlock.NotHeldError):
+            lock.release()
+
+
+def test_a_hold_that_no_job_can_release_is_told_and_released(redis_url: str) -> None:
+    """Its job is over and its lock object is gone; the warning names the line of the acquire."""
+
+    def job() -> None:
+        client.lock("n").acquire()
+
+    told: list[str] = []
+    with (
+        interlock.connect(redis_url, lease=1) as client,
+        ThreadPoolExecutor(1) as pool,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_: told.append(str(message))
+        pool.submit(job).result()
+        gc.collect()
+        wait_until(lambda: not client.lock("n").locked(), 20, "it is released")
+        wait_until(lambda: bool(told), 20, "that is told")
+    place = f"test_owners.py:{job.__code__.co_firstlineno + 1},"
+    assert place in told[0]
+
+
+def test_a_hold_of_a_job_stays_while_its_lock_object_lives(redis_url: str) -> None:
+    """A hold of a job stays while its lock object lives."""
+    with interlock.connect(redis_url, lease=1) as client, ThreadPoolExecutor(1) as pool:
+        lock = client.lock("n")
+        assert pool.submit(lock.acquire).result()
+        time.sleep(2.5)
+        assert lock.locked()
+        pool.submit(lock.release).result()
+        assert not lock.locked()
+
+
+def test_a_condition_is_waited_for_in_a_block(client: interlock.Client) -> None:
+    """A condition is waited for in a block."""
+    condition = client.condition(client.lock("n"))
+    with condition:
+        assert condition.wait(0.05) is False
+        assert condition.hold
+    assert not client.lock("n").locked()
