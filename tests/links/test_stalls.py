@@ -41,7 +41,11 @@ async def test_a_silent_server_is_given_up() -> None:
         url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
         limits: Any = {"command_timeout": TIME_LIMIT, "outage_timeout": 2 * TIME_LIMIT}
         async with interlock.asyncio.connect(url, **limits) as client:
-            acquiring = asyncio.create_task(client.lock("name").acquire())
+
+            async def acquire() -> None:
+                await client.lock("name").acquire()
+
+            acquiring = asyncio.create_task(acquire())
             await let_others_run(4)
             stand_still(3 * TIME_LIMIT)
             with pytest.raises(ServerUnavailableError, match=r"no reply|no answer"):

@@ -79,9 +79,9 @@ class ServedPlace(Place):
         """Return what is left, but for queues: clients that have gone stay there for a while."""
         return {key for key in super().keys_left() if not key.startswith("interlock_queue:")}
 
-    def rests(self, name: str, clients: int = 1) -> None:
+    def rests(self, name: str, clients: int = 1, *, polls: bool = False) -> None:
         """Give everybody time to ask."""
-        del name, clients
+        del name, clients, polls
         time.sleep(0.2)  # nobody can be asked
 
     def _clients(self) -> Iterator[redis.Redis]:

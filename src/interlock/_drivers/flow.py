@@ -33,6 +33,7 @@ import weakref
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.model.holds import HELD, Hold, Owner
@@ -50,20 +51,24 @@ if TYPE_CHECKING:
 _modules = sys.modules
 
 _EXECUTOR, _THREAD_POOL = "concurrent.futures.thread", "multiprocessing.pool"
+_PROCESSES, _ANYIO = "concurrent.futures.process", "anyio._backends._asyncio"
 _POOLS = {
     (_EXECUTOR, "_worker"),
+    (_PROCESSES, "_process_worker"),
     (_THREAD_POOL, "worker"),
-    ("anyio._backends._asyncio", "WorkerThread.run"),
+    (_ANYIO, "WorkerThread.run"),
     ("trio._core._thread_cache", "WorkerThread._work"),
 }
 """The module and the function that takes the jobs of a pool's thread."""
+_JOBS = {_EXECUTOR: "work_item", _PROCESSES: "call_item", _ANYIO: "future"}
+"""The variable there that has one object for each job."""
 _ALONE = (
     "job of an executor with this one thread, so nobody could release it: use a whole `with` block "
     "in one job, or in async code interlock.asyncio"
 )
-_BY_HAND = (
-    "context, which called acquire() by hand: only this thread could release it. Use `with`, or in "
-    "async code interlock.asyncio"
+_HERE = (
+    "context, which cannot go on while this one waits: take it in one of them, or pass the Hold, "
+    "and in async code use interlock.asyncio"
 )
 _LOOP = (
     "task or callback, which cannot go on while this one waits: use interlock.asyncio or "
@@ -120,12 +125,12 @@ class ThreadOwner(Owner):
         mark: returns the mark of its context, None if that is gone.
         job: returns the task or job that runs beside the context, None if that is gone. It is None
             itself if there is none.
-        beside: all owners of its thread, if there are several or a loop may run.
-        in_pool: whether its thread takes jobs.
+        crowded: whether its thread has several owners, or a loop may run there.
+        in_job: whether it stands for a task, for a loop or for a job of a pool.
         alone_in: the identifier of its thread, if it is the only owner there; else 0.
     """
 
-    __slots__ = ("alone_in", "beside", "holds", "in_pool", "job", "mark", "pool")
+    __slots__ = ("alone_in", "crowded", "holds", "in_job", "job", "mark", "pool")
     mark: Callable[[], Mark | None]
     job: Callable[[], object] | None
 
@@ -139,18 +144,23 @@ class ThreadOwner(Owner):
         super().__init__(label, ended)
         self.alone_in = alone_in
         self.pool = pool
-        self.in_pool = pool is not None
+        self.in_job = pool is not None
         self.holds = set()
         self.mark, self.job = _no_mark, None
-        self.beside: list[ThreadOwner] | None = None
+        self.crowded = False
         self.reference = weakref.ref(self, lifecycle.owner_ended)
 
     def begin(self, job: Callable[[], object] | None) -> None:
         """Stand for the running flow from now on."""
         holds = self.holds = set[Hold]()
         self.job, self.mark = job, _no_mark
-        outer = next(iter(_scopes()), None)
-        if outer is None and not self.in_pool:
+        self.in_job = self.pool is not None or job is not None
+        scopes = _scopes()
+        for inner, outer in pairwise([*scopes, None]):  # those without holds go
+            if isinstance(inner, Mark):
+                inner.outer = outer
+        outer = scopes[0] if scopes else None
+        if outer is None and self.pool is None:
             _ = _scope.set(holds)  # as in C
         else:
             mark = Mark(holds, outer)
@@ -169,8 +179,9 @@ class ThreadOwner(Owner):
 
     def is_over(self) -> bool:
         """Return whether the job, the task or the context of a pool's job has ended."""
-        job_ended = self.job is not None and self.job() is None
-        return job_ended or (self.in_pool and self.mark() is None)
+        if self.job is not None and self.job() is None:
+            return True
+        return self.pool is not None and self.mark() is None
 
     def lets_caller_release(self) -> bool:
         """Return whether the caller, another flow, may release what it acquired by hand.
@@ -178,13 +189,13 @@ class ThreadOwner(Owner):
         That is so if its job is over, and for jobs of a pool that have the same context. The
         contexts of another thread may release for each other, as with RLock.
         """
-        if self.in_pool:
+        if self.pool is not None:
             return self.is_over() or self.has_any_of(_scopes())
         return self.is_over() or (self.job is None and self in _owners_here()[1:])
 
     def ended(self) -> bool:
-        """Return whether nobody comes back for its holds: its job is over, or its greenlet."""
-        return (self.in_pool and self.is_over()) or super().ended()
+        """Return whether nobody comes back for its holds: its job or task is over, or its greenlet."""
+        return self.is_over() or super().ended()
 
     def place_of_call(self) -> str:
         """Return the line of the job's that called; empty if the pool itself did."""
@@ -200,12 +211,12 @@ class ThreadOwner(Owner):
         """
         if self.job is not None:
             warn_in_event_loop()
-        if self.beside is None or deadline <= lock.session.clock():
+        if not self.crowded or deadline <= lock.session.clock():
             return
-        for other in self.beside:
+        for other in _owners_here()[1:]:
             for hold in () if other is self else list(other.holds or ()):
                 keeps_out = hold.state is HELD and hold.renewal is not None and lock.excludes(hold)
-                advice = _never_released(other, hold) if keeps_out else None
+                advice = _never_released(other) if keeps_out else None
                 if advice is not None:
                     raise ReentryError(
                         f"{lock.kind} {lock.name!r} is held in this very thread by another {advice}",
@@ -278,9 +289,11 @@ def _owner_of_flow() -> ThreadOwner:
         kept.append(idle)
         owners.append(idle)
         for owner in owners:
-            owner.beside, owner.alone_in = owners, 0
+            owner.crowded, owner.alone_in = True, 0
     if job is not None:
-        idle.beside = owners  # asks for `refuse_vain_wait`, which also warns in a loop
+        # The lock asks for `refuse_vain_wait`, which also warns in a loop. And whoever else runs in
+        # this thread may not release for it without a look at who calls.
+        idle.crowded, idle.alone_in = True, 0
     idle.begin(job)
     kept[0] = owners[0].holds
     return idle
@@ -335,8 +348,10 @@ def _job(first: ThreadOwner) -> Callable[[], object] | None:
     if module == _THREAD_POOL:
         return _Turn(first.pool)
     # In other pools each job has a context of its own.
-    item = _variable(first.pool, "work_item") if module == _EXECUTOR else None
-    return None if item is None or _hands_context_on(item) else weakref.ref(item)
+    item = _variable(first.pool, _JOBS[module]) if module in _JOBS else None
+    if item is None or (module == _EXECUTOR and _hands_context_on(item)):
+        return None
+    return weakref.ref(item)
 
 
 def _variable(frame: FrameType, name: str) -> Any:
@@ -372,14 +387,13 @@ def _hands_context_on(item: Any) -> bool:
     return getattr(getattr(work, "func", None), "__module__", "") == "asgiref.sync"
 
 
-def _never_released(other: ThreadOwner, hold: Hold) -> str | None:
-    """Return whose *hold*, which *other* has, only this thread could end; None if others could."""
+def _never_released(other: ThreadOwner) -> str | None:
+    """Return what *other* is, if only this thread could end its holds; None if others could."""
     if _running_task() is not None or running_loop() is not None:
         return _LOOP
     if _serves_asgiref() or _workers(other) == 1:
         return _ALONE
-    by_hand = hold.owned and all(handle() is None for handle in hold.handles)
-    return _BY_HAND if by_hand and not other.in_pool and not other.is_over() else None
+    return None if other.pool is not None or other.is_over() else _HERE
 
 
 def _serves_asgiref() -> bool:
@@ -402,8 +416,9 @@ def _workers(owner: ThreadOwner) -> int:
     if module == _EXECUTOR:
         return int(getattr(_variable(frame, "executor_reference")(), "_max_workers", 0))
     if module != _THREAD_POOL:
-        return 0
+        return int(module == _PROCESSES)  # each process has its own holds
     jobs = _variable(frame, "inqueue")
     # The first argument of a worker is the queue.
     given: list[Any] = [getattr(thread, "_args", None) for thread in threading.enumerate()]
-    return sum(bool(args) and args[0] is jobs for args in given)
+    found = [args for args in given if args and args[0] is jobs]
+    return len(found) or 1  # else it is a process, which has its own holds

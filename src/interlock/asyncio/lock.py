@@ -165,7 +165,7 @@ class Lock:
             return False
         if not hold.owned:
             hold.own()  # a hold that was only a block's is this owner's from now on
-        if owner.in_pool:
+        if owner.in_job:
             hold.stay_with(weakref.ref(self), owner.place_of_call())
         self._taken = hold
         return True
@@ -210,11 +210,14 @@ class Lock:
         It may have been a job of a pool that is over, or *owner* itself: then the hold was lost,
         and nobody remembers it but this object.
         """
-        taken = self._taken
+        taken, me = self._taken, weakref.ref(self)
         if taken is None:
             return None
+        if not taken.kept():  # several jobs may have taken a read lock
+            others = self._driver.session.holds.snapshot()
+            taken = next((each for each in others if me in each.handles and each.kept()), taken)
         if taken.kept():
-            return taken.release() if taken.left_to(weakref.ref(self)) else None
+            return taken.release() if taken.left_to(me) else None
         self._taken = None
         return taken.release() if taken.state == LOST and taken.owner() is owner else None
 
@@ -437,6 +440,6 @@ class Lock:
         if hold is None:
             return None
         face = Hold(self._driver, hold)
-        if owner.in_pool:  # its job may be over before the user releases it
+        if owner.in_job:  # its job may be over before the user releases it
             hold.hand(weakref.ref(face), alone=False)
         return face

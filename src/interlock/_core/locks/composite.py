@@ -274,7 +274,7 @@ class CompositeLock(ABC):
 
     def refuse_vain_wait(self, owner: Owner, deadline: float) -> None:
         """Raise ReentryError if only this thread could end the wait of *owner* for a member."""
-        if owner.beside is not None:
+        if owner.crowded:
             for member in self.members:
                 owner.refuse_vain_wait(member, deadline)
 

@@ -117,7 +117,7 @@ class Acquire(Undone["Hold | None"]):
                 self.again = self.result = None
                 held = table.get(key)
                 continue
-            if owner.beside is not None:
+            if owner.crowded:
                 owner.refuse_vain_wait(lock, self.deadline)
             number = owner.number
             hold = self.result = lock.new_hold(owner, self.lease)

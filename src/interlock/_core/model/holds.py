@@ -76,14 +76,14 @@ class Owner:
         reference: a weak reference, which a hold has in place of its owner: a hold must not keep a
             thread or task alive.
         holds: what it has; None if nobody asks.
-        beside: the owners of its thread, if there are several.
-        in_pool: whether it stands for a job of a pool.
+        crowded: whether a wait of its may be in vain, because its thread has several owners.
+        in_job: whether it stands for a job or task, which ends before its thread.
         alone_in: the identifier of the thread whose only owner it is; else 0.
     """
 
     holds: set[Hold] | None = None
-    beside: Any = None
-    in_pool = False
+    crowded = False
+    in_job = False
     alone_in = 0
     __slots__ = ("__weakref__", "_ended", "identity", "known_as", "label", "number", "reference")
 
