@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.cores import CORES
 from tests.support.doings import DOINGS
 from tests.support.simulator.rules import rules_of
 from tests.support.simulator.workload import KINDS as PLAYED
@@ -33,14 +34,14 @@ def test_each_kind_is_called_like_its_factory() -> None:
         )
         and not name.startswith(("_", "try"))
     }
-    assert made == KINDS.keys()
+    assert made == KINDS.keys() == CORES.keys()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_name_is_the_classes_own(kind: str) -> None:
     """Errors and events call a kind by its name in words, or by one side of it."""
     words = {"count_down_latch": "latch", "limited": "leased semaphore"}
-    for core in KINDS[kind].cores:
+    for core in CORES[kind]:
         side = {"read lock", "write lock"} if kind == "read_write_lock" else set[str]()
         assert core.kind in {words.get(kind, kind.replace("_", " ")), *side}
 
@@ -50,7 +51,7 @@ def test_its_name_is_the_classes_own(kind: str) -> None:
 def test_what_is_seen_has_a_name_and_a_channel(kind: str, name: str) -> None:
     """The key of an object leads back to its name, and there is a channel to listen at."""
     row = seen()[kind]
-    assert name_in(row.looked_at(name), row.looked_at) == name
+    assert name_in(row.seen_at(name), row.seen_at) == name
     assert row.channel is not None
     assert name.strip("{}") in row.channel(name)
 
@@ -58,7 +59,7 @@ def test_what_is_seen_has_a_name_and_a_channel(kind: str, name: str) -> None:
 def test_everything_is_played() -> None:
     """Two clients do what each kind can (`DOINGS`), and the simulator plays each lock (`KINDS`)."""
     assert DOINGS.keys() == {kind for kind, row in KINDS.items() if row.scripts}
-    cores = [core for row in KINDS.values() for core in row.cores if issubclass(core, LockBase)]
+    cores = [core for each in CORES.values() for core in each if issubclass(core, LockBase)]
     assert PLAYED.keys() == {core.kind for core in cores}
     for core in cores:
         _ = rules_of(core)
@@ -72,7 +73,7 @@ def test_the_key_of_a_lease_is_not_that_of_a_lock() -> None:
 
 def test_only_kinds_with_tickets_are_adopted(bench: Bench) -> None:
     """A word of a ticket that no class has leads to no lock."""
-    assert {core.kind for row in KINDS.values() for core in row.cores} >= WITH_TICKETS.keys()
+    assert {core.kind for each in CORES.values() for core in each} >= WITH_TICKETS.keys()
     for word in WITH_TICKETS:
         assert lock_of(bench.session, Ticket(word, "a:1", None, "x")).kind == word
     with pytest.raises(ConfigError):

@@ -18,6 +18,7 @@ import pytest
 import redis
 from tests.objects.worlds import ThreadActor
 from tests.support.cards import own_keys
+from tests.support.cores import CORES
 from tests.support.patience import given
 from tests.support.renewal import grown, renews_soon
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from tests.support.proxy import FaultProxy
-
-    from interlock.inspection.kinds import Kind as CatalogueKind
 
 
 def _nothing(_: str) -> set[str]:
@@ -51,7 +50,7 @@ class Kind:
         keeps: the keys that stay when the lock *name* is free, as a function of the name.
         token: the one that the first hold of a name has.
         servers: how many independent ones it takes; *make* is given a client of each.
-        row: of the catalogue, if it has one.
+        core: the class of the core; of a read/write lock that of the readers.
     """
 
     name: str
@@ -60,7 +59,7 @@ class Kind:
     keeps: Callable[[str], set[str]] = _nothing
     token: int | None = None
     servers: int = 1
-    row: CatalogueKind | None = None
+    core: type[Any] | None = None
 
 
 def _counter(name: str) -> set[str]:
@@ -95,15 +94,10 @@ _APART = {"election"}
 """Lock-likes that have tests of their own: the leader of an election is no owner."""
 
 
-def kinds(*, shared: bool = False) -> Iterator[Kind]:
-    """Yield all lock-likes of the catalogue that one owner holds; a new row there is tested too.
-
-    With *shared*, yield those that several owners may hold at a time.
-    """
+def kinds() -> Iterator[Kind]:
+    """Yield all lock-likes of the catalogue that one owner holds; a new row there is tested too."""
     for name, row in CATALOGUE.items():
-        if name in _APART or not issubclass(row.cores[0], LockBase | CompositeLock):
-            continue
-        if row.shared is not shared:
+        if name in _APART or not issubclass(CORES[name][0], LockBase | CompositeLock):
             continue
         kind = Kind(
             "write" if name == "read_write_lock" else name.removesuffix("_lock"),
@@ -111,7 +105,7 @@ def kinds(*, shared: bool = False) -> Iterator[Kind]:
             keeps=_counter if row.token else _nothing,
             token=1 if row.token else None,
             servers=_SERVERS.get(name, 1),
-            row=row,
+            core=CORES[name][0],
         )
         yield kind
         if "reentrant" in inspect.signature(getattr(interlock.Client, name)).parameters:
@@ -128,14 +122,12 @@ KINDS = list(kinds())
 READ = Kind(
     "read",
     lambda client, name, **options: client.read_write_lock(name, **options).read,
-    row=CATALOGUE["read_write_lock"],
+    core=CORES["read_write_lock"][0],
 )
-SHARED = [READ, *kinds(shared=True)]
-"""All that the cases run over that do not ask for one holder at a time."""
 ON_ONE_SERVER = [kind for kind in KINDS if kind.servers == 1]
-OF_ONE_KEY = [kind for kind in (*ON_ONE_SERVER, *SHARED) if kind.reentrant]
+OF_ONE_KEY = [kind for kind in (*ON_ONE_SERVER, READ) if kind.reentrant]
 """What one server keeps, and its owner may take again."""
-WITH_TICKETS = [kind for kind in OF_ONE_KEY if kind.row and kind.row.cores[0].kind in TICKET_KINDS]
+WITH_TICKETS = [kind for kind in OF_ONE_KEY if kind.core and kind.core.kind in TICKET_KINDS]
 """What a process can hand over to another one."""
 
 

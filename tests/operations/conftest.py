@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from tests.cli.cli_process import ENVIRON
-from tests.operations import room_lock
 
 from interlock import connect
 from interlock.cli import listing
@@ -74,9 +73,3 @@ def narrow(redis_url: str, redis_client: redis.Redis) -> Iterator[Callable[..., 
 
     yield make
     redis_client.execute_command("ACL", "DELUSER", "narrow")
-
-
-@pytest.fixture
-def room_row(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Add the room lock to the catalogue."""
-    yield from room_lock.added(monkeypatch)

@@ -112,8 +112,6 @@ def test_a_long_wait_is_no_deadlock(client: Client, redis_url: str) -> None:
 
 def write_cards(
     redis_client: redis.Redis,
-    first: str = "a",
-    second: str = "b",
     *,
     silent: float = 1.0,
     waited: float = 60.0,
@@ -123,16 +121,14 @@ def write_cards(
 
     Args:
         redis_client: of the server.
-        first: the lock that the first one holds.
-        second: the lock that the second one holds.
         silent: seconds since the first one was written.
         waited: seconds for which the second one waits, until its card was written just now.
         held: seconds for which the second one holds its lock.
     """
     about = {"format": FORMAT, "number": 1, "period": 10.0, "holds": 1, "waits": 1}
     for me, mine, theirs, ages, late in (
-        (ONE, first, second, (60.0, 60.0), silent),
-        (OTHER, second, first, (held, waited), 0.0),
+        (ONE, "a", "b", (60.0, 60.0), silent),
+        (OTHER, "b", "a", (held, waited), 0.0),
     ):
         entries = [json.dumps({"age": age, "owner": 5, "kind": "lock"}) for age in ages]
         card = {

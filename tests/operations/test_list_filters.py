@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +12,6 @@ from interlock._core.insight.card import CARD, INDEX
 from interlock.cli import main
 from interlock.cli.listing import renewed_of
 from interlock.inspection import ClientInfo, HolderInfo
-from interlock.inspection.words import end_of
 
 if TYPE_CHECKING:
     import redis
@@ -78,10 +76,7 @@ def test_a_list_of_nothing_says_so(url: str, capsys: pytest.CaptureFixture[str])
     assert (shown.out, shown.err) == ("", told)
 
 
-def test_ends_are_told_in_their_forms() -> None:
-    """A fixed lease does not end "unless it is renewed"."""
+def test_a_fixed_lease_is_told() -> None:
+    """It has no last renewal."""
     hold = HolderInfo("c:1", ClientInfo("c"), remaining=2926.0, lease=3000.0, renewed=False)
     assert renewed_of(hold) == "fixed"
-    assert end_of(hold).startswith("ends in 48 min 46 s, at ")
-    assert end_of(hold).endswith(": its lease is fixed")
-    assert end_of(replace(hold, renewed=True)) == "ends in 48 min 46 s unless it is renewed"

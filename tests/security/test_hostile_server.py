@@ -134,7 +134,7 @@ def test_a_lock_with_impossible_numbers_is_no_lock() -> None:
     def serve(sock: socket.socket) -> None:
         while data := sock.recv(65536):
             scan = b"*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n"
-            lock = b"*1\r\n*12\r\n$4\r\nhash\r\n:1\r\n" + b"*0\r\n" * 10
+            lock = b"*12\r\n$4\r\nhash\r\n:1\r\n" + b"*0\r\n" * 10
             sock.sendall(scan if b"SCAN" in data else lock)
 
     with listening(serve) as port:

@@ -13,7 +13,7 @@ import pytest
 
 import interlock
 from interlock._core.locks.ticket import WITH_TICKETS
-from interlock.inspection.kinds import KINDS
+from tests.support.cores import CORES
 from tests.support.renewal import renews_soon
 
 if TYPE_CHECKING:
@@ -219,8 +219,8 @@ def _condition(client: Client, other: Client) -> None:
 DOINGS: dict[str, Callable[[Client, Client], object]] = {
     **{
         kind: functools.partial(_lock, kind=kind)
-        for kind, row in KINDS.items()
-        if row.cores[0].kind in WITH_TICKETS
+        for kind, cores in CORES.items()
+        if cores[0].kind in WITH_TICKETS
     },
     "group_lock": _group_lock,
     "read_write_lock": _read_write_lock,

@@ -30,7 +30,7 @@ from interlock.console.graph import called, graph_of
 from interlock.console.reading import Reading
 from interlock.inspection import Deadlock, Reader
 from interlock.inspection.why import account_of
-from interlock.inspection.words import clock_at, duration, end_of, silence, trouble, without_holders
+from interlock.inspection.words import clock_at, duration, silence, trouble, without_holders
 from interlock.sync.client import Client
 
 if TYPE_CHECKING:
@@ -227,7 +227,6 @@ def _templates() -> Environment:
         called=called,
         duration=duration,
         since=clock_at,
-        end_of=end_of,
         silence=silence,
         waiting=_waiting,
         without_holders=without_holders,

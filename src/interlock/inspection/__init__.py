@@ -1,8 +1,6 @@
 """Read what servers know of locks, for operators: lists, descriptions, deadlocks.
 
-Nothing here takes part in locking. It reads what is on the wire anyway, and the cards that clients
-write about themselves. A card may be lost, late or forged: then a screen is wrong, and nothing
-else.
+Nothing here takes part in locking. A card may be lost, late or forged: then a screen is wrong.
 """
 
 from interlock.inspection.deadlocks import Deadlock, DeadlockStep

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from interlock._core.insight.card import CARD, FORMAT, INDEX
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from interlock._links.endpoint import Endpoint
-    from interlock.inspection.service import Call, Service
+    from interlock.inspection.service import Service
 
 LONGEST_VALUE, LONGEST_TEXT, LONGEST_ID = 4096, 300, 100
 """Bytes of one value that are read; characters of a name that a card tells; bytes of an id."""
@@ -37,6 +38,8 @@ FRESH = 2.0
 """Seconds for which a card proves that its client is alive."""
 BACK_WITHIN = 60
 """Seconds after the start of a server in which its clients connect again."""
+TOGETHER = 50
+"""Whole cards that are read at once."""
 CARD_READ = load("card_read")
 _BEGIN, _END = CARD.format("\n").split("\n")
 Place: TypeAlias = tuple[str, str]
@@ -57,7 +60,7 @@ class End(NamedTuple):
 class Card:
     """What a card tells of its client, its holds, its waits for locks, and how holds ended.
 
-    Wishes are waits for permits and latches.
+    Wishes are waits for permits and latches; `about` is all that it says of its client.
     """
 
     client: ClientInfo
@@ -78,9 +81,6 @@ class CardReader:
         self._service = service
         self._closely = closely
         self._kept: dict[str, Card | None] = {}
-        self._connected: frozenset[str] | None = None
-        self._uptime: int | None = None
-        self._looked = False
 
     def of(self, clients: Iterable[str]) -> dict[str, Card]:
         """Return the cards of *clients*; most are asked for again with the next page."""
@@ -120,48 +120,42 @@ class CardReader:
             yield node, [CARD.format(each) for each in ids]
 
     def _read(self, node: Endpoint, keys: list[str], *, whole: int) -> Iterator[Card]:
-        """Yield the cards that there are."""
-        while keys:
-            again: list[str] = []
-            calls: list[Call] = [((key,), (whole,)) for key in keys]
-            replies = self._service.run(node, CARD_READ, LONGEST_VALUE, calls)
-            for key, reply in zip(keys, replies, strict=True):
-                if reply == 1:
-                    again.append(key)
-                elif reply is not None and not isinstance(reply, ReplyError):
+        """Yield the cards that there are; *whole* ones are long, and only a few come together."""
+        step = TOGETHER if whole else STEP
+        for some in (keys[at : at + step] for at in range(0, len(keys), step)):
+            calls = [(1, key, LONGEST_VALUE, whole) for key in some]
+            replies = self._service.run(node, CARD_READ, calls)
+            for key, reply in zip(some, replies, strict=True):
+                if reply is not None and not isinstance(reply, ReplyError):
                     client_id = safe(key.removeprefix(_BEGIN).removesuffix(_END))
                     yield self._with_connection(read_card(client_id, reply))
-            keys = again
 
     def _with_connection(self, card: Card) -> Card:
         """Return *card*; if its client is late, with whether the server has a connection of it."""
-        client = card.client
-        silent = client.silent or 0.0
+        client, silent = card.client, card.client.silent or 0.0
         doubtful = self._closely and client.answering and silent > FRESH
         if card.about.get("named") is False or not (doubtful or client.answering is False):
             return card
-        if not self._looked:
-            self._looked = True
-            self._look_for_connections()
-        if self._connected is None:
-            return card
-        connected = client_part(client.client_id) in self._connected
+        names, uptime = self._connections
+        connected = names is not None and client_part(client.client_id) in names
         # A client that was silent before the server started may not have connected again.
-        if connected or self._uptime is None or self._uptime >= min(BACK_WITHIN, silent):
-            return replace(card, client=replace(client, connected=connected))
-        return card
+        early = uptime is not None and uptime < min(BACK_WITHIN, silent)
+        if names is None or (early and not connected):
+            return card
+        return replace(card, client=replace(client, connected=connected))
 
-    def _look_for_connections(self) -> None:
-        """Find the clients that have a connection, unless the user may not see connections."""
-        found: set[str] = set()
+    @cached_property
+    def _connections(self) -> tuple[set[str] | None, int | None]:
+        """The clients that have a connection, None if the user may not see any; and the uptime."""
+        found = set[str]()
         for node in self._service.nodes:
             # Some services permit this to nobody.
             command = ("CLIENT", "LIST", "TYPE", "NORMAL")
             [reply] = self._service.ask(node, [command], may_lack=True)
             if isinstance(reply, ReplyError):
-                return
+                return None, None
             found |= client_in_names(cast("bytes", reply))
-        self._connected, self._uptime = frozenset(found), self._service.uptime()
+        return found, self._service.uptime()
 
 
 def read_card(client_id: str, reply: object) -> Card:

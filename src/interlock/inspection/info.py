@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-LATE_SHARE = 2 / 3
-"""A renewed hold with less than this share of its lease left was not renewed in time."""
-LATE_MARGIN = 0.05
-"""Share of the lease that a renewal takes on its way, and that does not count as late."""
-CLAIMED = "0" * 8
-"""How the id of a permit begins that a waiter was given, and has not taken yet."""
+LATE_AFTER = 1 / 3 + 0.05
+"""Share of the lease after which a renewal is late: a third, and some for its way."""
 DEAD_AFTER = 120.0
 """Seconds of silence after which a client is dead, where its connections cannot be seen."""
 
@@ -30,9 +26,8 @@ class ClientInfo:
         waits: how many of its threads and tasks wait for a lock or permits.
         doubt: why its card is not to be believed; empty if it is.
         silent: seconds since its card was written.
-        connected: whether the server has a connection of it. It is looked at only if the card is
-            late or, in the description of one lock, not fresh. For a minute after a start of the
-            server, a missing connection tells nothing.
+        connected: whether the server has a connection of it; looked at only if the card is late
+            or, in the description of one lock, not fresh.
     """
 
     client_id: str
@@ -76,8 +71,7 @@ class HolderInfo:
         renewed: whether it is renewed.
         thread: the thread or task.
         trace_id: of the trace in which it was acquired.
-        owner: tells the threads and tasks of one client apart, which have another holder id for
-            each lasting hold.
+        owner: tells the threads and tasks of one client apart.
     """
 
     holder: str
@@ -93,12 +87,6 @@ class HolderInfo:
     owner: int | None = None
 
     @property
-    def claim(self) -> bool:
-        """Return whether it was given to a waiter that has not taken it yet, for 250 ms at most."""
-        client, _, number = self.holder.removesuffix(":write").partition(":")
-        return number == "0" if number else client.startswith(CLAIMED)
-
-    @property
     def renewed_ago(self) -> float | None:
         """Return the seconds since its last renewal, None where that is not known."""
         if not self.renewed or self.lease is None or self.remaining is None:
@@ -109,7 +97,7 @@ class HolderInfo:
     def late(self) -> bool:
         """Return whether its renewal is late: the holder is dying, or cut off from the server."""
         ago = self.renewed_ago
-        return ago is not None and ago > (1 - LATE_SHARE + LATE_MARGIN) * (self.lease or 0.0)
+        return ago is not None and ago > LATE_AFTER * (self.lease or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +105,8 @@ class WaiterInfo:
     """One thread or task that waits for a lock or permits.
 
     Attributes:
-        holder: the holder id under which it will hold the lock. One that waits for permits has
-            another name here, which begins with the client's id. A client without a card has its
-            name in the queue of a fair lock.
+        holder: the holder id under which it will hold the lock; of one that waits for permits a
+            name that begins with the client's id.
         client: the client, as far as it is known.
         waited: seconds; None where no card tells.
         remaining: seconds for which its place in a fair queue is kept; None without a queue.
@@ -143,9 +130,7 @@ class LockInfo:
 
     Attributes:
         name: the key in Redis; of an election its name.
-        kind: the factory of such an object, as far as the server shows it: ``"lock"``,
-            ``"fair_lock"``, ``"fenced_lock"``, ``"read_write_lock"``, ``"group_lock"``,
-            ``"semaphore"``, ``"leased_semaphore"``, ``"count_down_latch"`` or ``"election"``.
+        kind: the factory of such an object (``"fair_lock"``), as far as the server shows it.
         mode: ``"read"`` or ``"write"`` for a read/write lock, else empty.
         holders: who holds it; of very many only the first.
         holder_count: how many hold it.

@@ -14,9 +14,10 @@ Rules:
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from interlock._core.insight.card import BY_TICKET
 from interlock._core.locks.transfer import LEFT_MARK, TICKET_MARK
@@ -27,22 +28,20 @@ from interlock.errors import ConfigError, ServerUnavailableError
 from interlock.inspection.cards import CardReader
 from interlock.inspection.deadlocks import Deadlock, DeadlockStep, rings
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
-from interlock.inspection.kinds import KINDS, around, name_in, seen
-from interlock.inspection.service import Service, code_of, load, text_of
+from interlock.inspection.kinds import KINDS, around, itself, name_in, seen
+from interlock.inspection.service import Call, Service, code_of, load, text_of
 from interlock.inspection.words import LEFT_LOCKED
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Self, TypeAlias
 
     from interlock._links.endpoint import Endpoint
     from interlock.inspection.cards import Card, End
     from interlock.options import Options
 
-    Place: TypeAlias = tuple[str, str]
-    """A key, and the kind whose keys are not called like their objects; empty for any other."""
-
+Place: TypeAlias = tuple[str, str]
+"""Two of: a key, a kind, a holder id."""
 LOCK_INFO = load("lock_info")
 LIMIT, ALL = 64, 1000
 """Holders and waiters that are told of one lock in a list, and by itself."""
@@ -56,11 +55,8 @@ GONE = -2
 """What PTTL returns for a key that does not exist."""
 OURS, READ_ENTRY = ("redisson_", "interlock_"), ":rwlock_timeout:"
 """How keys begin that are no names of locks, and what is within the keys of readers' entries."""
-NUMBERS = ("semaphore", "count_down_latch")
-"""Kinds that are a number in Redis."""
 _HOLDER = re.compile(r"[0-9a-f-]+:[0-9]+(:write)?", re.IGNORECASE)
 _DEPTH = re.compile("[0-9]{1,10}")
-_NUMBERS_OF = (names.fence_token, names.semaphore_total, names.latch_total)
 _NOBODY = {TICKET_MARK: BY_TICKET, LEFT_MARK: LEFT_LOCKED}
 """How client ids begin that no client has -> what such a hold is called."""
 
@@ -70,14 +66,12 @@ class Told:
     """What all cards tell together: waits by key, permits by id and key, and deadlocks."""
 
     waits: dict[str, list[WaiterInfo]] = field(default_factory=dict[str, list[WaiterInfo]])
-    permits: dict[tuple[str, str], HolderInfo] = field(
-        default_factory=dict[tuple[str, str], HolderInfo]
-    )
+    permits: dict[Place, HolderInfo] = field(default_factory=dict[Place, HolderInfo])
     deadlocks: list[Deadlock] = field(default_factory=list[Deadlock])
-    stuck: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    stuck: set[Place] = field(default_factory=set[Place])
 
 
-class Reader:
+class Reader(AbstractContextManager["Reader"]):
     """Reads the locks of one server or cluster; close it, or use it in a ``with`` statement.
 
     Every method raises ServerUnavailableError if a server cannot be reached, does not answer, or
@@ -86,11 +80,7 @@ class Reader:
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._service = Service(servers, options)
-        self._clustered = isinstance(servers, Cluster)
         self._forget()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -109,23 +99,26 @@ class Reader:
         The keys are gone through once for each type of key. A cluster has no list of its cards: it
         is scanned for them first.
         """
-        wanted, known = frozenset(kinds), seen()
-        if unknown := sorted(wanted - known.keys()):
-            raise ConfigError(f"wanted kinds of {', '.join(known)}, found {unknown[0]!r}")
-        pattern = check_text(pattern, "a pattern")
-        told: set[int] = set()
-        with self._service.understood():
-            self._service.find_nodes()
+        wanted = frozenset(kinds)
+        if unknown := sorted(wanted - seen().keys()):
+            raise ConfigError(f"wanted kinds of {', '.join(seen())}, found {unknown[0]!r}")
+        pattern, told = check_text(pattern, "a pattern"), set[int]()
+        latches = "count_down_latch" in wanted and "semaphore" not in wanted
+        with self._service.asked():
             self._forget()
             for node in self._service.nodes:
                 for places in self._places(node, pattern, wanted):
                     if len(told) > REMEMBERED:
                         told.clear()
-                    found = self._look(node, places, LIMIT)
-                    new = {hash(_key_of(info)): info for info in found}
-                    page = self._finish(node, [new[mark] for mark in new if mark not in told])
-                    told.update(new)
-                    page = [_as_wanted(info, wanted) for info in page]
+                    found = {hash(_key_of(each)): each for each in self._look(node, places, LIMIT)}
+                    new = [info for mark, info in found.items() if mark not in told]
+                    told.update(found)
+                    page = [
+                        replace(info, kind="count_down_latch")
+                        if latches and info.any_number
+                        else info
+                        for info in self._finish(node, new)
+                    ]
                     if page := [info for info in page if not wanted or info.kind in wanted]:
                         yield page
 
@@ -133,29 +126,25 @@ class Reader:
         """Return all that is known about the lock *key*; None if nobody holds or awaits it."""
         key = check_name(key)
         # The number of a leased semaphore looks like that of a plain one, so its leases come first.
-        forms = {"zset": -1, "": 0, "hash": 1}
-        apart = [(kind.looked_at(key), name) for name, kind in seen().items() if kind.apart]
-        places = sorted(
-            [*apart, (key, "")], key=lambda at: forms[KINDS[at[1]].type if at[1] else ""]
-        )
-        with self._service.understood():
-            self._service.find_nodes()
+        places = [
+            (names.permit_leases(key), "leased_semaphore"),
+            (key, ""),
+            (names.election_key(key), "election"),
+        ]
+        with self._service.asked():
             self._forget(closely=True)
             node = self._service.owner(key)
-            found = self._look(node, places, ALL)[:1]
-            return self._finish(node, found, ALL)[0] if found else None
+            found = self._finish(node, self._look(node, places, ALL)[:1], ALL)
+        return found[0] if found else None
 
     def type_of(self, key: str) -> str:
         """Return the type of the key *key*, in the words of the command TYPE."""
-        with self._service.understood():
-            self._service.find_nodes()
-            reply = self._service.one(self._service.owner(key), "TYPE", key)
-        return text_of(reply) if isinstance(reply, bytes) else "none"
+        with self._service.asked():
+            return text_of(self._service.one(self._service.owner(key), "TYPE", key))
 
     def note(self, key: str, holder: str) -> str:
         """Return why the hold of *holder* was broken, unless its program has read that already."""
-        with self._service.understood():
-            self._service.find_nodes()
+        with self._service.asked():
             command = ("GET", names.forced_note(key, holder))
             [reply] = self._service.ask(self._service.owner(key), [command], may_lack=True)
         return text_of(reply) if isinstance(reply, bytes) else ""
@@ -166,20 +155,14 @@ class Reader:
         Only holds of more than a second are told, and only by clients that write cards.
         """
         keys = {kind.key(key) for kind in KINDS.values()}
-        with self._service.understood():
-            self._service.find_nodes()
-            ends = [
-                end
-                for card in self._cards.all("ended")
-                for (_, of), end in card.ends.items()
-                if of in keys
-            ]
-        return min(ends, key=lambda end: end.ago, default=None)
+        with self._service.asked():
+            ends = [each for card in self._cards.all("ended") for each in card.ends.items()]
+        last = [end for (_, of), end in ends if of in keys]
+        return min(last, key=lambda end: end.ago, default=None)
 
     def deadlocks(self) -> list[Deadlock]:
         """Return the deadlocks among all clients that write cards, as of the last look."""
-        with self._service.understood():
-            self._service.find_nodes()
+        with self._service.asked():
             return self._all_cards().deadlocks
 
     # Which keys may be locks.
@@ -187,22 +170,26 @@ class Reader:
     def _places(
         self, node: Endpoint, pattern: str, wanted: frozenset[str]
     ) -> Iterator[list[Place]]:
-        """Yield keys that may be of the kinds *wanted*, some at a time; of all if there is none."""
+        """Yield keys that may be of the kinds *wanted*, some at a time; of all if there is none.
+
+        Each has the kind whose keys are not called like their objects; nothing for any other.
+        """
         fits, scan = _glob(pattern), self._service.scan
         kinds = {name: kind for name, kind in seen().items() if not wanted or name in wanted}
-        plain = {kind.type for kind in kinds.values() if not kind.apart}
+        plain = {kind.type for kind in kinds.values() if kind.seen_at is itself}
         for form in plain if wanted else {"hash"}:
             for keys in scan(node, form, pattern):
                 own = [key for key in keys if READ_ENTRY not in key and not key.startswith(OURS)]
                 yield [(key, "") for key in own]
+        for kind, row in kinds.items():
+            if row.seen_at is not itself:
+                for keys in scan(node, row.type, "*".join(around(row.seen_at))):
+                    yield [(key, kind) for key in keys if fits(name_in(key, row.seen_at))]
         # While the first waiter of a fair lock takes its time, there is a list and no hash.
-        beside = [(kind.type, kind.looked_at, name) for name, kind in kinds.items() if kind.apart]
-        if "fair_lock" in kinds:
-            beside.append(("list", names.fair_queue, ""))
-        for form, of, kind in beside:
-            for keys in scan(node, form, "*".join(around(of))):
-                found = [(key, name_in(key, of)) for key in keys]
-                yield [(key if kind else name, kind) for key, name in found if fits(name)]
+        queues = "*".join(around(names.fair_queue))
+        for keys in scan(node, "list", queues) if "fair_lock" in kinds else ():
+            found = [name_in(key, names.fair_queue) for key in keys]
+            yield [(name, "") for name in found if fits(name)]
         if not wanted:  # of numbers those that somebody awaits
             awaited = [key for key in self._all_cards().waits if fits(key)]
             yield [(key, "") for key in awaited if self._service.owner(key) is node]
@@ -211,65 +198,62 @@ class Reader:
 
     def _look(self, node: Endpoint, places: Sequence[Place], limit: int) -> list[LockInfo]:
         """Return those of *places* that are locks, with *limit* holders and waiters of each."""
-        places = [(key, kind or _prefixed(key)) for key, kind in places]
-        calls = [(_script_keys(key, kind), ()) for key, kind in places]
-        found: list[LockInfo] = []
-        replies = self._service.run(node, LOCK_INFO, limit, calls)
+        election = around(names.election_key)[0]
+        places = [(key, "election" if key.startswith(election) else kind) for key, kind in places]
+        calls: list[Call] = [(6, *_script_keys(key, kind), limit) for key, kind in places]
+        replies, found = self._service.run(node, LOCK_INFO, calls), list[LockInfo]()
         for (key, kind), reply in zip(places, replies, strict=True):
             if code_of(reply) not in ("", "MOVED", "ASK", "TRYAGAIN"):
                 raise ServerUnavailableError(f"{node.where} cannot be read: {reply}")
-            if (
-                not isinstance(reply, ReplyError)
-                and reply is not None
-                and (info := _lock_in(key, kind, cast("list[Any]", reply)))
-            ):
-                found.append(info)
+            if reply is not None and not isinstance(reply, ReplyError):
+                info = _lock_in(key, kind, cast("list[Any]", reply))
+                found += [] if info is None else [info]
         return self._with_living_readers(node, found)
 
     def _with_living_readers(self, node: Endpoint, found: list[LockInfo]) -> list[LockInfo]:
         """Return *found*, where each reader has what is left of its own entries."""
-        readers = [
-            (info.name, each.holder, each.depth)
+        entries = {
+            names.read_entry(names.read_entries(info.name), each.holder, n): (
+                info.name,
+                each.holder,
+            )
             for info in found
             for each in info.holders
+            for n in range(1, min(each.depth, DEEPEST) + 1)
             if each.mode == "read"
-        ]
-        entries = {
-            names.read_entry(names.read_entries(name), holder, n): (name, holder)
-            for name, holder, depth in readers
-            for n in range(1, min(depth, DEEPEST) + 1)
         }
-        left: dict[tuple[str, str], int] = {}
+        left: dict[Place, int] = {}
         replies = self._service.ask(node, [("PTTL", entry) for entry in entries])
         for place, reply in zip(entries.values(), replies, strict=True):
             # What is refused, or is moving just now, counts as alive as long as the lock.
             if isinstance(reply, int):
                 left[place] = max(reply, left.get(place, GONE))
         for at, info in enumerate(found):
-            lives = [(each, left.get((info.name, each.holder))) for each in info.holders]
-            living = [
-                each if ms is None else replace(each, remaining=_seconds(ms))
-                for each, ms in lives
-                if ms != GONE
-            ]
-            count = info.holder_count - len(lives) + len(living)
+            living: list[HolderInfo] = []
+            for each in info.holders:
+                ms = left.get((info.name, each.holder))
+                if ms != GONE:
+                    living.append(each if ms is None else replace(each, remaining=_seconds(ms)))
+            count = info.holder_count - len(info.holders) + len(living)
             found[at] = replace(info, holders=tuple(living), holder_count=count)
         return found
 
-    def _listeners(self, node: Endpoint, page: Sequence[LockInfo]) -> dict[tuple[str, str], int]:
+    def _listeners(self, node: Endpoint, page: Sequence[LockInfo]) -> dict[Place, int]:
         """Return how many clients listen for each key of *page*, as an object of a kind."""
-        channels: dict[str, tuple[str, str]] = {}
+        channels: dict[str, Place] = {}
         for info in page if self._service.options.pubsub != "off" else ():
-            for kind in NUMBERS if info.any_number else (info.kind,):
-                if not info.queued:
-                    channels[_channel(kind, info.name)] = _key_of(info), kind
-        counts: dict[tuple[str, str], int] = {}
+            either = ("semaphore", "count_down_latch") if info.any_number else (info.kind,)
+            for kind in () if info.queued else either:
+                channel = KINDS[kind].channel
+                assert channel is not None  # whatever the reader tells of
+                channels[channel(info.name)] = _key_of(info), kind
+        counts: dict[Place, int] = {}
         asking = "SHARDNUMSUB" if self._service.sharded else "NUMSUB"
         # Plain channels of a cluster are counted by each node for its own clients.
         for each in ([node] if self._service.sharded else self._service.nodes) if channels else ():
             flat = self._service.one(each, "PUBSUB", asking, *channels)
-            for channel, count in zip(map(text_of, flat[::2]), flat[1::2], strict=True):
-                place = channels.get(channel, ("", ""))
+            for told, count in zip(map(text_of, flat[::2]), flat[1::2], strict=True):
+                place = channels.get(told, ("", ""))
                 counts[place] = counts.get(place, 0) + int(count)
         return counts
 
@@ -286,10 +270,11 @@ class Reader:
             told = Told()
             for ring in rings(_noted(self._cards.all("waits", "permits"), told)):
                 steps = [
-                    DeadlockStep(client, wait.thread, key, holder, wait.waited or 0.0)
+                    DeadlockStep(client, wait.thread, key, each.holder, wait.waited or 0.0)
                     for client, wait, key, hold in ring
-                    for holder in self._awaited_holders(key)
-                    if holder.removesuffix(":write") == hold.holder
+                    for info in self._look(self._service.owner(key), [(key, "")], ALL)
+                    for each in info.holders
+                    if each.holder.removesuffix(":write") == hold.holder
                 ]
                 # Servers have the last word on who holds a lock.
                 if len(steps) == len(ring):
@@ -298,28 +283,19 @@ class Reader:
             self._told = told
         return self._told
 
-    def _awaited_holders(self, key: str) -> list[str]:
-        """Return the holder ids of the lock *key*, all of which a waiter waits for.
-
-        Of a lock that several owners may hold there are none: one of them is enough to go on.
-        """
-        found = self._look(self._service.owner(key), [(key, "")], ALL)
-        awaited = [info for info in found if not KINDS[info.kind].shared]
-        return [holder.holder for info in awaited for holder in info.holders]
-
     def _finish(self, node: Endpoint, page: list[LockInfo], limit: int = LIMIT) -> list[LockInfo]:
         """Return *page* with all that is known of its locks, and *limit* waiters of each."""
         if not page:
             return []
         counts = self._listeners(node, page)
-        cards = self._cards.of(
-            {each.client.client_id for info in page for each in info.holders}
-            | {each.client.client_id for info in page for each in info.waiters}
-        )
+        held = {each.client.client_id for info in page for each in info.holders}
+        awaited = {each.client.client_id for info in page for each in info.waiters}
+        cards = self._cards.of(held | awaited)
         # No holder or queue tells the ids of those who poll. To find cards, a cluster must be
         # scanned: for one lock only if somebody listens, or holds permits.
         permits = any(KINDS[info.kind].type == "zset" for info in page)
-        spared = self._clustered and limit == ALL and not permits and not any(counts.values())
+        scans = isinstance(self._service.servers, Cluster) and limit == ALL
+        spared = scans and not permits and not any(counts.values())
         told = Told() if spared else self._all_cards()
         found: list[LockInfo] = []
         for info in page:
@@ -351,30 +327,19 @@ def _glob(pattern: str) -> Callable[[str], bool]:
     return lambda name: fnmatchcase(name, python)
 
 
-def _prefixed(key: str) -> str:
-    """Return the kind whose keys begin as *key* does, which is no name then; else nothing."""
-    apart = {name: kind for name, kind in seen().items() if kind.apart and kind.type == "hash"}
-    return next((name for name, kind in apart.items() if name_in(key, kind.key) != key), "")
-
-
 def _script_keys(key: str, kind: str) -> tuple[str, ...]:
     """Return the keys that `lock_info` looks at for *key*; it stands for those that there are not.
 
     A user may have no right to keys that no object has.
     """
-    if kind:
-        row, name = KINDS[kind], name_in(key, KINDS[kind].looked_at)
-        token = key if row.token is None else row.token(name)
-        # The number of free permits is called like the semaphore.
-        return key, key, key, token, name if row.type == "zset" else key, key
-    queue, places = names.fair_queue(key), names.fair_timeouts(key)
-    return key, queue, places, *(of(key) for of in _NUMBERS_OF)
-
-
-def _channel(kind: str, name: str) -> str:
-    channel = KINDS[kind].channel
-    assert channel is not None  # whatever the reader tells of
-    return channel(name)
+    if not kind:
+        queue, places = names.fair_queue(key), names.fair_timeouts(key)
+        token, latch = names.fence_token(key), names.latch_total(key)
+        return key, queue, places, token, names.semaphore_total(key), latch
+    row, name = KINDS[kind], name_in(key, KINDS[kind].seen_at)
+    token = key if row.token is None else row.token(name)
+    # The number of free permits is called like the semaphore.
+    return key, key, key, token, name if row.type == "zset" else key, key
 
 
 def _key_of(info: LockInfo) -> str:
@@ -395,17 +360,18 @@ def _lock_in(key: str, kind: str, reply: list[Any]) -> LockInfo | None:
     numbers = [count, length, *(each for each in (token, free, total, latch) if each is not None)]
     if not all(isinstance(each, int) for each in numbers):
         raise TypeError(f"wanted numbers, found {str(numbers)[:100]}")
+    if (form == b"zset") != (kind == "leased_semaphore"):
+        return None
     pairs = list(zip(flat[::2], flat[1::2], strict=True))
     mode = text_of(mode) if mode in (b"read", b"write") else ""
-    queue = [(text_of(waiters[i]), waiters[i + 1]) for i in range(0, len(waiters), 2)]
-    holders: Sequence[HolderInfo] | None = ()
+    queue = list(zip(map(text_of, waiters[::2]), waiters[1::2], strict=True))
+    holders: list[HolderInfo] | None = []
     if form == b"string":
         named = "semaphore" if latch is None else "count_down_latch"
     elif form == b"zset":
-        named = "leased_semaphore"
-        holders = [
-            HolderInfo(name.hex(), ClientInfo(""), remaining=_seconds(ms)) for name, ms in pairs
-        ]
+        named = kind
+        ids = [(name.hex(), _seconds(ms)) for name, ms in pairs]
+        holders = [HolderInfo(each, ClientInfo(""), remaining=ends) for each, ends in ids]
     else:
         named = "fair_lock" if length else "lock" if token is None else "fenced_lock"
         fields = [(text_of(name), text_of(value)) for name, value in pairs]
@@ -416,18 +382,15 @@ def _lock_in(key: str, kind: str, reply: list[Any]) -> LockInfo | None:
             named, count = "group_lock", len(holders)
         if holders is None or (not holders and all(ends < 0 for _, ends in queue)):
             return None
-    if (form == b"zset") != (bool(kind) and KINDS[kind].type == "zset"):
-        return None
+    standing = [WaiterInfo(who, _client_of(who), remaining=_seconds(ends)) for who, ends in queue]
     return LockInfo(
-        name=name_in(key, KINDS[kind].looked_at) if kind else key,
+        name=name_in(key, KINDS[kind].seen_at) if kind else key,
         kind=kind or named,
         mode=mode,
         holders=tuple(holders or ()),
         holder_count=count,
         remaining=_seconds(left),
-        waiters=tuple(
-            [WaiterInfo(each, _client_of(each), remaining=_seconds(ends)) for each, ends in queue]
-        ),
+        waiters=tuple(standing),
         waiting=length,
         free=free,
         total=total if latch is None else latch,
@@ -439,10 +402,9 @@ def _holders(fields: Sequence[tuple[str, str]], left: int, mode: str) -> list[Ho
     """Return who holds a lock as long as its key lives; None if other fields are there."""
     if not all(_HOLDER.fullmatch(name) and _DEPTH.fullmatch(value) for name, value in fields):
         return None
-    sides = [("write" if name.endswith(":write") else "read") if mode else "" for name, _ in fields]
     return [
-        _holder(name, int(value), left, side)
-        for (name, value), side in zip(fields, sides, strict=True)
+        _holder(name, int(value), left, mode and ("write" if name.endswith(":write") else "read"))
+        for name, value in fields
     ]
 
 
@@ -478,12 +440,6 @@ def _seconds(left: int) -> float | None:
     return left / 1000 if left >= 0 else None
 
 
-def _as_wanted(info: LockInfo, wanted: frozenset[str]) -> LockInfo:
-    """Return *info*, as a latch if one is *wanted* and it may be one."""
-    latch = info.any_number and "count_down_latch" in wanted and "semaphore" not in wanted
-    return replace(info, kind="count_down_latch") if latch else info
-
-
 def _noted(cards: Iterator[Card], told: Told) -> Iterator[Card]:
     """Yield *cards*, once their permits and waits are noted in what is *told*."""
     left = REMEMBERED
@@ -507,11 +463,11 @@ def _finished(
     """Return *info* with what cards tell of its holders and waiters, and how many listen."""
     key, holders = _key_of(info), list[HolderInfo]()
     for each in info.holders:
-        known, client = told.permits.get((each.holder, key)), each.client
-        if (card := cards.get(client.client_id)) is not None:
-            known, client = card.holds.get((each.holder.removesuffix(":write"), key)), card.client
-        known = replace(known or each, holder=each.holder, mode=each.mode, depth=each.depth)
-        client = client if client.client_id else known.client
+        known = told.permits.get((each.holder, key), each)
+        client, bare = known.client, each.holder.removesuffix(":write")
+        if (card := cards.get(each.client.client_id)) is not None:
+            known, client = card.holds.get((bare, key), each), card.client
+        known = replace(known, holder=each.holder, mode=each.mode, depth=each.depth)
         holders.append(replace(known, client=client, remaining=each.remaining))
     # The card of a client that has just acquired the lock still tells of its wait.
     ids = {each.holder.removesuffix(":write") for each in holders}
@@ -519,7 +475,12 @@ def _finished(
     waiters.sort(key=lambda each: each.waited or 0.0, reverse=True)
     count = len(waiters)
     if info.queued:
-        waiters, count = [_queued(each, key, cards) for each in info.waiters], info.waiting
+        waiters, count = list[WaiterInfo](), info.waiting
+        for waiter in info.waiters:
+            card = cards.get(waiter.client.client_id)
+            told_of = waiter if card is None else card.waits.get((waiter.holder, key), waiter)
+            client = waiter.client if card is None else card.client
+            waiters.append(replace(told_of, client=client, remaining=waiter.remaining))
     stuck = [replace(each, deadlock=(each.holder, key) in told.stuck) for each in waiters[:limit]]
     return replace(
         info,
@@ -528,11 +489,3 @@ def _finished(
         waiting=max(info.waiting, listening),
         waiter_count=count,
     )
-
-
-def _queued(waiter: WaiterInfo, key: str, cards: dict[str, Card]) -> WaiterInfo:
-    """Return *waiter* with what its client's card tells."""
-    if (card := cards.get(waiter.client.client_id)) is None:
-        return waiter
-    known = card.waits.get((waiter.holder, key), waiter)
-    return replace(known, client=card.client, remaining=waiter.remaining)

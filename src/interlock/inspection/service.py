@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,18 +17,15 @@ from interlock._links.resp import ReplyError, pack
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Generator, Iterator, Sequence
 
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
 
 STEP = 500
 """Keys that one SCAN looks at."""
-TOGETHER = 50
-"""Keys that one script looks at, on a server that is no cluster."""
-Call = tuple[tuple[str, ...], tuple[str | int, ...]]
-"""The keys of one object, and the arguments of a script for that object."""
+Call = tuple[str | int, ...]
+"""The number of the keys of a script, these keys, and its arguments."""
 _LUA = resources.files("interlock.inspection").joinpath("lua")
 _UPTIME = re.compile(rb"uptime_in_seconds:(\d+)")
 
@@ -49,7 +47,6 @@ def code_of(reply: object) -> str:
 
 
 def _no_right(node: Endpoint, refusal: object) -> ServerUnavailableError:
-    """Return the error for a *refusal* of *node*, with the line of an ACL file that permits it."""
     from interlock.check import Requirements  # noqa: PLC0415 - only this error needs it
 
     line = Requirements(("operator",)).acl_line()
@@ -68,17 +65,16 @@ class Service:
         self._connections: dict[Endpoint, Connection] = {}
 
     def close(self) -> None:
-        """Close what is open; doing it twice changes nothing."""
+        """Close what is open."""
         while self._connections:
             self._connections.popitem()[1].close()
 
-    def understood(self) -> AbstractContextManager[None]:
-        """Turn what Python raises meanwhile into errors of ours."""
-        return understood(self.servers.where, self.close)
-
-    def find_nodes(self) -> None:
-        """Find the primaries, once."""
-        self.nodes = self.nodes or self.servers.primaries(self._timeout)
+    @contextmanager
+    def asked(self) -> Generator[None]:
+        """Find the primaries, once; turn what Python raises meanwhile into errors of ours."""
+        with understood(self.servers.where, self.close):
+            self.nodes = self.nodes or self.servers.primaries(self._timeout)
+            yield
 
     @property
     def sharded(self) -> bool:
@@ -137,36 +133,21 @@ class Service:
         while True:
             words = ("SCAN", cursor, "MATCH", pattern, "COUNT", STEP, "TYPE", kind)
             told, keys = self.one(node, *words)
-            texts = [key.decode("utf-8", "ignore") for key in keys]
             # A lock's name is UTF-8.
-            yield [key for key, at in zip(texts, keys, strict=True) if key and key.encode() == at]
+            texts = [(key, key.decode("utf-8", "ignore")) for key in keys]
+            yield [text for key, text in texts if text and text.encode() == key]
             if (cursor := told.decode()) == "0":
                 return
 
-    def run(
-        self, node: Endpoint, script: Script[object], limit: int, calls: Sequence[Call]
-    ) -> list[object]:
-        """Return what *script* answers for each of *calls*, several of which go together."""
-        size = 1 if isinstance(self.servers, Cluster) else TOGETHER
-        groups = [calls[start : start + size] for start in range(0, len(calls), size)]
-        tails = [_arguments(limit, group) for group in groups]
-        replies = self.ask(node, [("EVALSHA", script.sha, *tail) for tail in tails])
+    def run(self, node: Endpoint, script: Script[object], calls: Sequence[Call]) -> list[object]:
+        """Return what *script* answers to each of *calls*."""
+        replies = self.ask(node, [("EVALSHA", script.sha, *call) for call in calls])
         missing = [i for i, reply in enumerate(replies) if code_of(reply) == "NOSCRIPT"]
         # The text goes with the first one; the server knows it by its digest from then on.
         again = [
-            ("EVALSHA", script.sha, *tails[i]) if n else ("EVAL", script.text, *tails[i])
+            ("EVALSHA", script.sha, *calls[i]) if n else ("EVAL", script.text, *calls[i])
             for n, i in enumerate(missing)
         ]
         for i, reply in zip(missing, self.ask(node, again), strict=True):
             replies[i] = reply
-        found: list[object] = []
-        for group, reply in zip(groups, replies, strict=True):
-            refused = isinstance(reply, ReplyError)
-            found += [reply] * len(group) if refused else cast("list[object]", reply)
-        return found
-
-
-def _arguments(limit: int, calls: Sequence[Call]) -> tuple[str | int, ...]:
-    """Return the keys and arguments of a script for all of *calls*."""
-    keys = [key for keys, _ in calls for key in keys]
-    return len(keys), *keys, limit, *(word for _, words in calls for word in words)
+        return replies

@@ -12,11 +12,10 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock._core.insight.events import tell_loss
-from interlock.inspection.words import by_ticket, client_of, clock_at, duration, left_locked
+from interlock.inspection.words import by_ticket, clock_at, duration, left_locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from interlock.inspection.cards import End
     from interlock.inspection.deadlocks import Deadlock
@@ -25,58 +24,14 @@ if TYPE_CHECKING:
 
 TOLD, LISTED = 3, 10
 """Holders that are told one by one, the worst first, and waiters that are named."""
-LOSSES = {
-    "expired": "its lease ran out",
-    "force-released": "it was released by force",
-    "server lost it": f"it was {tell_loss('server lost it')}",
-    "unreachable past validity": "no renewal succeeded until the lease had run out",
-}
-"""The reason of a loss -> in words."""
-LOOK = "Look at the process on {host}; it may still be at work."
-RULES: tuple[tuple[str, Callable[[LockInfo], object], str], ...] = (
-    (
-        "dead",
-        lambda info: info.dead,
-        "Make sure on {host} that the process has gone; then break the hold.",
-    ),
-    (
-        "deadlock",
-        lambda info: info.deadlock,
-        "One of them must give way: break one hold, and then acquire in one order everywhere.",
-    ),
-    ("silent", lambda info: info.silent, LOOK),
-    ("late", lambda info: info.late, LOOK),
-    (
-        "held",
-        lambda info: any(by_ticket(each.client) for each in info.holders),
-        "Ask {host} whether the ticket is in use; break the hold only if it is not.",
-    ),
-    (
-        "held",
-        lambda info: info.holders or not (info.awaited or info.free),
-        "Look at what the holder does; break the hold only if it is stuck.",
-    ),
-    ("awaited", lambda info: info.awaited, ""),
-    ("free", lambda _: True, ""),
-)
-"""The state of a lock, when it is in that, and what to do; the first one that fits is told."""
 
 
 class Account(NamedTuple):
-    """Why a lock is as it is.
+    """Why a lock is as it is, in a paragraph, with the commands to type."""
 
-    Its state is one of `RULES`, each sentence tells one fact, and the commands are to be typed.
-    """
-
-    name: str
     state: str
-    sentences: tuple[str, ...]
+    text: str
     commands: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """Return the paragraph."""
-        return " ".join(self.sentences)
 
 
 def account_of(reader: Reader, name: str) -> tuple[LockInfo | None, Account]:
@@ -100,8 +55,7 @@ def explain(
     """
     ending = [] if end is None else [_end(end)]
     if info is None:
-        return Account(name, "free", (*_nobody(name, form), *ending))
-    state, _, advice = next(rule for rule in RULES if rule[1](info))
+        return Account("free", " ".join((*_nobody(name, form), *ending)))
     rings = [_ring(each) for each in deadlocks if name in {step.waits_for for step in each.steps}]
     # The dead come first, then those that do not answer, then the late.
     holders = sorted(
@@ -109,10 +63,27 @@ def explain(
         key=lambda each: (not each.client.dead, each.client.answering is not False, not each.late),
     )
     told = [*_object(info), *_holders(info, holders), *_waiters(info), *rings, *ending]
+    state, advice = _judged(info, holders[0].client.host or "its host" if holders else "")
     if not holders or (state == "held" and not info.awaited):
-        return Account(name, state, tuple(told))
-    told.append(advice.format(host=holders[0].client.host or "its host"))
-    return Account(name, state, tuple(told), tuple(_commands(info, state, holders)))
+        return Account(state, " ".join(told))
+    commands = tuple(_commands(info, state, holders))
+    return Account(state, " ".join((*told, advice)), commands)
+
+
+def _judged(info: LockInfo, host: str) -> tuple[str, str]:
+    """Return the state of a lock, and what to do."""
+    if info.dead:
+        return "dead", f"Make sure on {host} that the process has gone; then break the hold."
+    if info.deadlock:
+        return "deadlock", "Break one of these holds, and then acquire in one order everywhere."
+    if info.silent or info.late:
+        state = "silent" if info.silent else "late"
+        return state, f"Look at the process on {host}; it may still be at work."
+    if any(by_ticket(each.client) for each in info.holders):
+        return "held", f"Ask {host} whether the ticket is in use; break the hold only if it is not."
+    if info.holders or not (info.awaited or info.free):
+        return "held", "Look at what the holder does; break the hold only if it is stuck."
+    return "awaited" if info.awaited else "free", ""
 
 
 def _commands(info: LockInfo, state: str, holders: Sequence[HolderInfo]) -> Iterator[str]:
@@ -140,19 +111,15 @@ def word_of(text: str) -> str:
 
 
 def _nobody(name: str, type_of_key: str) -> Iterator[str]:
-    """Yield what is known of a lock that nobody holds or awaits."""
     yield f"Nobody holds or awaits {name!r}."
     if type_of_key != "none":
-        # Somebody may have acquired the lock since it was looked at, and a lock is a hash.
-        lasts = "if that lasts, " if type_of_key == "hash" else ""
         yield (
-            f"The key {name!r} is a {type_of_key} without a holder: {lasts}another program uses "
-            "it, perhaps as a lock of another library, and nobody can acquire a lock of that name."
+            f"The key {name!r} is a {type_of_key} without a holder: another program uses it, "
+            "perhaps as a lock of another library, and nobody can acquire a lock of that name."
         )
 
 
 def _object(info: LockInfo) -> Iterator[str]:
-    """Yield what is known of permits, of the count of a latch, or of a lock without holders."""
     kind, of = info.kind.replace("_", " "), "" if info.total is None else f" of {info.total}"
     if info.any_number:
         yield (
@@ -164,11 +131,6 @@ def _object(info: LockInfo) -> Iterator[str]:
     elif info.kind == "semaphore":
         yield f"The semaphore {info.name!r} has {info.free}{of} free."
         yield "The server does not show who holds its permits."
-        if info.awaited and not info.free:
-            yield (
-                "Those of a program that has died do not come back by themselves: "
-                f"client.semaphore({info.name!r}).release(n) gives n of them back."
-            )
     elif info.free is not None:
         yield f"The {kind} {info.name!r} has {info.free} free, and {info.holder_count} held."
     elif not info.holders:
@@ -182,9 +144,6 @@ def _holders(info: LockInfo, holders: Sequence[HolderInfo]) -> Iterator[str]:
     what = f"The {kind} {info.name!r}" if info.free is None else "A permit"
     for each in holders[:TOLD]:
         client = each.client
-        if each.claim:
-            yield f"{what} is given to {client_of(client, 'a waiter')} just now."
-            continue
         since = "" if each.held_for is None else f" for {duration(each.held_for)}"
         yield f"{what} is held by {_person(client, each.thread, each.holder)}{since}."
         yield f"The {'holder' if ':' in each.holder else 'permit'} id is {each.holder}."
@@ -201,7 +160,6 @@ def _holders(info: LockInfo, holders: Sequence[HolderInfo]) -> Iterator[str]:
 
 
 def _person(client: ClientInfo, thread: str, holder: str) -> str:
-    """Return who holds or waits."""
     if by_ticket(client):
         reason = f" ({thread})" if thread else ""
         if not client.host:
@@ -216,7 +174,6 @@ def _person(client: ClientInfo, thread: str, holder: str) -> str:
 
 
 def _life(client: ClientInfo) -> str:
-    """Return whether a holder is alive."""
     silent = duration(client.silent or 0.0)
     since = f"since {clock_at(client.silent or 0.0)} ({silent})"
     if by_ticket(client):
@@ -235,7 +192,6 @@ def _life(client: ClientInfo) -> str:
 
 
 def _ends(each: HolderInfo) -> str:
-    """Return when a hold ends."""
     client, left = each.client, each.remaining
     if left is None:
         return "It never ends by itself."
@@ -247,25 +203,21 @@ def _ends(each: HolderInfo) -> str:
 
 
 def _waiters(info: LockInfo) -> Iterator[str]:
-    clients = "1 client" if info.waiting_clients == 1 else f"{info.waiting_clients} clients"
+    one, clients = info.waiting_clients == 1, info.waiting_clients
+    among = "1 client" if one else f"{clients} clients"
     if not info.awaited:
         yield "Nobody waits."
     elif not info.waiters:
-        yield f"{clients} {'waits' if info.waiting_clients == 1 else 'wait'} for it."
+        yield f"{among} {'waits' if one else 'wait'} for it."
     else:
         number = max(info.waiter_count, len(info.waiters))
-        yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {clients}."
+        yield f"{number} {'waits' if number == 1 else 'wait'} for it, in {among}."
         order = "In the order of the queue" if info.queued else "The longest wait first"
         more = "; and others" if number > LISTED else ""
         yield f"{order}: {'; '.join(map(_waiter, info.waiters[:LISTED]))}{more}."
-        head = info.waiters[0]
-        if info.queued and not info.holders and head.client.answering is False:
-            left = "" if head.remaining is None else f" for {duration(head.remaining)} more"
-            yield f"The first in its queue does not answer; its place is kept{left}."
 
 
 def _waiter(each: WaiterInfo) -> str:
-    """Return who waits, and for how long."""
     since = "" if each.waited is None else f", for {duration(each.waited)}"
     return f"{_person(each.client, each.thread, each.holder)}{since}"
 
@@ -279,9 +231,6 @@ def _ring(deadlock: Deadlock) -> str:
 
 
 def _end(each: End) -> str:
-    """Return how a hold ended."""
-    reason, _, detail = each.why.partition(": ")
-    why = LOSSES.get(reason, reason or "unknown why")
-    how = f"lost: {why}{f': {detail}' if detail else ''}" if each.lost else "released"
+    how = f"lost: {each.why or 'unknown why'}" if each.lost else "released"
     who = _person(each.client, "", each.holder)
     return f"The hold of {who} ended {duration(each.ago)} ago: it was {how}."

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from interlock._core.insight.card import BY_TICKET
 
 if TYPE_CHECKING:
-    from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo
+    from interlock.inspection.info import ClientInfo, LockInfo
 
 LEFT_LOCKED = "left locked"
 """The program of a hold whose lease goes on for a least time after its call has ended."""
-_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+_UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 _TENTHS = 10
 """Seconds below which tenths are told."""
 
@@ -21,13 +21,10 @@ def duration(seconds: float) -> str:
     """Return *seconds* in words: ``3.2 s``, ``12 s``, ``4 min 10 s``, ``2 h 5 min``."""
     if seconds < _TENTHS:
         return f"{seconds:.1f} s"
-    at = next(at for at, (_, size) in enumerate(_UNITS) if seconds >= size)
-    first, size = _UNITS[at]
-    text = f"{int(seconds // size)} {first}"
-    if size == 1:
-        return text
-    second, smaller = _UNITS[at + 1]
-    return f"{text} {int(seconds % size // smaller)} {second}"
+    for size, first, smaller, second in _UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {first} {int(seconds % size // smaller)} {second}"
+    return f"{int(seconds)} s"
 
 
 def clock_at(ago: float) -> str:
@@ -64,18 +61,6 @@ def client_of(client: ClientInfo, fallback: str) -> str:
     known = " ".join(part for part in (client.host, process, client.program) if part) or fallback
     state = "doubtful" if client.doubt else silence(client)
     return f"{known} ({state})" if state else known
-
-
-def end_of(holder: HolderInfo) -> str:
-    """Return when a hold ends, and whether that is certain."""
-    if holder.remaining is None:
-        return "never ends by itself"
-    left, at = f"ends in {duration(holder.remaining)}", clock_at(-holder.remaining)
-    if holder.client.dead:
-        return f"{left}, at {at}: nobody is there to renew it"
-    if holder.renewed is False:
-        return f"{left}, at {at}: its lease is fixed"
-    return f"{left} unless it is renewed"
 
 
 def without_holders(info: LockInfo) -> str:

@@ -1,8 +1,4 @@
-"""What the invariants must know of each kind of lock, by `rules_of`.
-
-An exclusive lock that is not in `RULES` is an error. A lock that several owners may hold has the
-rules `OF_SHARED`, unless `RULES` knows better.
-"""
+"""What the invariants must know of each kind of lock, by `rules_of`."""
 
 from __future__ import annotations
 
@@ -176,20 +172,8 @@ RULES: dict[str, Rules] = {
     "election": Rules(survivors=lambda lock: _kept_by_election(lock.key)),
 }
 """The rules of each kind."""
-OF_SHARED = Rules(wrong=lambda _lock, _dump: None, exclude=_never, free=None)
-"""The rules of a lock that several owners may hold, as a hash of depths by holder.
-
-They do not tell how many owners are too many.
-"""
 
 
 def rules_of(lock: CoreLock | type[LockBase]) -> Rules:
-    """Return the rules of *lock*, or of a class of locks.
-
-    Raises:
-        KeyError: `RULES` must be told of its kind.
-    """
-    rules = RULES.get(lock.kind) or (OF_SHARED if getattr(lock, "shared", False) else None)
-    if rules is None:
-        raise KeyError(f"no rules for a {lock.kind}: the simulator must be told in RULES")
-    return rules
+    """Return the rules of *lock*, or of a class of locks; KeyError: `RULES` does not know it."""
+    return RULES[lock.kind]

@@ -1,12 +1,9 @@
-"""Locks that several owners hold take the input that every lock-like takes.
-
-The catalogue tells which locks they are (`Kind.shared`); the side for readers is one, too.
-"""
+"""The side for readers takes the input that every lock-like takes."""
 
 from __future__ import annotations
 
 import pytest
-from tests.lock.lock_like import SHARED, Kind
+from tests.lock.lock_like import READ, Kind
 from tests.lock.test_lock_input import (
     test_a_closed_client,
     test_arguments_of_acquire,
@@ -26,7 +23,7 @@ __all__ = [
 ]
 
 
-@pytest.fixture(params=SHARED, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    """Give each lock that several owners may hold."""
-    return request.param
+@pytest.fixture
+def kind() -> Kind:
+    """Give the lock of readers."""
+    return READ
