@@ -10,11 +10,4 @@ from interlock.check.examine import examine
 from interlock.check.report import Finding, Report, ServerReport, Severity
 from interlock.check.requirements import Requirements
 
-__all__ = [
-    "Finding",
-    "Report",
-    "Requirements",
-    "ServerReport",
-    "Severity",
-    "examine",
-]
+__all__ = ["Finding", "Report", "Requirements", "ServerReport", "Severity", "examine"]

@@ -21,14 +21,9 @@ if TYPE_CHECKING:
 
 
 def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> Report:
-    """Return what is found on the servers that *given* leads to.
+    """Return what is found on the servers that *given* leads to; also those that are away.
 
-    That one cannot be reached is a finding too.
-
-    Args:
-        given: servers, or what finds them: of a Sentinel service the Sentinels and the primary are
-            looked at, of a cluster every primary.
-        requirements: what they are to be fit for.
+    Of a Sentinel service the Sentinels and the primary are looked at, of a cluster every primary.
 
     Raises:
         ConfigError: from reaching a server, for what cannot work.

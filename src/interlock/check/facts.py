@@ -70,20 +70,13 @@ class Facts:
 
 
 def collect(endpoint: Endpoint, timeout: float) -> Facts:
-    """Ask the server at *endpoint* for all that is judged; nothing of it is changed.
+    """Ask the server at *endpoint* for all that is judged, in about 12 round trips.
 
     A server need not answer: managed ones forbid CONFIG, a locked-down user may not run INFO.
-
-    Args:
-        endpoint: the server.
-        timeout: seconds for connecting and for each answer.
 
     Raises:
         ServerUnavailableError: it cannot be reached, the connection failed meanwhile, or an answer
             makes no sense.
-
-    Cost:
-        About 12 round trips on two connections.
     """
     # This one is made for its errors, which say what to do.
     endpoint.connect(timeout).disconnect()

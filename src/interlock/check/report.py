@@ -111,7 +111,6 @@ class Report:
         return {
             "worst": str(self.worst),
             "program": self.program,
-            "parser": PARSER,
             "servers": servers,
             "acl": self.acl,
         }

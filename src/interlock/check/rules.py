@@ -24,7 +24,7 @@ OK, NOTE, WARNING, ERROR = Severity
 OLDEST = (6, 2)
 SLOW_SHARE = 1 / 30
 """The part of a lease that a round trip may take: a renewal has a third of it, for several."""
-MUCH_LAG = 5
+HEALTHY_LAG = range(6)
 """Seconds. A replica that is healthy acknowledges every second."""
 NEARLY_FULL = 0.9
 """The part of maxmemory that is worth telling."""
@@ -41,10 +41,7 @@ UNKNOWN = {
 def judge(facts: Facts, options: Options, *, clustered: bool = False) -> Iterator[Finding]:
     """Yield a finding for everything that was looked at, and for what could not be looked at.
 
-    Args:
-        facts: what the server is like.
-        options: the client's.
-        clustered: whether the client knows that the server is one node of a cluster.
+    *clustered*: whether the client knows that the server is one node of a cluster.
     """
     if facts.is_sentinel:
         found = "a Sentinel: it knows where servers are and keeps no locks itself"
@@ -164,7 +161,7 @@ def replicas(facts: Facts, options: Options) -> Iterator[Finding]:
     late = [
         f"{it.get('ip')}:{it.get('port')} ({it.get('state')}, lag {it.get('lag')} s)"
         for it in followers
-        if it.get("state") != "online" or not _keeps_up(it.get("lag", 0))
+        if it.get("state") != "online" or it.get("lag", 0) not in HEALTHY_LAG
     ]
     good = len(followers) - len(late)
 
@@ -226,10 +223,6 @@ def _asked(facts: Facts, options: Options, good: int) -> Iterator[Finding]:
             )
 
 
-def _keeps_up(lag: object) -> bool:
-    return isinstance(lag, int) and lag <= MUCH_LAG
-
-
 def eviction(facts: Facts) -> Finding:
     """Look at whether locks may be thrown away, or refused, for want of memory."""
     limit, policy = facts.number("maxmemory"), facts.word("maxmemory_policy")
@@ -261,12 +254,10 @@ def persistence(facts: Facts) -> Iterator[Finding]:
     writes = ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status")
     failing = ", ".join(name for name in writes if facts.word(name) == "err")
     if failing:
-        found, advice = f"the last write to disk failed ({failing})", "look at its log and its disk"
-        if facts.config.get("stop-writes-on-bgsave-error") == "no":
-            yield Finding("persistence", WARNING, found, advice)
-        else:
-            found += ": the server may refuse every acquire (MISCONF)"
-            yield Finding("persistence", ERROR, found, advice)
+        severity, found = WARNING, f"the last write to disk failed ({failing})"
+        if facts.config.get("stop-writes-on-bgsave-error") != "no":
+            severity, found = ERROR, f"{found}: the server may refuse every acquire (MISCONF)"
+        yield Finding("persistence", severity, found, "look at its log and its disk")
 
     if not facts.number("aof_enabled"):
         save = facts.config.get("save")

@@ -46,13 +46,7 @@ class SentinelFacts:
 
 
 def examine_sentinels(servers: SentinelEndpoint, lease: float, timeout: float) -> ServerReport:
-    """Return what is found on the Sentinels of *servers*, each of which is asked.
-
-    Args:
-        servers: the service.
-        lease: seconds, of the client's holds.
-        timeout: seconds for each Sentinel.
-    """
+    """Return what is found on the Sentinels of *servers*, each of which is asked for *timeout*."""
     told: list[SentinelFacts] = []
     findings: list[Finding] = []
     for node in servers.sentinels.nodes:
@@ -65,13 +59,7 @@ def examine_sentinels(servers: SentinelEndpoint, lease: float, timeout: float) -
 
 
 def judge(told: Sequence[SentinelFacts], named: int, lease: float) -> Iterator[Finding]:
-    """Yield what the answers mean.
-
-    Args:
-        told: of every Sentinel that answered.
-        named: how many Sentinels the URL names.
-        lease: seconds, of the client's holds.
-    """
+    """Yield what the answers mean; the URL names *named* Sentinels, holds last for *lease*."""
     if not told:
         yield Finding("sentinels", ERROR, "no Sentinel answered: nobody tells a failover")
         return

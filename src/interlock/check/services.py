@@ -1,8 +1,7 @@
 """Which service a server is.
 
-HELLO, INFO and the host's name tell it. A name alone proves little, so an unknown host is what INFO
-says. Nothing is "tested" that this project's tests do not run on. The page
-docs/reference/services.md tells of each service what differs there, and where that was read.
+HELLO, INFO and the host's name tell it. Nothing is "tested" that this project's tests do not run
+on. docs/reference/services.md tells what differs in each service, and where that was read.
 """
 
 from __future__ import annotations
@@ -15,13 +14,7 @@ if TYPE_CHECKING:
 
 
 class Service(NamedTuple):
-    """One service.
-
-    Attributes:
-        name: what it is called.
-        sign: a field of INFO, or else a regular expression of host names, that only it has.
-        setting: what to set there; empty for nothing.
-    """
+    """One service, with a field of INFO or a pattern of host names that only it has as a sign."""
 
     name: str
     sign: str

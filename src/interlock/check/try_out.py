@@ -30,8 +30,7 @@ SHORT = 0.6
 STANDING = 0.2
 """Seconds after which a client that waits listens."""
 PROMPT = 1.0
-"""Seconds. A waiting client that takes longer has heard nothing: it has looked when the lease that
-it saw had ended."""
+"""Seconds. A waiting client that takes longer has heard nothing, and looked at a lease's end."""
 PATIENCE = 10.0
 """Seconds that a client waits for what never comes."""
 OUTAGE = 3.0
@@ -44,15 +43,9 @@ def try_out(
 ) -> tuple[Finding, ...]:
     """Play a refusal, a wake-up, a grant, a renewal and an expiry, for some three seconds.
 
-    Args:
-        connect: makes a client like `interlock.connect`, and is called twice, with further options:
-            ``partial(interlock.connect, url, credentials=credentials)``.
-        names: how the application's objects are called: the beginning of names and ``*``.
-
-    Returns:
-        A finding for each scene, whose ``check`` is one of `SCENES`. It is a warning where locks
-        work in another way than they should, and an error where they do not work. Behind an error
-        nothing more is played.
+    *connect* makes a client like `interlock.connect`, and is called twice, with further options.
+    The finding of a scene is a warning where locks work in another way than they should, and an
+    error where they do not work. Behind an error nothing more is played.
 
     Raises:
         ConfigError: *names* cannot be, or is one name, which may be in use; or *connect* raises it.

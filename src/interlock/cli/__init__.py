@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _SIGPIPE = 13
-
-
 COMMANDS = {
     "run": ("run", "run a command while holding a lock"),
     "list": ("listing", "list who holds and awaits what, also live, and deadlocks"),
@@ -51,11 +49,7 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are ours to report."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise *message* with a pointer to the help.
-
-        Raises:
-            UsageError: always.
-        """
+        """Raise *message* with a pointer to the help."""
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
@@ -72,12 +66,8 @@ def parser_with(word: str) -> Parser:
     parser.add_argument("--version", action="version", version=f"interlock {__version__}")
     words = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, (module_name, summary) in COMMANDS.items():
-        each = words.add_parser(
-            name,
-            help=summary,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+        form = argparse.RawDescriptionHelpFormatter
+        each = words.add_parser(name, help=summary, formatter_class=form, allow_abbrev=False)
         if name == word:
             module = import_module(f"{__name__}.{module_name}")
             each.description = module.DESCRIPTION
@@ -88,12 +78,7 @@ def parser_with(word: str) -> Parser:
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
-    """Do what the command line says, and return the exit status.
-
-    Args:
-        argv: arguments without the program's name; those of this process unless given.
-        environ: environment; that of this process unless given.
-    """
+    """Do what *argv* says, that of this process unless given, and return the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Something else may stand in its place, or nothing (pythonw).
     output: TextIO | None = sys.stdout
@@ -101,7 +86,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         # A name that the terminal cannot show must not end a command that has changed something.
         output.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
         try:
             status = _dispatch(arguments, os.environ if environ is None else environ)
             if output is not None:
@@ -155,7 +140,3 @@ def _unexpected(error: Exception) -> int:
         return 128 + _SIGPIPE
     say(f"the output could not be written, but the command has done its work: {error}")
     return Status.OUTPUT
-
-
-def _show_warning(message: Warning | str, *_where: object, **_how: object) -> None:
-    say(f"warning: {message}")

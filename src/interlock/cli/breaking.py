@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from interlock._core.model.foreign_text import safe
 from interlock._drivers.background.log import log_break
 from interlock.cli.arguments import add_url, open_client
-from interlock.cli.listing import clock_time, person_of
 from interlock.cli.status import Status, UsageError, log_to_stderr, say, user
+from interlock.inspection.words import called, duration
 from interlock.options import check_reason
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from interlock.inspection import LockInfo
+    from interlock.inspection import HolderInfo
 
 DESCRIPTION = """\
 Break the hold of the lock NAME: that of HOLDER, or else that of its only holder. No other hold is
@@ -64,23 +64,23 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
             raise UsageError(f"{name!r} has several holders: choose one by --holder: {ids}")
         hold = next((each for each in holders if given["holder"] in (None, each.holder)), None)
         if info is None or hold is None:
-            return _refuse(name, given["holder"], info)
-        age = "" if hold.held_for is None else f", held for {clock_time(hold.held_for)}"
-        told = safe(f"the hold of {hold.holder} on {name!r}: {person_of(hold)}{age}")
+            return _refuse(name, given["holder"], holders)
+        age = "" if hold.held_for is None else f", held for {duration(hold.held_for)}"
+        who = called(hold.client, hold.thread, hold.holder)
+        told = safe(f"the hold of {hold.holder} on {name!r}: {who}{age}")
         if given["dry_run"]:
             print(f"would break {told}")
             return 0
         if not client.force_release(name, holder=hold.holder, reason=reason):
-            return _refuse(name, hold.holder, client.describe(name))
+            info = client.describe(name)
+            return _refuse(name, hold.holder, () if info is None else info.holders)
         log_break(info.kind, name, hold.holder, reason or "no reason was given", user())
         print(f"broke {told}")
     return 0
 
 
-def _refuse(name: str, holder: str | None, info: LockInfo | None) -> Status:
-    """Say that *holder* does not hold the lock, and who does; return the exit status."""
+def _refuse(name: str, holder: str | None, holders: Sequence[HolderInfo]) -> Status:
     if holder:
-        holders = () if info is None else info.holders
         present = ", ".join(each.holder for each in holders) or "nobody that the server shows"
         say(f"{holder} does not hold {name!r}; nothing was changed (held by {present})")
     else:

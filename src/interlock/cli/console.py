@@ -6,8 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.arguments import add_url, open_servers
-from interlock.cli.serving import need, until_signalled
-from interlock.cli.status import UsageError, log_to_stderr, say
+from interlock.cli.status import UsageError, log_to_stderr, need, say, until_signalled
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -33,12 +32,8 @@ LOOPBACK = "127.0.0.1"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this command."""
-    parser.add_argument(
-        "--port",
-        type=int,
-        default=8700,
-        help="where to serve; 0 is any free port (default: 8700)",
-    )
+    told = "where to serve; 0 is any free port (default: 8700)"
+    parser.add_argument("--port", type=int, default=8700, help=told)
     add_url(parser)
 
 

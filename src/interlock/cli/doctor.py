@@ -39,38 +39,27 @@ exit status:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this command."""
-    parser.add_argument(
-        "--url",
-        dest="urls",
-        action="append",
-        metavar="URL",
-        help="the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own); "
-        "several times: each of them; of a cluster every primary",
+    add = parser.add_argument
+    told = (
+        "the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own); "
+        "several times: each of them; of a cluster every primary"
     )
-    parser.add_argument(
-        "--for",
-        dest="objects",
-        action="append",
-        choices=(*objects(), *OPERATIONS, "all"),
-        metavar="OBJECT",
-        help=f"what the application uses, several times for several: {', '.join(objects())}, "
-        "or all of them (default: lock); `interlock run` needs fenced_lock; "
-        "cards for those that operators read; "
-        "operator for interlock list, why and, with the locks' kinds, break",
+    add("--url", dest="urls", action="append", metavar="URL", help=told)
+    told = (
+        f"what the application uses, several times for several: {', '.join(objects())}, or all of "
+        "them (default: lock); `interlock run` needs fenced_lock; cards for those that operators "
+        "read; operator for interlock list, why and, with the locks' kinds, break"
     )
-    parser.add_argument(
-        "--names",
-        default="*",
-        metavar="NAMES",
-        help="how its objects are called: a name, or the beginning of names and * (default: *)",
+    kinds = (*objects(), *OPERATIONS, "all")
+    add("--for", dest="objects", action="append", choices=kinds, metavar="OBJECT", help=told)
+    told = "how its objects are called: a name, or the beginning of names and * (default: *)"
+    add("--names", default="*", metavar="NAMES", help=told)
+    told = (
+        "let two clients play refuse, wake, grant, renew and expire on a throw-away name, and say "
+        "what this server did"
     )
-    parser.add_argument(
-        "--try",
-        action="store_true",
-        help="let two clients play refuse, wake, grant, renew and expire on a throw-away name, and "
-        "say what this server did",
-    )
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    add("--try", action="store_true", help=told)
+    add("--json", action="store_true", help="print everything as one JSON object")
 
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:

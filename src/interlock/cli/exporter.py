@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock.cli.arguments import add_url, open_servers
-from interlock.cli.serving import need, until_signalled
-from interlock.cli.status import UsageError, log_to_stderr, say
+from interlock.cli.status import UsageError, log_to_stderr, need, say, until_signalled
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -34,13 +33,8 @@ def address(text: str) -> tuple[str, int]:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this command."""
-    parser.add_argument(
-        "--listen",
-        type=address,
-        default=":9464",
-        metavar="HOST:PORT",
-        help="where to serve (default: :9464); :PORT is all IPv4 addresses",
-    )
+    told = "where to serve (default: :9464); :PORT is all IPv4 addresses"
+    parser.add_argument("--listen", type=address, default=":9464", metavar="HOST:PORT", help=told)
     add_url(parser)
 
 

@@ -33,8 +33,6 @@ POSIX = hasattr(signal, "SIGHUP")
 FORWARDED = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP, signal.SIGQUIT) if POSIX else ()))
 """What is passed on to the job."""
 LAUNCH = Path(__file__).with_name("launch.py")
-
-
 Mode: TypeAlias = Literal["plain", "shared", "exclusive", "fair"]
 """Which lock of the name is held."""
 OnLost: TypeAlias = Literal["term", "kill", "warn"]

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from interlock._core.model.foreign_text import safe
@@ -43,8 +44,7 @@ _CLEAR = "\x1b[H\x1b[2J"
 _AROUND = 4
 """Lines of a picture that show no lock."""
 HEADINGS = ("NAME", "KIND", "HELD FOR", "RENEWED", "HOLDER", "WAITING")
-_WIDEST = (48, 22, 11, 10, 84, 40)
-_SHORT = {"leased_semaphore": "permits", "count_down_latch": "latch"}
+_WIDEST = (48, 22, 12, 10, 84, 40)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,26 +55,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("--waiting", "only those that somebody awaits"),
         ("--late", "only those with a renewal that is late"),
         ("--dead", "only those whose holder is dead: its client is silent, and has no connection"),
-        (
-            "--deadlocks",
-            "in place of locks, the threads and tasks of all processes that wait in a ring",
-        ),
+        ("--deadlocks", "in place of locks, the threads and tasks that wait in a ring"),
     ):
         add(flag, action="store_true", help=text)
-    add(
-        "--older-than",
-        type=duration,
-        metavar="TIME",
-        help="only those that are held for longer: 90, 90s, 5m, 2h",
-    )
-    add(
-        "--kind",
-        dest="kinds",
-        action="append",
-        choices=tuple(seen()),
-        metavar="KIND",
-        help=f"only these, several times for several: {', '.join(seen())}",
-    )
+    text = "only those that are held for longer: 90, 90s, 5m, 2h"
+    add("--older-than", type=duration, metavar="TIME", help=text)
+    text = f"only these, several times for several: {', '.join(seen())}"
+    add("--kind", dest="kinds", action="append", choices=tuple(seen()), metavar="KIND", help=text)
     output = parser.add_mutually_exclusive_group()
     output.add_argument(
         "--watch",
@@ -88,36 +75,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """Print the locks page by page as they are read, and return the exit status."""
+    filters = [f"--{each}" for each in ("waiting", "late", "dead") if given[each]]
+    filters += [] if given["older_than"] is None else ["--older-than"]
     if given["deadlocks"]:
-        if _filters(given) or given["kinds"] or given["watch"] or given["pattern"] != "*":
+        if filters or given["kinds"] or given["watch"] or given["pattern"] != "*":
             raise UsageError("--deadlocks is about all locks: give it nothing but --json and --url")
         return _print_deadlocks(given, environ)
     if given["watch"]:
         _watch(given, environ)
-    found = False
     widths: list[int] = []
-    for chosen in _chosen(given, environ):
+    found = False
+    for page in _chosen(given, environ):
         found = True
         if given["json"]:
-            print("\n".join(json.dumps(info.as_dict()) for info in chosen))
+            print("\n".join(json.dumps(info.as_dict()) for info in page))
             continue
-        rows = [row_of(info) for info in chosen]
+        rows = [row_of(info) for info in page]
         if not widths:  # the columns of the first page are those of all
             rows.insert(0, HEADINGS)
             widths = _widths(rows)
         print("\n".join(_lines(rows, widths)))
     if not found and not given["json"]:
         pattern = "" if given["pattern"] == "*" else f" under {given['pattern']!r}"
-        wanted = " ".join(_filters(given))
-        passes = f" that passes {wanted}" if wanted else ""
+        passes = f" that passes {' '.join(filters)}" if filters else ""
         say(f"no lock is held or awaited{pattern}{passes}")
     return 0
-
-
-def _filters(given: Mapping[str, Any]) -> list[str]:
-    """Return the options that choose locks by what is known of their clients."""
-    wanted = [f"--{each}" for each in ("waiting", "late", "dead") if given[each]]
-    return [*wanted, "--older-than"] if given["older_than"] is not None else wanted
 
 
 def _chosen(given: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[list[LockInfo]]:
@@ -137,17 +119,16 @@ def _chosen(given: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[li
 
 
 def _print_deadlocks(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """Print the deadlocks, and return the exit status."""
     with open_reader(given, environ) as reader:
         found = reader.deadlocks()
     for deadlock in found:
         if given["json"]:
-            print(json.dumps(deadlock.as_dict()))
+            print(json.dumps(asdict(deadlock)))
             continue
         print(f"deadlock of {len(deadlock.steps)}:")
         for step in deadlock.steps:
-            who = safe(f"{words.client_of(step.client, step.client.client_id)} {step.thread}")
-            print(f"  {who} has waited {clock_time(step.waited)} for {safe(step.waits_for)!r}")
+            who = safe(words.called(step.client, step.thread, step.client.client_id))
+            print(f"  {who} has waited {words.duration(step.waited)} for {safe(step.waits_for)!r}")
             print(f"      held by {safe(step.held_by)}")
     if not found and not given["json"]:
         say("no deadlock is seen; a new one is seen after the next renewal round")
@@ -157,33 +138,26 @@ def _print_deadlocks(given: Mapping[str, Any], environ: Mapping[str, str]) -> in
 def _watch(given: Mapping[str, Any], environ: Mapping[str, str]) -> NoReturn:
     """Print the locks with the most trouble again and again, until Ctrl-C.
 
-    On a terminal each picture replaces the one before. Lines are cut off at its edge.
+    On a terminal each picture replaces the one before. Lines are cut off at its edge. If a server
+    cannot be asked, the picture says so.
     """
     whole = sys.stdout.isatty()
     while True:
         size = shutil.get_terminal_size()
-        text = _picture(given, environ, max(size.lines - _AROUND, 1))
+        title = f"interlock list, {time.strftime('%X')}"
+        try:
+            found = [info for page in _chosen(given, environ) for info in page]
+        except ServerUnavailableError as error:
+            text = [f"{title}: {one_line(str(error))}"]
+        else:
+            sums = [sum(getattr(i, word) for i in found) for word in ("dead", "late", "awaited")]
+            counts = "locks: {}, {} dead, {} late, {} awaited".format(len(found), *sums)
+            worst = sorted(found, key=words.trouble)[: max(size.lines - _AROUND, 1)]
+            rows = [HEADINGS, *map(row_of, worst)]
+            text = [f"{title}: {counts}", "", *_lines(rows, _widths(rows))]
         shown = [line[: size.columns] for line in text] if whole else text
         print(_CLEAR if whole else "", "\n".join(shown), sep="", end="\n\n", flush=True)
         time.sleep(PAUSE)
-
-
-def _picture(given: Mapping[str, Any], environ: Mapping[str, str], most: int) -> list[str]:
-    """Return the lines of one picture, with *most* locks at most.
-
-    If a server cannot be asked, they say so; it is asked again for the next picture.
-    """
-    title = f"interlock list, {time.strftime('%X')}"
-    try:
-        found = [info for page in _chosen(given, environ) for info in page]
-    except ServerUnavailableError as error:
-        return [f"{title}: {one_line(str(error))}"]
-    dead, late, awaited = (
-        sum(getattr(info, word) for info in found) for word in ("dead", "late", "awaited")
-    )
-    counts = f"locks: {len(found)}, {dead} dead, {late} late, {awaited} awaited"
-    rows = [HEADINGS, *map(row_of, sorted(found, key=words.trouble)[:most])]
-    return [f"{title}: {counts}", "", *_lines(rows, _widths(rows))]
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
@@ -193,19 +167,9 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _lines(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
-    """Yield *rows* in columns of these *widths*."""
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
-
-
-def clock_time(seconds: float | None) -> str:
-    """Return *seconds* as hours, minutes and seconds; a question mark if they are not known."""
-    if seconds is None:
-        return "?"
-    days, rest = divmod(int(seconds), 86400)
-    text = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    return f"{days}d {text}" if days else text
 
 
 def row_of(info: LockInfo) -> tuple[str, ...]:
@@ -218,12 +182,14 @@ def row_of(info: LockInfo) -> tuple[str, ...]:
         waiting = f"DEADLOCK {waiting}"
     if bad and bad[0].remaining is not None:
         waiting = f"{waiting}  ends in {words.duration(bad[0].remaining)}"
-    who = words.without_holders(info) if holder is None else person_of(holder)
+    who = words.without_holders(info)
+    if holder is not None:
+        who = words.called(holder.client, holder.thread, holder.holder)
     more = info.holder_count - 1
     return (
         safe(info.name),
         _kind_of(info),
-        clock_time(info.held_for),
+        "?" if info.held_for is None else words.duration(info.held_for),
         "" if holder is None else renewed_of(holder),
         safe(f"{who} and {more} more" if holder and more > 0 else who),
         waiting,
@@ -231,21 +197,14 @@ def row_of(info: LockInfo) -> tuple[str, ...]:
 
 
 def _kind_of(info: LockInfo) -> str:
-    """Return the kind of a lock in one or two words."""
+    """Return the kind of a lock in a few words."""
     if info.any_number:
         return "semaphore or latch"
-    word = info.mode or _SHORT.get(info.kind, info.kind.removesuffix("_lock"))
+    word = info.mode or info.kind.removesuffix("_lock").replace("_", " ")
     depth = max((holder.depth for holder in info.holders), default=1)
     if info.holder_count > 1:
         return f"{word} by {info.holder_count}"
     return f"{word} x{depth}" if depth > 1 else word
-
-
-def person_of(holder: HolderInfo) -> str:
-    """Return who *holder* is, as far as that is known."""
-    if holder.claim:
-        return f"given to {words.client_of(holder.client, 'a waiter')}"
-    return f"{words.client_of(holder.client, holder.holder)} {holder.thread}".rstrip()
 
 
 def renewed_of(holder: HolderInfo) -> str:
@@ -264,7 +223,6 @@ def _waiting(info: LockInfo) -> str:
         return "-"
     count, clients = max(info.waiter_count, len(info.waiters)), info.waiting_clients
     text = f"{clients} client{'s' if clients > 1 else ''}"
-    if count > 1:
-        text = f"{count} in {text}"
+    text = f"{count} in {text}" if count > 1 else text
     longest = info.longest_wait
-    return text if longest is None else f"{text}, first {clock_time(longest)}"
+    return text if longest is None else f"{text}, first {words.duration(longest)}"

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from interlock import Client, Hold, Permit
 
-
 USAGE = "interlock run [options] NAME -- CMD [ARG...]\n       interlock run [options] NAME -c TEXT"
 
 DESCRIPTION = """\
@@ -72,14 +71,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="the name of the lock")
     waiting = parser.add_mutually_exclusive_group()
-    once, long = (
-        "do not wait for the lock: try once",
-        "wait so long for the lock (default: for ever)",
-    )
-    waiting.add_argument(
-        "-n", "--nonblock", dest="wait", action="store_const", const=0.0, help=once
-    )
-    waiting.add_argument("-w", "--wait", "--timeout", type=duration, metavar="TIME", help=long)
+    text = "do not wait for the lock: try once"
+    waiting.add_argument("-n", "--nonblock", dest="wait", action="store_const", const=0, help=text)
+    text = "wait so long for the lock (default: for ever)"
+    waiting.add_argument("-w", "--wait", "--timeout", type=duration, metavar="TIME", help=text)
     modes = parser.add_mutually_exclusive_group()
     for names, mode, text in _MODES:
         modes.add_argument(*names, dest="mode", action="store_const", const=mode, help=text)
@@ -252,11 +247,9 @@ def _explain_conflict(error: AcquireTimeoutError, options: RunOptions) -> None:
 
 
 def _holders(error: InterlockError, options: RunOptions) -> str:
-    return (
-        getattr(error, "holder", None) or "somebody"
-        if options.limit is None
-        else f"{options.limit} others"
-    )
+    if options.limit is not None:
+        return f"{options.limit} others"
+    return getattr(error, "holder", None) or "somebody"
 
 
 def _environment(hold: Hold, environ: Mapping[str, str]) -> dict[str, str]:

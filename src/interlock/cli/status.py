@@ -1,4 +1,4 @@
-"""The exit statuses of the command, and what it says on stderr."""
+"""The exit statuses of the command, what it says on stderr, and how what serves comes to its end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ import enum
 import getpass
 import logging
 import os
+import signal
 import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from interlock._core.model.foreign_text import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 
 class Status(enum.IntEnum):
@@ -54,3 +60,19 @@ def say(message: str) -> None:
     # Nobody may be reading any more (`2>&1 | head`); the job is to be looked after all the same.
     with contextlib.suppress(OSError):
         print(f"interlock: {one_line(message)}", file=sys.stderr, flush=True)
+
+
+def need(extra: str, *modules: str) -> None:
+    """Raise unless *modules* of *extra* are installed."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise UsageError(f"{module} is not installed: pip install 'interlock[{extra}]'")
+
+
+@contextlib.contextmanager
+def until_signalled() -> Generator[None]:
+    """Leave the block when a signal asks this process to end."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):
+        yield

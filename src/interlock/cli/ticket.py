@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.cli.arguments import add_url, duration, lease, open_client, open_reader
 from interlock.cli.status import Status, UsageError, one_line, say, user
 from interlock.errors import AcquireTimeoutError, NotHeldError
+from interlock.inspection import words
 from interlock.options import check_reason
 
 if TYPE_CHECKING:
@@ -125,9 +126,8 @@ def _extend(client: Client, ticket: Ticket, wanted: float | timedelta) -> None:
     info = client.describe(ticket.name)
     for each in () if info is None else info.holders:
         if each.holder == ticket.holder:
-            ticket.announce(
-                wanted, each.thread, who=each.client.host, held_for=each.held_for or 0.0
-            )
+            held_for = each.held_for or 0.0
+            ticket.announce(wanted, each.thread, who=each.client.host, held_for=held_for)
 
 
 def _status(
@@ -145,11 +145,12 @@ def _status(
         now = ", ".join(each.holder for each in holders) or "nobody"
         say(f"{ticket.name!r} is not held by this ticket: {how} (held by {now})")
         return Status.CONFLICT
-    since = "" if holder.held_for is None else f", held for {holder.held_for:.0f} s"
-    by = f", by {holder.client.host}" if holder.client.host else ""
-    why = f": {holder.thread}" if holder.thread else ""
-    ends = "never" if holder.remaining is None else f"in {holder.remaining:.0f} s"
-    print(one_line(f"{ticket.name} ends {ends}{since}{by}{why}"))
+    ends = "never" if holder.remaining is None else f"in {words.duration(holder.remaining)}"
+    print(
+        one_line(
+            f"{ticket.name} ends {ends}: {words.called(holder.client, holder.thread, holder.holder)}"
+        )
+    )
     return 0
 
 

@@ -44,7 +44,6 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
             "name": name,
             "state": account.state,
             "text": account.text,
-            "sentences": account.sentences,
             "commands": commands,
             "lock": None if info is None else info.as_dict(),
         }
@@ -57,10 +56,7 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
 
 
 def _with_url(command: str, url: str | None) -> str:
-    """Return *command* for the server at *url*; None if the environment names it.
-
-    A URL that may have a password is not shown.
-    """
+    """Return *command* for the server at *url*, which is not shown if it may have a password."""
     ours, word, *rest = command.split(" ", 2)
     if url is None or ours != "interlock":
         return command

@@ -26,11 +26,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from interlock._core.model.foreign_text import safe
-from interlock.console.graph import called, graph_of
+from interlock.console.graph import graph_of
 from interlock.console.reading import Reading
-from interlock.inspection import Deadlock, Reader
+from interlock.inspection import Deadlock, Reader, words
 from interlock.inspection.why import account_of
-from interlock.inspection.words import clock_at, duration, silence, trouble, without_holders
 from interlock.sync.client import Client
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class Console:
 
     def _read_locks(self) -> list[LockInfo]:
         with Client(self._servers, self._options) as client:
-            return sorted(client.locks(), key=trouble)
+            return sorted(client.locks(), key=words.trouble)
 
     def _read_deadlocks(self) -> list[Deadlock]:
         with Client(self._servers, self._options) as client:
@@ -224,12 +223,12 @@ def _templates() -> Environment:
     )
     made.globals.update(
         url=_url,
-        called=called,
-        duration=duration,
-        since=clock_at,
-        silence=silence,
+        called=words.called,
+        duration=words.duration,
+        since=words.clock_at,
+        silence=words.silence,
         waiting=_waiting,
-        without_holders=without_holders,
+        without_holders=words.without_holders,
     )
     made.filters["clock"] = _clock
     return cast("Environment", made)
@@ -254,14 +253,15 @@ def _waiting(info: LockInfo) -> str:
     if not info.awaited:
         return "nobody" if info.awaited is False else "not known"
     count, longest = info.waiting_at_least, info.longest_wait
-    return str(count) if longest is None else f"{count}, the longest for {duration(longest)}"
+    return str(count) if longest is None else f"{count}, the longest for {words.duration(longest)}"
 
 
 def _matches(info: LockInfo, search: str) -> bool:
     """Return whether *search* is in the name of a lock, or in what its holders are called."""
     text = search.casefold()
     return text in info.name.casefold() or any(
-        text in called(each.client, each.thread, each.holder).casefold() for each in info.holders
+        text in words.called(each.client, each.thread, each.holder).casefold()
+        for each in info.holders
     )
 
 
@@ -274,4 +274,4 @@ def _troubles(found: Sequence[LockInfo], stuck: set[str]) -> list[str]:
         "with a silent holder": sum(info.silent and not info.dead for info in found),
         "awaited": sum(bool(info.awaited) for info in found),
     }
-    return [f"{count} {words}" for words, count in counts.items() if count]
+    return [f"{count} {what}" for what, count in counts.items() if count]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlock.inspection.words import client_of
+from interlock.inspection.words import called
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from interlock.inspection import ClientInfo, Deadlock, HolderInfo, LockInfo, WaiterInfo
+    from interlock.inspection import Deadlock, HolderInfo, LockInfo, WaiterInfo
 
 MOST = 200
 """Lines of a picture. Those of deadlocks come first."""
@@ -104,8 +104,3 @@ def _ring(deadlock: Deadlock, named: Mapping[str, LockInfo]) -> Iterator[Edge]:
 
 def _party(each: HolderInfo | WaiterInfo) -> str:
     return each.holder if each.owner is None else f"{each.client.client_id}/{each.owner}"
-
-
-def called(client: ClientInfo, thread: str, holder: str) -> str:
-    """Return what people call a holder or waiter: its host, process, program and thread."""
-    return f"{client_of(client, holder)} {thread}".rstrip()

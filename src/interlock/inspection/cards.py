@@ -43,7 +43,7 @@ TOGETHER = 50
 CARD_READ = load("card_read")
 _BEGIN, _END = CARD.format("\n").split("\n")
 Place: TypeAlias = tuple[str, str]
-"""A holder id, or the ids of permits, and the lock's key."""
+"""Two of: a holder id or the ids of permits, a key, a kind."""
 
 
 class End(NamedTuple):

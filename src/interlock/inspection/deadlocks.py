@@ -78,7 +78,8 @@ def rings(cards: Iterable[Card]) -> list[tuple[Link, ...]]:
     holds: dict[str, list[tuple[Party, HolderInfo]]] = {}
     for card in cards:
         client = card.client
-        patient = [(wait, key) for (_, key), wait in card.waits.items() if _waited(wait)]
+        waiting = [(wait, key) for (_, key), wait in card.waits.items()]
+        patient = [each for each in waiting if (each[0].waited or 0.0) >= PATIENCE]
         held = [(hold, key) for (ids, key), hold in card.holds.items() if ":" in ids]
         both = {wait.owner for wait, _ in patient} & {hold.owner for hold, _ in held}
         for hold, key in held if client.answering else ():
@@ -96,10 +97,6 @@ def rings(cards: Iterable[Card]) -> list[tuple[Link, ...]]:
         if ring and all(lasts):
             _ = found.setdefault(frozenset((each.wait.holder, each.key) for each in ring), ring)
     return list(found.values())
-
-
-def _waited(wait: WaiterInfo) -> bool:
-    return (wait.waited or 0.0) >= PATIENCE
 
 
 def _shortest(

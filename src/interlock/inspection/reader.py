@@ -17,7 +17,7 @@ import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.insight.card import BY_TICKET
 from interlock._core.locks.transfer import LEFT_MARK, TICKET_MARK
@@ -25,7 +25,7 @@ from interlock._core.model import names
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
 from interlock.errors import ConfigError, ServerUnavailableError
-from interlock.inspection.cards import CardReader
+from interlock.inspection.cards import CardReader, Place
 from interlock.inspection.deadlocks import Deadlock, DeadlockStep, rings
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.kinds import KINDS, around, itself, name_in, seen
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from interlock.inspection.cards import Card, End
     from interlock.options import Options
 
-Place: TypeAlias = tuple[str, str]
-"""Two of: a key, a kind, a holder id."""
 LOCK_INFO = load("lock_info")
 LIMIT, ALL = 64, 1000
 """Holders and waiters that are told of one lock in a list, and by itself."""

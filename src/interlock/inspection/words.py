@@ -63,6 +63,11 @@ def client_of(client: ClientInfo, fallback: str) -> str:
     return f"{known} ({state})" if state else known
 
 
+def called(client: ClientInfo, thread: str, holder: str) -> str:
+    """Return what people call a holder or waiter: its host, process, program and thread."""
+    return f"{client_of(client, holder)} {thread}".rstrip()
+
+
 def without_holders(info: LockInfo) -> str:
     """Return what is told in place of holders: the server shows none."""
     if info.free is None:
