@@ -16,9 +16,9 @@ from interlock._version import __version__
 from interlock.observe import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from opentelemetry.metrics import CallbackOptions, MeterProvider
+    from opentelemetry.metrics import CallbackOptions, Histogram, MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
     from interlock import observe
@@ -59,24 +59,17 @@ class OpenTelemetry(Observer):
         self._waits: dict[tuple[str, str, str], Span] = {}
         self._holds: dict[tuple[str, str, str], Span] = {}
         meter = metrics.get_meter("interlock", __version__, meter_provider)
-        self._acquire = meter.create_histogram(
-            "interlock.acquire.duration",
-            "s",
-            "From the call to the grant, or to its end without one (error.type).",
-            explicit_bucket_boundaries_advisory=_BUCKETS,
-        )
-        self._hold = meter.create_histogram(
-            "interlock.hold.duration",
-            "s",
-            "For which locks were held.",
-            explicit_bucket_boundaries_advisory=_LONG_BUCKETS,
-        )
-        self._renewal = meter.create_histogram(
-            "interlock.renewal.duration",
-            "s",
-            "Of one round of renewal at one server.",
-            explicit_bucket_boundaries_advisory=_BUCKETS,
-        )
+
+        def times(name: str, text: str, buckets: Sequence[float]) -> Histogram:
+            full = f"interlock.{name}.duration"
+            return meter.create_histogram(
+                full, "s", text, explicit_bucket_boundaries_advisory=buckets
+            )
+
+        told = "From the call to the grant, or to its end without one (error.type)."
+        self._acquire = times("acquire", told, _BUCKETS)
+        self._hold = times("hold", "For which locks were held.", _LONG_BUCKETS)
+        self._renewal = times("renewal", "Of one round of renewal at one server.", _BUCKETS)
         self._lost = meter.create_counter(
             "interlock.holds.lost", "{hold}", "Holds that ended without being released."
         )
@@ -113,12 +106,10 @@ class OpenTelemetry(Observer):
         """Take *client* out of the gauges."""
         self._clients = tuple(other for other in self._clients if other is not client)
 
-    def _see_holds(self, options: CallbackOptions) -> Iterable[Observation]:
-        del options
+    def _see_holds(self, _options: CallbackOptions) -> Iterable[Observation]:
         return self._counted(lambda client: client.holds())
 
-    def _see_waiters(self, options: CallbackOptions) -> Iterable[Observation]:
-        del options
+    def _see_waiters(self, _options: CallbackOptions) -> Iterable[Observation]:
         return self._counted(lambda client: client.waiters())
 
     def _counted(
@@ -133,8 +124,7 @@ class OpenTelemetry(Observer):
         for place, number in rows.items():
             yield Observation(number, dict(place))
 
-    def _see_validity(self, options: CallbackOptions) -> Iterable[Observation]:
-        del options
+    def _see_validity(self, _options: CallbackOptions) -> Iterable[Observation]:
         rows: dict[Row, float] = {}
         for client in self._clients:
             if (left := client.validity()) is not None:
@@ -148,8 +138,8 @@ class OpenTelemetry(Observer):
     def acquired(self, event: observe.Acquired) -> None:
         """Count an acquire; end the span of its wait, and begin that of the hold."""
         self._acquire.record(event.seconds, self._attributes(event))
-        if event.waited and (wait := self._waits.pop(_place(event), None)) is not None:
-            wait.end(_nanoseconds(event.time))
+        if event.waited:
+            _ = _end(self._waits, event)
         if (span := self._begin("interlock.hold", event, self._holds, None)) is not None:
             self._note_trace(event, format_trace_id(span.get_span_context().trace_id))
 
@@ -164,7 +154,7 @@ class OpenTelemetry(Observer):
     def released(self, event: observe.Released) -> None:
         """Count a hold, and end its span."""
         self._hold.record(event.seconds, self._attributes(event))
-        self._end_hold(event, None)
+        self._end_hold(event)
 
     def waiting(self, event: observe.Waiting) -> None:
         """Begin the span of a wait, linked to the hold that it waits for."""
@@ -175,10 +165,7 @@ class OpenTelemetry(Observer):
         """Count an acquire that failed, and end its span as an error."""
         error = event.error or "timeout"
         self._acquire.record(event.seconds, {**self._attributes(event), "error.type": error})
-        if (wait := self._waits.pop(_place(event), None)) is not None:
-            wait.set_attribute("error.type", error)
-            wait.set_status(Status(StatusCode.ERROR, error))
-            wait.end(_nanoseconds(event.time))
+        _ = _end(self._waits, event, error)
 
     def lost(self, event: observe.Lost) -> None:
         """Count a loss, and end the span of the hold as an error."""
@@ -228,20 +215,28 @@ class OpenTelemetry(Observer):
         )
         return span
 
-    def _end_hold(self, event: observe.LockEvent, error: str | None) -> None:
-        if (span := self._holds.pop(_place(event), None)) is None:
-            return
-        self._note_trace(event, "")
-        if error is not None:
-            span.set_attribute("error.type", error)
-            span.set_status(Status(StatusCode.ERROR, error))
-        span.end(_nanoseconds(event.time))
+    def _end_hold(self, event: observe.LockEvent, error: str = "") -> None:
+        if _end(self._holds, event, error):
+            self._note_trace(event, "")
 
     def _attributes(self, event: observe.LockEvent) -> Attributes:
         attributes = {**_server(event.server), "interlock.lock.kind": event.kind}
         if self._lock_name is not None:
             attributes["interlock.lock.name"] = self._lock_name(event.name)
         return attributes
+
+
+def _end(
+    spans: dict[tuple[str, str, str], Span], event: observe.LockEvent, error: str = ""
+) -> bool:
+    """End the span of *event*, as one of an *error* if there is one; return whether it had any."""
+    if (span := spans.pop(_place(event), None)) is None:
+        return False
+    if error:
+        span.set_attribute("error.type", error)
+        span.set_status(Status(StatusCode.ERROR, error))
+    span.end(_nanoseconds(event.time))
+    return True
 
 
 def _row(attributes: Attributes) -> Row:

@@ -6,6 +6,7 @@ Java included, see ``interlock exporter``.
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY, Counter, Histogram
@@ -15,7 +16,7 @@ from prometheus_client.registry import Collector
 from interlock.observe import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Sequence
 
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
@@ -41,85 +42,53 @@ class Prometheus(Observer, Collector):
         *,
         lock_name: Callable[[str], str] | None = None,
     ) -> None:
-        self._lock_name = lock_name or _unnamed
+        self._lock_name = lock_name or (lambda _: "")
         self._clients: tuple[observe.ClientView, ...] = ()
-        labels = ("server", "kind", "name")
-        self._acquire = Histogram(
-            "interlock_acquire_duration_seconds",
-            "From the call to the grant, or to its end without one (error).",
-            (*labels, "error"),
-            buckets=_BUCKETS,
-            registry=registry,
-        )
-        self._hold = Histogram(
-            "interlock_hold_duration_seconds",
-            "For which locks were held.",
-            labels,
-            buckets=_LONG_BUCKETS,
-            registry=registry,
-        )
-        self._renewal = Histogram(
-            "interlock_renewal_duration_seconds",
-            "Of one round of renewal at one server.",
-            ("server",),
-            buckets=_BUCKETS,
-            registry=registry,
-        )
-        self._lost = Counter(
-            "interlock_holds_lost",
-            "Holds that ended without being released.",
-            (*labels, "reason"),
-            registry=registry,
-        )
-        self._abandoned = Counter(
-            "interlock_abandoned",
-            "Holds that nobody was left to release.",
-            labels,
-            registry=registry,
-        )
-        self._renewals = Counter(
-            "interlock_renewals", "Holds renewed.", ("server",), registry=registry
-        )
-        self._failures = Counter(
-            "interlock_renewals_failed",
-            "Renewals without an answer.",
-            ("server",),
-            registry=registry,
-        )
-        self._missed = Counter(
-            "interlock_events_missed",
-            "Events that came too fast for this observer.",
-            ("server",),
-            registry=registry,
-        )
+        lock, server = ("server", "kind", "name"), ("server",)
+
+        def times(
+            name: str, text: str, labels: Sequence[str], buckets: Sequence[float]
+        ) -> Histogram:
+            full = f"interlock_{name}_duration_seconds"
+            return Histogram(full, text, labels, buckets=buckets, registry=registry)
+
+        def number(name: str, text: str, labels: Sequence[str]) -> Counter:
+            return Counter(f"interlock_{name}", text, labels, registry=registry)
+
+        told = "From the call to the grant, or to its end without one (error)."
+        self._acquire = times("acquire", told, (*lock, "error"), _BUCKETS)
+        self._hold = times("hold", "For which locks were held.", lock, _LONG_BUCKETS)
+        self._renewal = times("renewal", "Of one round of renewal at one server.", server, _BUCKETS)
+        told = "Holds that ended without being released."
+        self._lost = number("holds_lost", told, (*lock, "reason"))
+        self._abandoned = number("abandoned", "Holds that nobody was left to release.", lock)
+        self._renewals = number("renewals", "Holds renewed.", server)
+        self._failures = number("renewals_failed", "Renewals without an answer.", server)
+        told = "Events that came too fast for this observer."
+        self._missed = number("events_missed", told, server)
         registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
         """Yield the gauges as they are now."""
-        holds = GaugeMetricFamily(
-            "interlock_holds", "Holds at this moment.", labels=["server", "kind"]
-        )
-        waiters = GaugeMetricFamily(
-            "interlock_waiters", "Threads and tasks that wait.", labels=["server", "kind"]
-        )
-        validity = GaugeMetricFamily(
-            "interlock_validity_min_seconds",
-            "Until the first hold is lost unless it is renewed.",
-            labels=["server"],
-        )
+        both = ["server", "kind"]
+        holds = GaugeMetricFamily("interlock_holds", "Holds at this moment.", labels=both)
+        told = "Threads and tasks that wait."
+        waiters = GaugeMetricFamily("interlock_waiters", told, labels=both)
+        told, server = "Until the first hold is lost unless it is renewed.", ["server"]
+        validity = GaugeMetricFamily("interlock_validity_min_seconds", told, labels=server)
+        # Clients of one server are one row: the labels must not repeat.
+        counts = (Counts[tuple[str, str]](), Counts[tuple[str, str]]())
         least: dict[str, float] = {}
-        for family, count in ((holds, _holds), (waiters, _waiters)):
-            rows: dict[tuple[str, str], int] = {}
-            for client in self._clients:
-                for kind, number in count(client).items():
-                    rows[client.server, kind] = rows.get((client.server, kind), 0) + number
-            for place, number in rows.items():
-                family.add_metric(place, number)
         for client in self._clients:
+            for row, count in zip(counts, (client.holds(), client.waiters()), strict=True):
+                row.update({(client.server, kind): number for kind, number in count.items()})
             if (left := client.validity()) is not None:
                 least[client.server] = min(left, least.get(client.server, left))
-        for server, left in least.items():
-            validity.add_metric([server], left)
+        for family, rows in zip((holds, waiters), counts, strict=True):
+            for place, number in rows.items():
+                family.add_metric(place, number)
+        for where, left in least.items():
+            validity.add_metric([where], left)
         yield from (holds, waiters, validity)
 
     def attached(self, client: observe.ClientView) -> None:
@@ -164,16 +133,3 @@ class Prometheus(Observer, Collector):
 
     def _labels(self, event: observe.LockEvent) -> tuple[str, str, str]:
         return (event.server, event.kind, self._lock_name(event.name))
-
-
-def _unnamed(name: str) -> str:
-    del name
-    return ""
-
-
-def _holds(client: observe.ClientView) -> Mapping[str, int]:
-    return client.holds()
-
-
-def _waiters(client: observe.ClientView) -> Mapping[str, int]:
-    return client.waiters()

@@ -14,6 +14,7 @@ import pytest
 from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import Options, connect
+from interlock._core.model.holds import GONE
 from interlock._links.urls import open_url
 from interlock.cli import main
 from interlock.inspection import Reader, cards
@@ -178,7 +179,7 @@ def test_a_card_tells_how_a_hold_ended(redis_url: str, redis_client: redis.Redis
         assert {name: (end.lost, end.why) for name, end in found.items()} == {
             "kept": (False, ""),
             "broken": (True, "force-released: expired"),
-            "taken": (True, "server lost it"),
+            "taken": (True, f"gone from the server ({GONE})"),
         }
     # A break remembers its answer for a while.
     assert all(key.startswith(b"interlock_request:") for key in redis_client.scan_iter())

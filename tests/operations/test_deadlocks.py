@@ -130,7 +130,7 @@ def write_cards(
         (ONE, "a", "b", (60.0, 60.0), silent),
         (OTHER, "b", "a", (held, waited), 0.0),
     ):
-        entries = [json.dumps({"age": age, "owner": 5, "kind": "lock"}) for age in ages]
+        entries = [json.dumps({"age": age, "owner": 5}) for age in ages]
         card = {
             "client": json.dumps(about),
             "written": str((time.time() - late) * 1000),

@@ -219,39 +219,28 @@ class CardWriter:
             told: dict[str, object] = {"how": "lost" if lost or over else "released"}
             if lost or over:
                 reason = hold.reason or hold.expiry_reason()
-                told["why"] = reason
-                if (
-                    lost
-                    and reason in ("force-released", "unreachable past validity")
-                    and hold.detail
-                    and self._session.options.card is True
-                ):
-                    told["why"] = tell_loss(reason, hold.detail)[:LONGEST]
+                detail = hold.detail if lost and self._session.options.card is True else ""
+                told["why"] = tell_loss(reason, detail)[:LONGEST]
                 self._hurried = True
             self._ended.append((now, place, told))
         while self._ended and now - self._ended[0][0] > ENDED_KEPT:
             _ = self._ended.popleft()
 
     def _wish(self, wish: Wish, now: float) -> str:
-        told: dict[str, object] = {
-            "age": round(max(now - wish.since, 0.0), 3),
-            "owner": wish.owner,
-            "kind": wish.kind,
-        }
-        if self._session.options.card != "names":
-            told["thread"] = wish.label[:LONGEST]
-        return json.dumps(told)
+        return json.dumps(self._common(now - wish.since, wish.owner, wish.label))
 
     def _entry(self, mark: str, hold: Hold, age: float) -> str:
-        told: dict[str, object] = {
-            "age": round(max(age, 0.0), 3),
-            "owner": hold.table_key[1],
-            "kind": hold.core.kind,
-        }
+        told = self._common(age, hold.table_key[1], hold.label)
         if mark == "h":
             told |= {"lease": hold.lease, "renewed": hold.renewal is not None}
-        if self._session.options.card != "names":
-            told["thread"] = hold.label[:LONGEST]
-            if trace := self._session.events.traces.get((hold.holder, hold.name)):
-                told["trace"] = trace
+        if "thread" in told and (
+            trace := self._session.events.traces.get((hold.holder, hold.name))
+        ):
+            told["trace"] = trace
         return json.dumps(told)
+
+    def _common(self, age: float, owner: int, label: str) -> dict[str, object]:
+        told: dict[str, object] = {"age": round(max(age, 0.0), 3), "owner": owner}
+        if self._session.options.card != "names":
+            told["thread"] = label[:LONGEST]
+        return told

@@ -156,7 +156,7 @@ class CountDownLatch(Numbered):
             self._look,
             found.ending,
             deadline,
-            turn=Turn(wish=partial(self.session.wish, self.kind, self.key)),
+            turn=Turn(wish=partial(self.session.wish, self.key)),
             interval=self._interval,
         )
         return (yield from waiting)

@@ -157,7 +157,7 @@ class PermitQueue:
         If it asks in vain, the client looks who is still there.
         """
         session = self._session
-        wish = partial(session.wish, self.kind, self.key)
+        wish = partial(session.wish, self.key)
         if not session.queues_for(self.key):
             return Turn(wish=wish)
         if permit is None:

@@ -101,15 +101,13 @@ class Wish(NamedTuple):
     """A waiter for permits or a latch, as operators are told of it: it has no hold.
 
     Attributes:
-        kind: of the semaphore or latch.
-        key: its key.
+        key: of the semaphore or latch.
         holder: the client's id and a number of the wait.
         since: when the wait began, on the session's clock.
         owner: tells the threads and tasks of one client apart.
         label: what the thread or task is called.
     """
 
-    kind: str
     key: str
     holder: str
     since: float

@@ -194,12 +194,12 @@ class Session:
             "the user may not subscribe to the channels of the waiting room; each release wakes it",
         )
 
-    def wish(self, kind: str, key: str) -> Wish:
+    def wish(self, key: str) -> Wish:
         """Return what operators are told of the running thread or task, which begins to wait."""
         number = next(numbers)
         caller = None if self._caller is None else self._caller()
         owner, label = (number, "") if caller is None else (caller.identity, caller.label)
-        return Wish(kind, key, f"{self.client_id}:{number}", self.clock(), owner, label)
+        return Wish(key, f"{self.client_id}:{number}", self.clock(), owner, label)
 
     def holder(self, owner: Owner) -> str:
         """Return the hash field for a new hold of *owner*."""
