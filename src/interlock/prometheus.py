@@ -42,7 +42,7 @@ class Prometheus(Observer, Collector):
         *,
         lock_name: Callable[[str], str] | None = None,
     ) -> None:
-        self._lock_name = lock_name or (lambda _: "")
+        self._lock_name: Callable[[str], str] = lock_name or (lambda _: "")
         self._clients: tuple[observe.ClientView, ...] = ()
         lock, server = ("server", "kind", "name"), ("server",)
 

@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         # A name that the terminal cannot show must not end a command that has changed something.
         output.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+        warnings.showwarning = _show_warning
         try:
             status = _dispatch(arguments, os.environ if environ is None else environ)
             if output is not None:
@@ -102,6 +102,10 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         except Exception as error:  # noqa: BLE001 - Python's own 1 would mean a conflict
             return _unexpected(error)
     return status
+
+
+def _show_warning(message: Warning | str, *_where: object, **_how: object) -> None:
+    say(f"warning: {message}")
 
 
 def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:

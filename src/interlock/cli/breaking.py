@@ -44,8 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("name", metavar="NAME", help="the name of the lock")
     who = "who holds it, as `interlock why` tells it; of a permit its id (default: the only holder)"
     add("--holder", metavar="ID", help=who)
-    told = "why; the holder is told, and it is logged"
-    add("--reason", default="", metavar="TEXT", help=told)
+    add("--reason", default="", metavar="TEXT", help="why; the holder is told, and it is logged")
     add("--dry-run", action="store_true", help="say what would be broken, and change nothing")
     add_url(parser)
 

@@ -86,8 +86,7 @@ def main(given: Mapping[str, Any], environ: Mapping[str, str]) -> int:
 
 def _text(report: Report, objects: Sequence[str], names: str) -> str:
     line = (
-        f"A user with all the rights of {', '.join(objects)} under {names!r}, and no others "
-        "(--for cards adds those to write the cards that operators read, and --for operator those "
-        f"to read them):\n{report.acl}"
+        f"A user with all the rights of {', '.join(objects)} under {names!r}, and no others (--for "
+        f"cards adds those to write cards, and --for operator those to read them):\n{report.acl}"
     )
     return f"{report}\n\ninterlock {__version__} on {report.program}\n\n{line}"

@@ -58,8 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("--deadlocks", "in place of locks, the threads and tasks that wait in a ring"),
     ):
         add(flag, action="store_true", help=text)
-    text = "only those that are held for longer: 90, 90s, 5m, 2h"
-    add("--older-than", type=duration, metavar="TIME", help=text)
+    longer = "only those that are held for longer: 90, 90s, 5m, 2h"
+    add("--older-than", type=duration, metavar="TIME", help=longer)
     text = f"only these, several times for several: {', '.join(seen())}"
     add("--kind", dest="kinds", action="append", choices=tuple(seen()), metavar="KIND", help=text)
     output = parser.add_mutually_exclusive_group()

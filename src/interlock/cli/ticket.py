@@ -65,8 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("name", metavar="NAME", help="the name of the lock")
     wait = "wait so long for the lock (default: try once)"
     add("-w", "--wait", type=duration, default=0.0, metavar="TIME", help=wait)
-    told = "why; `interlock list` and `why` tell it"
-    add("--reason", default="", metavar="TEXT", help=told)
+    add("--reason", default="", metavar="TEXT", help="why; `interlock list` and `why` tell it")
     add("--ticket-file", metavar="FILE", help="write the ticket to FILE, with mode 600")
     for word, each in added.items():
         if word in ("acquire", "extend"):
