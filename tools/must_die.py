@@ -42,12 +42,11 @@ class Mutant:
 
 _SIM = "core/test_simulations.py"
 _PERMITS = "semaphore/test_permits_started.py"
-_OWNERS = "objects/test_lock_likes.py lock/test_lock_owners.py"
+_OWNERS = "objects/test_owners.py objects/test_lock_likes.py lock/test_lock_owners.py"
 _HOLDS = "objects/test_holds_and_losses.py lock/test_lock_holds.py"
 _ROOM = "lock/test_lock_waiting_room.py"
 _ROOMS = "lock/test_waiting_rooms.py"
 _CORE = "not before the new core: "
-_FACES = "not before the new owners: "
 
 GROUPS = {
     0: Group("a lock has two holders, or one for ever", f"{_OWNERS} {_HOLDS} {_SIM}"),
@@ -182,14 +181,12 @@ GROUPS = {
         "objects/test_conditions.py condition/test_condition.py condition/test_condition_simulated.py",
     ),
     33: Group(
-        "a task enters its parent's hold",
+        "a job or task enters another one's hold",
         f"{_OWNERS} lock/test_lock_tasks.py",
-        f"{_FACES}today a thread is the owner, so a pool's next job on it enters the same hold.",
     ),
     34: Group(
-        "a copied context enters the hold",
-        "",
-        f"{_FACES}today no owner is in a context.",
+        "an older context enters the hold",
+        "objects/test_owners.py",
     ),
     35: Group("a release by another one ends a hold", f"{_OWNERS} {_HOLDS}"),
     36: Group(
@@ -198,13 +195,11 @@ GROUPS = {
     ),
     37: Group(
         "a thread that runs a loop waits for a task of it for ever",
-        "",
-        f"{_FACES}today such a thread is warned, and waits.",
+        "objects/test_owners.py",
     ),
     38: Group(
         "a truth test of what was not acquired is true",
-        "lock/test_lock_tasks.py faces/test_face_messages.py faces/test_first_hour.py",
-        f"{_FACES}today `try_lock` of the sync face acquires, and a warning tells of it.",
+        "objects/test_owners.py faces/test_face_messages.py faces/test_first_hour.py",
     ),
     39: Group(
         "the thread that keeps time waits for a node",
@@ -285,8 +280,8 @@ MUTANTS = (
     _m(7, "a dropped block leaves its hold to its task", "model.holds:HoldUsers.hand",
        Condition("alone self depth 1", "False")),
     _m(7, "a task that ended keeps its hold", "_drivers.tasks:_has_ended", Result("False")),
-    _m(7, "a thread that ended keeps its hold", "_drivers.threads:_new_owner",
-       Value("reference", "lambda: owner")),
+    _m(7, "a thread that ended keeps its hold", "_drivers.flow:ThreadOwner.__init__",
+       Value("reference", "lambda: self")),
     _m(8, "an entry after a loss begins anew", "locks.lock_base:LockBase.is_live",
        Condition("hold state LOST hold inside hold ran_out", "False")),
     _m(8, "an entry takes a free lock", "lock_acquire",
@@ -460,14 +455,20 @@ MUTANTS = (
        Call("_acquire_again", "()")),
     _m(33, "all tasks are one owner", "_drivers.tasks:current_owner",
        Call("get", "next(iter(_owners.values()), None)")),
+    _m(33, "a job enters what the one before it left", "_drivers.flow:_job", Result("None")),
+    _m(34, "an older context enters", "_drivers.flow:ThreadOwner.has_any_of", Result("True")),
     _m(35, "whoever releases ends what there is", "locks.lock_base:LockBase.release",
        Value("hold", "next(iter(session.holds), None) or $0")),
     _m(35, "the server asks nobody who holds it", "parts/go_down",
        Condition("hexists lock holder 0", "false")),
     _m(36, "a block is its leaver's", "asyncio.lock:Lock._leave",
-       Value("owner", "self._left_by_hand()")),
+       Value("hold", "self._core.hold_of(current_owner())", which=0)),
     _m(36, "one who leaves by hand leaves the newest block", "_drivers.block:ByHand.leave",
        Value("chosen", "self._entered")),
+    _m(37, "what only this thread could end is waited for",
+       "_drivers.flow:ThreadOwner.refuse_vain_wait", Body("return None")),
+    _m(38, "a block that was not entered is true", "asyncio.trying:Trying.__bool__",
+       Body("return True")),
     _m(38, "what was not awaited is true", "asyncio.hold:Unawaited.__bool__", Body("return True")),
     _m(39, "the thread that keeps time asks itself", "_drivers.background.renewer:Renewer._work",
        Call("take", "(work(self._lane(node).connection) or True)", which=0)),

@@ -111,7 +111,7 @@ def test_it_needs_no_script(console: str, browser: Browser, client: Client) -> N
         page.wait_for_event("load")
         page.get_by_label("Name, host, program or thread").fill("find:")
         page.get_by_role("button", name="Search").click()
-        page.get_by_text("1 lock").wait_for()
+        page.get_by_text("1 lock.", exact=True).wait_for()
         page.get_by_role("link", name="find:me").click()
         page.get_by_text("The lock 'find:me' is held by").wait_for()
     context.close()
