@@ -96,12 +96,6 @@ class Requirements:
                 f"not {self.names!r}"
             )
 
-    @property
-    def name_pattern(self) -> str:
-        """Return *names* as the server sees them."""
-        mapper = self.options.name_mapper
-        return self.names if mapper is None else check_name(mapper(self.names))
-
     def acl_line(self) -> str:
         """Return the line of an ACL file that permits that to a user, and nothing more."""
         known = objects() | OPERATIONS
@@ -138,7 +132,8 @@ class Requirements:
 
     def _places(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return what an ACL calls the keys and the channels of the objects."""
-        own = inner = self.name_pattern
+        mapper = self.options.name_mapper
+        own = inner = self.names if mapper is None else check_name(mapper(self.names))
         if "{" not in inner:  # Redisson's rule
             inner = f"{{{inner}" if inner.endswith("*") else f"{{{inner}}}"
         beside = inner if inner.endswith("*") else f"{inner}:*"
