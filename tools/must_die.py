@@ -52,13 +52,13 @@ GROUPS = {
     0: Group("a lock has two holders, or one for ever", f"{_OWNERS} {_HOLDS} {_SIM}"),
     1: Group(
         "a number is used for a second hold",
-        f"faults/test_fault_late_copies.py faults/test_fault_late_grants.py core/test_watchdog.py "
-        f"{_SIM}",
+        f"objects/test_lost_replies.py objects/test_blocks.py faults/test_fault_late_copies.py "
+        f"faults/test_fault_late_grants.py {_SIM}",
     ),
     2: Group("validity counts from the reply", f"{_SIM} faults/test_fault_replies.py"),
     3: Group(
         "a renewal without an answer prolongs the validity",
-        "faults/test_fault_outage.py faults/test_fault_renewal.py core/test_watchdog.py",
+        "faults/test_fault_outage.py faults/test_fault_renewal.py",
     ),
     4: Group(
         "a late or repeated try makes a hold that nobody releases",
@@ -66,7 +66,7 @@ GROUPS = {
     ),
     5: Group(
         "a hold that was given up is renewed on",
-        f"lock/test_lock_cancel.py {_OWNERS} core/test_lock_base.py",
+        f"objects/test_cancelled.py lock/test_lock_cancel.py {_OWNERS}",
     ),
     6: Group(
         "a second signal stops the undo",
@@ -96,14 +96,13 @@ GROUPS = {
         "a composite counts what it does not have, or keeps what it may not",
         "objects/test_parts.py composite/test_multi_lock.py composite/test_red_lock.py "
         "composite/test_red_faults.py "
-        "composite/test_composite_crowds.py composite/test_composite_simulated.py "
-        "core/test_holds.py",
+        "composite/test_composite_crowds.py composite/test_composite_simulated.py",
         "an answer that came after its validity makes no hold at all, which is a mistake of the "
         "second group: to look at it once more matters for leases of milliseconds only.",
     ),
     13: Group(
         "a release reports a loss that is none, or none that is",
-        f"{_HOLDS} faults/test_fault_outage.py faults/test_fault_replies.py core/test_releasing.py",
+        f"{_HOLDS} faults/test_fault_outage.py faults/test_fault_replies.py",
     ),
     14: Group(
         "a late release is sent once, for ever, or by a caller that waits",
@@ -112,8 +111,8 @@ GROUPS = {
     ),
     15: Group(
         "the last in line is first, or a newcomer passes those who stand",
-        f"{_ROOM} {_ROOMS} fair/test_fair_order.py fair/test_fair_simulated.py {_SIM} "
-        "core/test_lock_base.py",
+        f"objects/test_queues.py {_ROOM} {_ROOMS} fair/test_fair_order.py "
+        f"fair/test_fair_simulated.py {_SIM}",
     ),
     16: Group(
         "who stands and finds the lock free takes it",
@@ -152,14 +151,15 @@ GROUPS = {
     24: Group("a grant or a hold is not prolonged", f"{_HOLDS} lock/test_lock_grant.py {_SIM}"),
     25: Group(
         "a cancelled waiter keeps its place, or the lock",
-        f"lock/test_lock_cancel.py {_ROOM} lock/test_lock_tasks.py {_SIM}",
+        f"objects/test_cancelled.py objects/test_queues.py lock/test_lock_cancel.py {_ROOM} "
+        f"lock/test_lock_tasks.py {_SIM}",
     ),
     26: Group(
         "only a message wakes, or none does", f"faults/test_fault_messages.py {_ROOM} {_SIM}"
     ),
     27: Group(
         "each waiter of a client looks, or the queue ends while one waits",
-        f"lock/test_lock_crowds.py {_ROOM} lock/test_lock_passing.py core/test_waiters.py",
+        f"objects/test_queues.py lock/test_lock_crowds.py {_ROOM} lock/test_lock_passing.py",
     ),
     28: Group(
         "one that only listens never gets the lock, or a grant has another lease",
@@ -416,6 +416,10 @@ MUTANTS = (
        Condition("place None", "True")),
     _m(25, "one that is cancelled keeps what it was given", "locks.lock_base:LockBase.go_on",
        Call("_undo", "()", which=0)),
+    _m(25, "one that is cancelled keeps its permit", "objects.semaphore:Taking.undo",
+       Call("promptly", "iter(())")),
+    _m(25, "one that is cancelled keeps its leased permit", "objects.leased_permits:TakingLeased.undo",
+       Call("undo_acquire", "iter(())")),
     _m(25, "one that leaves stays the first", "queue.waiters:Waiters.leave",
        Value("front", "False")),
     _m(26, "a message wakes nobody", "parts/members", _SILENT),

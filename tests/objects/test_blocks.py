@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.objects.acts import SOON, exclusive, freed, held, lost, two
+from tests.objects.acts import SOON, exclusive, freed, held, lost, of_kinds, two, warned
 from tests.objects.block import Block
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
@@ -133,6 +133,29 @@ def test_an_open_block_outlives_its_actor(stage: Stage) -> None:
     assert not other.do(theirs.acquire, timeout=2.5)
     assert hold.valid
     other.do(block.leave)
+    freed(stage)
+
+
+@of_kinds(lambda kind: kind.servers == 1 and not kind.shared)
+def test_a_block_that_is_gone_ends_its_hold(stage: Stage) -> None:
+    """A MisuseWarning names it; the lock is free soon, and its owner's next hold is another one.
+
+    So nothing that comes late, for the former hold, can end the next one.
+    """
+    lock, theirs = stage.lock(*stage.clients(**SOON)), stage.lock()
+    owner, other = stage.actor(), stage.actor()
+    stack: Any = contextlib.AsyncExitStack() if stage.world.cancels else contextlib.ExitStack()
+    enter = stack.enter_async_context if stage.world.cancels else stack.enter_context
+    former = owner.do(enter, lock).holder
+    with warned("the name"):
+        stack._exit_callbacks.clear()  # as if the program had dropped it
+        del enter, stack
+        gc.collect()
+        assert other.do(theirs.acquire, timeout=20)
+    other.do(theirs.release)
+    hold = held(owner, lock, timeout=5)
+    assert hold.holder != former
+    owner.do(lock.release)
     freed(stage)
 
 

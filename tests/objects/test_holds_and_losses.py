@@ -138,6 +138,23 @@ def test_a_forced_release_is_told(stage: Stage) -> None:
     freed(stage)
 
 
+@pytest.mark.promise("loss")
+def test_a_release_of_what_is_gone_is_told(stage: Stage) -> None:
+    """If the server has lost it, or somebody has freed it, the release that finds out raises."""
+    lock, owner = stage.lock(), stage.actor()
+    for frees, reason in (
+        (stage.place.empty, "server lost it"),
+        (lambda: stage.actor().do(stage.lock().force_release), "force-released"),
+    ):
+        held(owner, lock, timeout=5)
+        frees()
+        with pytest.raises(HoldLostError) as caught:
+            owner.do(lock.release)
+        assert caught.value.reason == reason
+        assert owner.do(lambda: lock.hold) is None
+    freed(stage)
+
+
 @pytest.mark.sample
 @in_asyncio
 @pytest.mark.parametrize(

@@ -39,6 +39,10 @@ strict = pytest.mark.parametrize(
     ids=lambda each: each.name,
 )
 """Those whose waiters are not even overtaken by single tries."""
+in_one_name = pytest.mark.parametrize(
+    "queue", [queue for queue in QUEUES if queue.name != "fair"], ids=lambda each: each.name
+)
+"""Those whose clients stand in the queue once, not once for each waiter."""
 ONE_TURN = 4
 """How many commands a turn may cost: a release, and what the next one asks, and one look."""
 
@@ -110,6 +114,21 @@ def test_one_release_wakes_one(scene: Stage, queue: Queue) -> None:
     line.passes(1, 2, 3, 4, 5)
 
 
+@in_one_name
+def test_who_stands_behind_others_of_its_client_asks_nothing(scene: Stage, queue: Queue) -> None:
+    """Only the first waiter of a client asks and looks, however many stand behind it."""
+    line, client = Line(scene, queue), scene.client(poll_cap=FAR)
+    line.join(client)
+    time.sleep(0.3)  # the first one looks once, soon, in case its subscription failed
+    before = scene.place.asked()
+    for _ in range(5):
+        line.join(client)
+    time.sleep(0.3)  # and so would the others, if they looked at all
+    assert scene.place.asked() - before < 5
+    line.give(0)
+    line.passes(1, 2, 3, 4, 5, 6)
+
+
 @strict
 def test_a_newcomer_does_not_overtake(scene: Stage, queue: Queue) -> None:
     """Who comes when it is given to another one does not get it, although it asks at once."""
@@ -128,21 +147,29 @@ def test_a_newcomer_does_not_overtake(scene: Stage, queue: Queue) -> None:
 
 
 @cancelling
-@pytest.mark.parametrize("leaving", [(1,), (2,), (1, 2)], ids=["first", "second", "both"])
+@pytest.mark.parametrize("leaving", [(1,), (2,), (1, 2, 3)], ids=["first", "second", "all"])
 @every
 def test_who_is_cancelled_is_passed_over(
     scene: Stage, queue: Queue, leaving: tuple[int, ...]
 ) -> None:
-    """A cancelled waiter leaves the others where they are, wherever it stood."""
+    """A cancelled waiter leaves the others where they are, wherever it stood, and no key."""
     line = Line(scene, queue)
+    line.give(0)
+    before = kept(scene)
+    line.turns[0] = line.actors[0].start(queue.take, line.made[0])
+    assert line.turns[0].result(PROMPT)
+    held = kept(scene)
     for _ in range(3):
         line.join()
     for each in leaving:
         line.actors[each].cancel()
         with pytest.raises(CancelledHereError):
             line.turns[each].result(PROMPT)
+    if len(leaving) == 3:
+        wait_until(lambda: kept(scene) <= held, 5, "nobody stands in the queue")
     line.give(0)
     line.passes(*({1, 2, 3} - {*leaving}))
+    wait_until(lambda: kept(scene) <= before, 5, "nothing is left of the queue")
 
 
 @cancelling

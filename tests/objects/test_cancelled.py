@@ -1,0 +1,132 @@
+"""Who is cancelled after the server has acted holds nothing, and all that is told adds up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.objects.acts import exclusive, freed, held, of_kinds
+from tests.objects.common import PROMPT, in_asyncio
+from tests.objects.permits import PERMITS
+from tests.objects.stage import NAME, Stage
+from tests.objects.trouble import troubled
+from tests.objects.worlds import CancelledHereError
+from tests.support.faults import command, delay_reply
+from tests.support.patience import wait_until
+
+from interlock import observe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.objects.permits import Permits
+    from tests.objects.trouble import TroubledPlace
+    from tests.objects.worlds import Actor, World
+    from tests.support.servers import RedisServer
+
+LATE = delay_reply(2)
+"""Longer than it takes to cancel a call that waits for it, and shorter than a command may take."""
+
+
+def _struck(stage: Stage, actor: Actor, call: Any, *args: Any) -> None:
+    """Let *actor* begin *call*, and cancel it when the server has acted, before it answers."""
+    place: TroubledPlace = stage.place
+    place.on_request(command("EVALSHA"), LATE)
+    struck = actor.start(call, *args)
+    wait_until(lambda: place.fired() > 0, 10, "the server acts")
+    actor.cancel()
+    with pytest.raises(CancelledHereError):
+        struck.result(PROMPT)
+    place.clear()
+
+
+@pytest.fixture
+def permits_in_trouble(world: World, own_servers: list[RedisServer]) -> Iterator[Stage]:
+    """Give each face and driver at a `TroubledPlace`, for objects that are no lock-likes."""
+    with troubled(own_servers[:1]) as place:
+        made = Stage(world, place)
+        yield made
+        made.end()
+
+
+@pytest.mark.promise("once")
+@in_asyncio
+@exclusive
+def test_an_acquire_whose_answer_is_on_its_way(trouble: Stage) -> None:
+    """The lock that a cancelled acquire has got is soon given back, and its owner may come again."""
+    place: TroubledPlace = trouble.place
+    lock = trouble.lock(*trouble.clients(card=False))
+    theirs = trouble.lock(*map(trouble.client, place.direct))
+    owner, other = trouble.actor(), trouble.actor()
+    for call in (lock.acquire, lock.release):
+        owner.do(call)
+    _struck(trouble, owner, lock.acquire)
+    assert owner.do(lambda: lock.hold) is None
+    assert other.do(theirs.acquire, timeout=PROMPT)
+    other.do(theirs.release)
+    assert owner.do(lock.acquire, timeout=PROMPT)
+    owner.do(lock.release)
+    freed(trouble)
+
+
+@in_asyncio
+@pytest.mark.parametrize("permits", PERMITS, ids=lambda each: each.name)
+def test_a_permit_that_is_on_its_way(permits_in_trouble: Stage, permits: Permits) -> None:
+    """The permit that a cancelled acquire has got is soon given back, once."""
+    scene = permits_in_trouble
+    place: TroubledPlace = scene.place
+    made = permits.make(scene.client(card=False), NAME, 2)
+    looks = permits.make(scene.client(place.direct[0]), NAME, 2)
+    owner, other = scene.actor(), scene.actor()
+    owner.do(permits.give, made, owner.do(permits.take, made))
+    kept = owner.do(permits.take, made)
+    _struck(scene, owner, permits.take, made)
+    wait_until(lambda: other.do(permits.free, looks) == 1, PROMPT, "it is given back")
+    owner.do(permits.give, made, kept)
+    assert other.do(permits.free, looks) == 2
+
+
+class Told(observe.Observer):
+    """Notes the holders whose holds begin and end."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.acquired_by: list[str] = []
+        self.released_by: list[str] = []
+
+    def acquired(self, event: observe.Acquired) -> None:
+        """Note a hold that begins."""
+        self.acquired_by.append(event.holder)
+
+    def released(self, event: observe.Released) -> None:
+        """Note one that ends."""
+        self.released_by.append(event.holder)
+
+
+@in_asyncio
+@of_kinds(lambda kind: kind.in_turn)
+def test_a_turn_that_nobody_took_is_told_to_its_end(stage: Stage) -> None:
+    """For observers, who is cancelled in the moment of its turn has the lock, and releases it."""
+    client, told = stage.client(), Told()
+    client.observe(told)
+    lock, owner, waiter = stage.lock(client), stage.actor(), stage.actor()
+    held(owner, lock)
+    tasks: list[Any] = []
+    waiter.do(lambda: tasks.append(asyncio.current_task()))
+    got = waiter.start(lock.acquire)
+    stage.waits()
+
+    async def hand_over() -> None:
+        await lock.release()
+        if not got.done():
+            tasks[0].cancel()
+
+    owner.do(hand_over)
+    if got.exception(PROMPT) is None:
+        waiter.do(lock.release)
+    freed(stage)
+    wait_until(lambda: len(told.released_by) == len(told.acquired_by), PROMPT, "both ends are told")
+    assert sorted(told.released_by) == sorted(told.acquired_by)
+    assert held(owner, lock, timeout=PROMPT)
+    owner.do(lock.release)
