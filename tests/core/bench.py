@@ -12,6 +12,8 @@ from interlock._core.upkeep.session import Session
 from interlock.options import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.model.effects import Effect, Op, Step
 
 LEASE = 30.0
@@ -67,37 +69,33 @@ class Bench:
 
     Attributes:
         now: what its clock shows.
-        subscribed: what it subscribes to.
         wakes: how often the background was woken.
-        told: what came of telling the user's callbacks.
     """
 
     def __init__(self, **options: object) -> None:
         self.now = 1000.0
-        self.subscribed: list[str] = []
         self.wakes = 0
-        self.told: list[object] = []
-        self.random = 0.0
         self.waiters = Waiters(nullcontext(), self)
         self.session = Session(
             options=Options(lease=LEASE).replace(**options),
             client_id="c0ffee",
             clock=lambda: self.now,
-            random=lambda: self.random,
+            random=lambda: 0.0,
             waiters=self.waiters,
             wake=self._wake,
-            call_user=lambda callback: self.told.append(callback()),
+            call_user=self._call_user,
         )
         self.owner = Owner("thread 'main'")
         self.lock = Lock(self.session, "x")
 
     def subscribe(self, channel: str) -> None:
-        """Remember that *channel* is wanted."""
-        self.subscribed.append(channel)
+        """Hear nothing of *channel*."""
 
     def unsubscribe(self, channel: str) -> None:
-        """Forget it."""
-        self.subscribed.remove(channel)
+        """Hear nothing of it, either."""
+
+    def _call_user(self, callback: Callable[[], object]) -> None:
+        _ = callback()
 
     def _wake(self) -> None:
         self.wakes += 1
