@@ -52,22 +52,6 @@ async def other(redis_url: str) -> AsyncIterator[Client]:
         yield client
 
 
-async def test_tasks_of_one_loop_exclude_each_other(client: Client) -> None:
-    """Between acquire and release of one task no other task of the loop is inside."""
-    inside, entered = set[int](), list[int]()
-
-    async def visit(number: int) -> None:
-        async with client.lock("name"):
-            assert not inside
-            inside.add(number)
-            await client.lock("other").locked()
-            inside.discard(number)
-            entered.append(number)
-
-    await asyncio.gather(*map(visit, range(30)))
-    assert sorted(entered) == list(range(30))
-
-
 async def test_what_was_not_awaited_looks_like_a_coroutine(client: Client) -> None:
     """A scheduler that is given `lock.locked()` finds a coroutine's name and state."""
     asking: Any = client.lock("name").locked()
@@ -192,25 +176,6 @@ async def test_cancelled_again_and_again(client: Client, redis_client: redis.Red
         with suppress(asyncio.CancelledError):
             await task
         await until(lambda: not own_keys(redis_client), 5, "nothing is left")
-
-
-async def test_cancel_on_lost_becomes_the_loss(client: Client, other: Client) -> None:
-    """A loss cancels the body, and leaving the block raises HoldLostError; the task goes on."""
-    cancelled = False
-    with pytest.raises(HoldLostError) as caught:
-        async with client.lock("name", cancel_on_lost=True):
-            await other.lock("name").force_release()
-            try:
-                await forever()
-            except asyncio.CancelledError:
-                cancelled = True
-                raise
-    assert cancelled
-    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
-    task = asyncio.current_task()
-    assert task is not None
-    assert task.cancelling() == 0
-    await let_others_run()
 
 
 async def test_cancel_on_lost_through_an_inner_block(client: Client, other: Client) -> None:

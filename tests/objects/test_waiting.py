@@ -1,4 +1,7 @@
-"""Waiters have their turns, one for each release, and who goes away takes nobody's along."""
+"""Of lock-likes without an order of turns: a release lets one in, and who goes away nobody along.
+
+For those with an order, test_queues.py has the same and more.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.objects.acts import PROMPT, exclusive, of_kinds, two
+from tests.objects.acts import PROMPT, of_kinds, two
 from tests.objects.common import cancelling, one_or_several
 from tests.objects.worlds import CancelledHereError
 from tests.support.patience import wait_until
@@ -19,8 +22,8 @@ if TYPE_CHECKING:
     from tests.objects.stage import Stage
     from tests.objects.worlds import Actor
 
-in_turn = of_kinds(lambda kind: kind.in_turn)
-queued = of_kinds(lambda kind: kind.waits and not kind.shared)
+without_turns = of_kinds(lambda kind: not (kind.in_turn or kind.shared))
+queued = of_kinds(lambda kind: kind.waits and not (kind.in_turn or kind.shared))
 WAITERS = 3
 
 
@@ -41,22 +44,6 @@ def _queue(
     return (owner, ours), waiting
 
 
-@pytest.mark.promise("turns")
-@pytest.mark.sample
-@in_turn
-@one_or_several
-def test_turns_are_in_order_of_arrival(stage: Stage, *, same_client: bool) -> None:
-    """The waiters of one client, or of several, get it as they came."""
-    (holder, held), waiting = _queue(stage, same_client=same_client)
-    for number, (actor, lock, got) in enumerate(waiting):
-        holder.do(held.release)
-        assert got.result(20)
-        assert not any(later.done() for _, _, later in waiting[number + 1 :])
-        holder, held = actor, lock
-    holder.do(held.release)
-    assert not stage.left()
-
-
 @queued
 @one_or_several
 def test_a_release_lets_one_in(stage: Stage, *, same_client: bool) -> None:
@@ -64,10 +51,7 @@ def test_a_release_lets_one_in(stage: Stage, *, same_client: bool) -> None:
     (holder, held), waiting = _queue(stage, same_client=same_client)
     for count in range(1, WAITERS + 1):
         holder.do(held.release)
-        released = time.monotonic()
         wait_until(lambda: [each for each in waiting if each[2].done()], 10, "one has it")
-        if stage.kind.in_turn:
-            assert time.monotonic() - released < PROMPT
         time.sleep(0.05)  # a second one would come now
         (inside,) = (each for each in waiting if each[2].done())
         waiting.remove(inside)
@@ -101,7 +85,7 @@ def test_who_gives_up_takes_no_turn_along(stage: Stage, *, same_client: bool) ->
 @pytest.mark.promise("once")
 @pytest.mark.sample
 @cancelling
-@exclusive
+@without_turns
 @one_or_several
 def test_a_cancelled_wait_leaves_nothing(stage: Stage, *, same_client: bool) -> None:
     """Who is cancelled holds nothing, and the next one has its turn on the release."""
@@ -132,7 +116,7 @@ def test_a_cancelled_wait_leaves_nothing(stage: Stage, *, same_client: bool) -> 
 
 
 @cancelling
-@exclusive
+@without_turns
 @one_or_several
 def test_who_is_cancelled_as_its_turn_comes(stage: Stage, *, same_client: bool) -> None:
     """It has the lock or has left nothing of it, and the next one is not kept waiting."""
