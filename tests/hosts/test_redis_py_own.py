@@ -5,6 +5,7 @@ The differences that they may find are listed.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -113,7 +114,12 @@ def test_the_tests_of_redis_py_pass_but_for_what_is_listed(
         text=True,
         timeout=100,
         check=False,
-        env={"PATH": "/usr/bin:/bin", "PYTEST_ADDOPTS": ""},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTEST_ADDOPTS": "",
+            # It must import the same library as this process, whatever else is installed.
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        },
     )
     outcomes = {
         name: outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,10 @@ def test_locks_in_tasks_on_uvloop(tmp_path: Path) -> None:
         timeout=230,
         check=False,
         cwd=TESTS.parent,
-        env={"PATH": "/usr/sbin:/usr/bin:/bin", "PYTHONPATH": str(tmp_path)},
+        env={
+            "PATH": "/usr/sbin:/usr/bin:/bin",
+            # It must import the same library as this process, whatever else is installed.
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
+        },
     )
     assert done.returncode == 0, done.stdout

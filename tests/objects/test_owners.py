@@ -312,10 +312,13 @@ def test_a_sync_lock_in_tasks_lets_the_first_in_and_refuses_the_rest(
     client: interlock.Client, inside: Inside
 ) -> None:
     """A sync lock in tasks lets the first in and refuses the rest."""
+    refused = asyncio.Event()
 
     async def task() -> None:
         with inside.told(), client.lock("n"), inside.one():
-            await asyncio.sleep(8 * STAY)  # the others come meanwhile, on a busy machine, too
+            await asyncio.wait_for(refused.wait(), 20)
+        if inside.errors.total() == 2:
+            refused.set()
 
     asyncio.run(apart(task, 3))
     assert (inside.over, inside.served) == (0, 1)
@@ -339,10 +342,13 @@ def test_a_task_is_no_owner_of_what_its_thread_holds(client: interlock.Client) -
 def test_a_sync_lock_in_tasks_of_trio(client: interlock.Client, inside: Inside) -> None:
     """A sync lock in tasks of trio."""
     trio: Any = pytest.importorskip("trio")
+    refused = trio.Event()
 
     async def task() -> None:
-        with inside.told(), client.lock("n"), inside.one():
-            await trio.sleep(8 * STAY)  # the others come meanwhile, on a busy machine, too
+        with inside.told(), client.lock("n"), inside.one(), trio.fail_after(20):
+            await refused.wait()
+        if inside.errors.total() == 2:
+            refused.set()
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
