@@ -28,7 +28,7 @@ WORK = """
 import contextlib, os, threading, time, interlock, redis
 
 URL = os.environ["INTERLOCK_URL"]
-client, store = interlock.connect(URL), redis.Redis.from_url(URL)
+client, store = interlock.connect(URL, lease=3), redis.Redis.from_url(URL)
 
 def enter():
     if store.incr("inside") > 1:
@@ -86,6 +86,14 @@ from celery import Celery
 app = Celery("program", broker=URL)
 app.conf.update(broker_connection_retry_on_startup=True, worker_prefetch_multiplier=1)
 app.task(work, name="work")
+
+@app.task(name="forget")
+def forget():
+    lock = client.lock("x", timeout=60)
+    lock.acquire()
+    if lock.hold.depth > 1:
+        store.incr("over")
+    store.incr("served")
 """
 SCHEDULER = f"""
 from datetime import datetime, timedelta, timezone
@@ -137,15 +145,19 @@ def test_gunicorns_threads(hosts: Hosts, redis_client: redis.Redis, program: str
     assert overlaps(redis_client) == 0
 
 
-@pytest.mark.parametrize("pool", ["threads", "gevent"])
-def test_celerys_pools(hosts: Hosts, redis_client: redis.Redis, redis_url: str, pool: str) -> None:
-    """Tasks in threads and in greenlets exclude each other."""
+@pytest.mark.parametrize(
+    ("pool", "task"), [("threads", "work"), ("gevent", "work"), ("prefork", "forget")]
+)
+def test_celerys_pools(
+    hosts: Hosts, redis_client: redis.Redis, redis_url: str, pool: str, task: str
+) -> None:
+    """Tasks exclude each other; no task enters what the one before it in a process forgot."""
     (hosts.directory / "program.py").write_text(WORK + CELERY)
     lean = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     hosts.start("celery", "-A", "program", "worker", "-P", pool, "-c", "3", *lean)
     with Celery("program", broker=redis_url) as sender:
         for _ in range(COUNT):
-            sender.send_task("work")
+            sender.send_task(task)
             time.sleep(0.1)  # each task comes while the one before is inside
         assert overlaps(redis_client) == 0
 

@@ -283,6 +283,47 @@ def test_a_pool_of_one_thread_never_waits_for_itself(client: interlock.Client, p
     assert not lock.locked()
 
 
+def test_a_pool_of_one_thread_waits_for_a_hold_that_is_being_released(redis_url: str) -> None:
+    """Nobody can release what a job forgot, so it is released, and the next job gets it."""
+
+    def forget() -> None:
+        assert client.lock("n").acquire()
+
+    with interlock.connect(redis_url, lease=1) as client, ThreadPoolExecutor(1) as pool:
+        lock = client.lock("n", timeout=60)
+        with pytest.warns(interlock.MisuseWarning):
+            assert [pool.submit(job).result() for job in (forget, lock.acquire)] == [None, True]
+        pool.submit(lock.release).result()
+
+
+_kept: list[Any] = []
+"""What jobs of a process leave there."""
+
+
+def _take(url: str, timeout: float) -> Any:
+    """Acquire in a job of a process, through a lock object that stays."""
+    if not _kept:
+        _kept.append(interlock.connect(url))
+    _kept.append(_kept[0].lock("n"))
+    return outcome(_kept[-1].acquire, timeout=timeout)
+
+
+@pytest.mark.parametrize("pool", ["executor", "multiprocessing"])
+def test_the_next_job_of_a_process_is_another_owner(redis_url: str, pool: str) -> None:
+    """The next job of a process is another owner."""
+    context = multiprocessing.get_context("spawn")
+    with contextlib.ExitStack() as stack:
+        if pool == "executor":
+            executor = stack.enter_context(ProcessPoolExecutor(1, context))
+            run: Any = lambda *args: executor.submit(_take, *args).result()  # noqa: E731
+        else:
+            processes = stack.enter_context(context.Pool(1))
+            run = lambda *args: processes.apply(_take, args)  # noqa: E731
+        assert run(redis_url, 0) is True
+        assert run(redis_url, 0) is False
+        assert run(redis_url, 5) is interlock.ReentryError
+
+
 def test_jobs_that_share_an_object_may_release_for_each_other(client: interlock.Client) -> None:
     """That is the price of rule 4; an object for each request keeps them apart."""
     mine, theirs = client.lock("n"), client.lock("n")

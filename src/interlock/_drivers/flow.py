@@ -13,9 +13,9 @@ owner beside it, and both wait for each other as two threads do.
   before. A copy that was made since is the same flow: ``copy_context().run()`` in a block.
 * In place of the set a pool's job has a `Mark` in its context, to which the owner refers weakly.
   When it is gone, the context has ended, and the job of that owner is over.
-* Jobs of an executor may share the context of their thread. So in a thread of a pool that is known
-  here, the job must be the same, too. asgiref hands the context on from one job of a request to the
-  next, so there the context decides alone.
+* Jobs of an executor may share the context of their thread, and so do those that a process of a
+  pool takes. So in a pool that is known here, the job must be the same, too. asgiref hands the
+  context on from one job of a request to the next, so there the context decides alone.
 * A task is an owner whatever its context is. The callbacks of a loop are flows in their contexts.
 * A greenlet that `threading` does not know counts as a thread (`thread_local`).
 
@@ -51,17 +51,19 @@ if TYPE_CHECKING:
 _modules = sys.modules
 
 _EXECUTOR, _THREAD_POOL = "concurrent.futures.thread", "multiprocessing.pool"
-_PROCESSES, _ANYIO = "concurrent.futures.process", "anyio._backends._asyncio"
 _POOLS = {
-    (_EXECUTOR, "_worker"),
-    (_PROCESSES, "_process_worker"),
-    (_THREAD_POOL, "worker"),
-    (_ANYIO, "WorkerThread.run"),
-    ("trio._core._thread_cache", "WorkerThread._work"),
+    (_EXECUTOR, "_worker"): "work_item",
+    ("concurrent.futures.process", "_process_worker"): "call_item",
+    (_THREAD_POOL, "worker"): "completed",
+    ("billiard.pool", "Worker.workloop"): "completed",
+    ("anyio._backends._asyncio", "WorkerThread.run"): "future",
+    ("trio._core._thread_cache", "WorkerThread._work"): "",
 }
-"""The module and the function that takes the jobs of a pool's thread."""
-_JOBS = {_EXECUTOR: "work_item", _PROCESSES: "call_item", _ANYIO: "future"}
-"""The variable there that has one object for each job."""
+"""The module and the function that takes the jobs of a pool's thread, or of a process that has one.
+
+The variable has the present job, or counts those before. None is needed where each job has a
+context of its own.
+"""
 _ALONE = (
     "job of an executor with this one thread, so nobody could release it: use a whole `with` block "
     "in one job, or in async code interlock.asyncio"
@@ -215,8 +217,9 @@ class ThreadOwner(Owner):
             return
         for other in _owners_here()[1:]:
             for hold in () if other is self else list(other.holds or ()):
-                keeps_out = hold.state is HELD and hold.renewal is not None and lock.excludes(hold)
-                advice = _never_released(other) if keeps_out else None
+                # An abandoned one is released with the next renewal.
+                lasts = hold.state is HELD and hold.renewal is not None and not hold.abandoned()
+                advice = _never_released(other) if lasts and lock.excludes(hold) else None
                 if advice is not None:
                     raise ReentryError(
                         f"{lock.kind} {lock.name!r} is held in this very thread by another {advice}",
@@ -262,11 +265,14 @@ def _greenlet_ended(found: weakref.ref[Any]) -> bool:
 def _frame_of_pool() -> FrameType | None:
     """Return the frame that takes the jobs of the calling thread; None if it is no pool's."""
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        if (frame.f_globals.get("__name__"), frame.f_code.co_qualname) in _POOLS:
-            return frame
+    while frame is not None and _function(frame) not in _POOLS:
         frame = frame.f_back
-    return None
+    return frame
+
+
+def _function(frame: FrameType) -> tuple[str, str]:
+    """Return the module and the name of the function that runs in *frame*."""
+    return frame.f_globals.get("__name__", ""), frame.f_code.co_qualname
 
 
 _owners_here: Any = for_each(_first_owner)
@@ -344,14 +350,11 @@ def _job(first: ThreadOwner) -> Callable[[], object] | None:
         return weakref.ref(loop)
     if first.pool is None:
         return None
-    module = first.pool.f_globals["__name__"]
-    if module == _THREAD_POOL:
-        return _Turn(first.pool)
-    # In other pools each job has a context of its own.
-    item = _variable(first.pool, _JOBS[module]) if module in _JOBS else None
-    if item is None or (module == _EXECUTOR and _hands_context_on(item)):
-        return None
-    return weakref.ref(item)
+    name = _POOLS[_function(first.pool)]
+    item = _variable(first.pool, name)
+    if isinstance(item, int):
+        return _Turn(first.pool, name)
+    return None if item is None or _hands_context_on(item) else weakref.ref(item)
 
 
 def _variable(frame: FrameType, name: str) -> Any:
@@ -364,15 +367,15 @@ def _variable(frame: FrameType, name: str) -> Any:
 
 
 class _Turn:
-    """A job of `multiprocessing.pool`, told by how many its thread has completed before."""
+    """A job of a pool, told by how many its thread has completed before."""
 
-    def __init__(self, frame: FrameType) -> None:
-        self._frame = frame
-        self._number: int = _variable(frame, "completed")
+    def __init__(self, frame: FrameType, name: str) -> None:
+        self._frame, self._name = frame, name
+        self._number: int = _variable(frame, name)
 
     def __call__(self) -> _Turn | None:
         """Return itself while the job runs, as a weak reference would; else None."""
-        return self if _variable(self._frame, "completed") == self._number else None
+        return self if _variable(self._frame, self._name) == self._number else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Turn) and other._number == self._number
@@ -383,7 +386,7 @@ class _Turn:
 
 def _hands_context_on(item: Any) -> bool:
     """Return whether the job *item* is asgiref's."""
-    work = getattr(item, "fn", None) or item.task[0]
+    work = getattr(item, "fn", None) or getattr(item, "task", (None,))[0]
     return getattr(getattr(work, "func", None), "__module__", "") == "asgiref.sync"
 
 
@@ -415,10 +418,10 @@ def _workers(owner: ThreadOwner) -> int:
     module = frame.f_globals["__name__"]
     if module == _EXECUTOR:
         return int(getattr(_variable(frame, "executor_reference")(), "_max_workers", 0))
-    if module != _THREAD_POOL:
-        return int(module == _PROCESSES)  # each process has its own holds
-    jobs = _variable(frame, "inqueue")
-    # The first argument of a worker is the queue.
+    if _POOLS[_function(frame)] not in {"completed", "call_item"}:
+        return 0
+    # The first argument of a thread of `multiprocessing.pool` is the queue. Processes have one
+    # thread that takes jobs.
+    jobs = _variable(frame, "inqueue") or frame
     given: list[Any] = [getattr(thread, "_args", None) for thread in threading.enumerate()]
-    found = [args for args in given if args and args[0] is jobs]
-    return len(found) or 1  # else it is a process, which has its own holds
+    return sum(bool(args) and args[0] is jobs for args in given) or 1
