@@ -218,7 +218,7 @@ MUTANTS = (
     Mutant(
         "a barrier lets parties through before the last one",
         "L-13",
-        Mistake("barrier_arrive", Condition("index 1 parties acts", "$0 and index + 2 ~= parties")),
+        Mistake("barrier_arrive", Condition("index 1 parties", "$0 and index + 2 ~= parties")),
         ("barrier",),
     ),
     Mutant(

@@ -186,8 +186,8 @@ class Lane:
         if hold is None:
             return
         if OBJECTS[name].kind in TRANSFERABLE and chance.random() < 0.15:
-            for lease in chance.choices((0.4, 2.0, 4.0), k=chance.randint(1, 3)):
-                await self._attempt("set_lease", name, partial(hold.set_lease, lease))
+            for longer in chance.choices((0.4, 2.0, 4.0), k=chance.randint(1, 3)):
+                await self._attempt("extend", name, partial(hold.extend, longer))
         ident = self._watch(hold, name, lease)
         again = OBJECTS[name].reentrant and chance.random() < 0.3
         if again:

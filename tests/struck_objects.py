@@ -180,13 +180,6 @@ def _of(parties: int) -> Callable[[Any, str], Any]:
 BARRIER = [
     Row("barrier", "wait", _of(2), lambda trial: trial.it.wait(SHORT), wrong=_parties),
     Row("barrier", "pass", _of(1), lambda trial: trial.it.wait(LONG), wrong=_parties),
-    Row(
-        "barrier",
-        "act",
-        lambda client, name: client.barrier(name, 1, action=list),
-        lambda trial: trial.it.wait(LONG),
-        wrong=_parties,
-    ),
     Row("barrier", "meet", _of(2), lambda trial: trial.it.wait(LONG), _stand, _dismiss, _parties),
     Row("barrier", "abort", _of(2), lambda trial: trial.it.abort(), _stand, _dismiss, _parties),
     Row("barrier", "reset", _of(2), lambda trial: trial.it.reset(), _stand, _dismiss, _parties),
@@ -583,9 +576,9 @@ SEMAPHORES = [
     ),
     Row(
         "leased_semaphore",
-        "update_lease",
+        "extend",
         _leased,
-        lambda trial: trial.held.update_lease(60),
+        lambda trial: trial.held.extend(60),
         _one_leased,
         _release_permit,
         _permit_is_back,

@@ -30,7 +30,7 @@ WORDS = [
     (r"import asyncio\n", ""),
     (r"\bCoroutine\[Any, Any, (.*?)\]", r"\1"),
     (r"\bcheck_async_function\b", "check_function"),
-    (r"\bcheck_callback\b", "check_plain_callback"),
+    (r"\bcheck_callback\((function|callback)\)", r"check_callback(\1, plain=True)"),
     (r"\bchecked_awaitable\b", "checked_result"),
     (r"an ``async with``", "a ``with``"),
     (r"\basync (def|with|for)\b", r"\1"),
@@ -40,6 +40,10 @@ WORDS = [
     (r"interlock\._drivers\.awaited(_block)?\b", r"interlock._drivers.blocking\1"),
     (r"interlock\._drivers\.aio\b", "interlock._drivers.threads"),
     (r"tasks import current_owner(, lasting_owner)?\n", "flow import current_owner\n"),
+    (
+        r"tasks import (.+), current_owner, (.+)\n",
+        r"flow import current_owner\nfrom interlock._drivers.threads import \1, \2\n",
+    ),
     (r"\blasting_owner\b", "current_owner"),
     (r"\baio_change_watchers\b", "change_watchers"),
     (r"interlock\._drivers\.tasks\b", "interlock._drivers.threads"),
@@ -56,6 +60,7 @@ WORDS = [
         "``sys.exit`` does not end the process.",
     ),
     (r"\bAsyncIterator\b", "Iterator"),
+    (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),
     (r"\btask\b", "thread"),
     (r"\btasks\b", "threads"),
     (

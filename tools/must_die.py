@@ -309,7 +309,7 @@ MUTANTS = (
        Condition("until self valid_until", "True")),
     _m(11, "a least time keeps the whole lease", "asyncio.hold:Hold._leave_locked",
        Call("leave_locked", "transfer.leave_locked(self._hold, self._hold.lease)")),
-    _m(11, "a least time keeps nothing", "asyncio.decorators:Once._end", Value("rest", "0")),
+    _m(11, "a least time keeps nothing", "asyncio.decorators:Single._end", Value("rest", "0")),
     _m(11, "a ticket leaves the former holder", "lock_give",
        Call("hdel", "redis.call('hexists', $1, $2)")),
     _m(11, "a hold is renewed beside its ticket", "locks.transfer:_give_to",

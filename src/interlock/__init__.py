@@ -59,11 +59,11 @@ if TYPE_CHECKING:
         Locked,
         MultiLock,
         Observation,
-        Once,
         Permit,
         ReadWriteLock,
         RedLock,
         Semaphore,
+        Single,
         Ticket,
         connect,
     )
@@ -81,7 +81,7 @@ _HOMES = {
     "interlock.sync": (
         "Barrier", "Client", "Condition", "CountDownLatch", "Election", "Event", "Hold",
         "LeaderInfo", "Limited", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock",
-        "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "Ticket", "connect",
+        "Permit", "ReadWriteLock", "RedLock", "Semaphore", "Single", "Ticket", "connect",
     ),
 }  # fmt: skip
 _ELSEWHERE = {
@@ -132,7 +132,6 @@ __all__ = [
     "MultiLock",
     "NotHeldError",
     "Observation",
-    "Once",
     "Options",
     "Permit",
     "QuorumError",
@@ -142,6 +141,7 @@ __all__ = [
     "ReplicationError",
     "Semaphore",
     "ServerUnavailableError",
+    "Single",
     "Ticket",
     "UpgradeError",
     "WrongTypeError",

@@ -21,143 +21,70 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_DATA = "a client of redis-py's for data: this one makes locks"
-_KEY = "a client of redis-py's: that is of the key, not of the lock"
-_RATE = (
-    "limited(name, n), which limits how many run at once; for n in each second, permits "
-    "that end by themselves: leased_semaphore(name, permits=n).acquire(lease=1)"
-)
-_LOCK = {
-    "acquire()": "lock lock_interruptibly",
-    "acquire(timeout=seconds), or trying(timeout=seconds) in a with statement": (
-        "try_lock try_acquire"
-    ),
-    "acquire() and hold.token": "lock_and_get_token",
-    "acquire(timeout=seconds) and hold.token": "try_lock_and_get_token",
-    "release()": "unlock do_release",
-    "force_release()": "force_unlock reset delete unlink",
-    "locked()": "is_locked is_exists is_lock_held",
-    "owned()": "is_held_by_current_thread is_held_by_thread is_owned",
-    "hold_count()": "get_hold_count lock_counter",
-    "remaining()": "remain_time_to_live ttl",
-    "name": "get_name key",
-    "hold.token": "get_token token",
-    "hold.holder": "id get_owner_id",
-    "hold, which has the holder": "local",
-    "read": "read_lock",
-    "write": "write_lock",
-    "extend(lease)": "reacquire",
-    "extend(lease); a lock without a lease is renewed by itself": "renew refresh",
-    "extend(lease) of the lock": "expire",
-    "hold.on_lost(callback), or client.observe(observer)": "add_listener",
-    "client.condition(lock)": "new_condition",
-    _KEY: "rename",
+_TABLE = """
+acquire(): lock lock_interruptibly lock_and_get_token
+trying(timeout=seconds) in a with statement, or acquire(timeout=seconds): try_lock try_acquire
+wait(): await await_ acquire
+release(): unlock do_release
+force_release(): force_unlock reset delete unlink
+locked(): is_exists is_lock_held
+owned(): is_held_by_current_thread
+hold_count(): lock_counter
+remaining, the seconds that are left: remain_time_to_live ttl expires_at
+valid, or locked() of the lock: locked is_locked owned
+depth: hold_count
+token: fencing_token
+hold.token: get_token token
+hold.holder: id get_owner_id local
+hold.on_lost(callback), or client.observe(observer): add_listener
+extend(lease); a lock without a lease is renewed by itself: reacquire renew refresh expire
+extend(permit, lease): update_lease_time
+release() of this hold, or acquire() of the lock: acquire
+name: key
+name is a key; a client of redis-py's does that: rename expire
+read: read_lock
+write: write_lock
+read or write, which are locks: acquire release locked owned extend hold lock unlock try_lock
+add_permits(-n): reduce_permits
+available_permits(): locked is_exists value bounded
+count_down(): release
+try_set_count(count): set_count
+lock(name): mutex
+lock(name).acquire(): acquire
+lock(name).release(): release
+leased_semaphore(name): get_permit_expirable_semaphore
+count_down_latch(name): latch
+limited(name, n), or leased_semaphore(name, permits=n).acquire(lease=1): get_rate_limiter rate_limit
+client.condition(lock): new_condition
+force_release(name, holder=...), for what `interlock list` shows: reset_all
+close(): shutdown aclose disconnect
+observe(observer), or redis-py for data; this client makes locks: get set get_bucket get_map get_set
+"""
+NAMES: dict[str, str] = {
+    ours: theirs
+    for ours, _, theirs in (line.rpartition(": ") for line in _TABLE.split("\n") if line)
 }
-_HOLD = {
-    "set_lease(seconds), or extend(lease) of the lock": "extend",
-    "acquire() of the lock; a hold is what that gives, and falsy if it was not acquired": "acquire",
-    "valid, or locked() of the lock": "locked is_locked",
-    "valid": "owned is_valid",
-    "depth": "hold_count",
-    "remaining": "remain_time_to_live ttl expires_at",
-    "token": "fencing_token",
-    "set_lease(seconds); a hold without a lease is renewed by itself": "renew refresh",
-}
-_SEMAPHORE = {
-    "acquire()": "lock",
-    "acquire(n, timeout=seconds)": "try_acquire try_lock",
-    "release()": "unlock",
-    "release(permit)": "try_release",
-    "add_permits(-n)": "reduce_permits",
-    "permits()": "get_permits",
-    "available_permits()": "get_available_permits locked is_exists value bounded",
-    "acquired_permits()": "get_acquired_permits",
-    "update_lease(permit, lease)": "update_lease_time",
-    "name": "get_name",
-    _KEY: "expire rename",
-}
-_READ_WRITE = {
-    **{f"read or write, which have {ours}": theirs for ours, theirs in _LOCK.items()},
-    **{
-        f"read.{name} or write.{name}": name
-        for name in [
-            "acquire",
-            "release",
-            "locked",
-            "owned",
-            "hold_count",
-            "remaining",
-            "extend",
-            "hold",
-            "force_release",
-        ]
-    },
-    "read or write, which have acquire(timeout=seconds)": "try_lock try_acquire",
-    "read": "read_lock",
-    "write": "write_lock",
-    "name": "get_name",
-}
-NAMES: Mapping[str, Mapping[str, str]] = {
-    "Client": {
-        "lock(name)": "get_lock mutex",
-        "lock(name, reentrant=False)": "get_non_reentrant_lock",
-        "fair_lock(name)": "get_fair_lock",
-        "fair_lock(name, reentrant=False)": "get_non_reentrant_fair_lock",
-        "read_write_lock(name)": "get_read_write_lock rw_lock",
-        "fenced_lock(name)": "get_fenced_lock",
-        "spin_lock(name)": "get_spin_lock",
-        "multi_lock(*locks) or group_lock(group, values)": "get_multi_lock",
-        "red_lock(*locks)": "get_red_lock",
-        "semaphore(name)": "get_semaphore",
-        "leased_semaphore(name)": "get_permit_expirable_semaphore",
-        "count_down_latch(name)": "get_count_down_latch latch",
-        "lock(name).acquire()": "acquire",
-        "lock(name).release()": "release",
-        "force_release(name, holder=...), for what `interlock list` shows": "reset_all",
-        "client_id": "get_id",
-        "check()": "ping",
-        "interlock.connect(url)": "create",
-        "close()": "shutdown is_shutdown is_shutting_down aclose disconnect",
-        _RATE: "get_rate_limiter rate_limiter rate_limit",
-        _DATA: (
-            "get set get_bucket get_map get_set get_list get_queue get_deque get_atomic_long "
-            "get_topic get_keys"
-        ),
-    },
-    "Lock": _LOCK,
-    "Election": _LOCK,
-    "Condition": _LOCK,
-    "Hold": {**_LOCK, **_HOLD},
-    "Permit": {**_LOCK, **_HOLD},
-    "ReadWriteLock": _READ_WRITE,
-    "Semaphore": _SEMAPHORE,
-    "LeasedSemaphore": _SEMAPHORE,
-    "CountDownLatch": {
-        "wait()": "await await_ acquire",
-        "count_down()": "release",
-        "count()": "get_count is_exists",
-        "try_set_count(count)": "set_count",
-        "name": "get_name",
-    },
-    "Event": {"set()": "trigger", "clear()": "reset", "name": "get_name"},
-}
-"""What to use on our classes, for the names that other libraries have there, in snake case."""
+"""What to use, for the names of other libraries in snake case: the first that an object has.
 
-_TIMEOUT = "timeout", "timeout=seconds"
-_LEASE = "lease", "lease=seconds (a lock without it is renewed until it is released)"
-_TRY = "reentrant", "client.try_lock(name) for one try"
+``get_`` and ``is_`` may stand before each of our own names.
+"""
+
+_LEASE = "lease=seconds (a lock without it is renewed until it is released)"
 KEYWORDS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(("blocking_timeout", "wait_time", "acquire_timeout"), _TIMEOUT),
-    **dict.fromkeys(("ttl", "ex", "px", "expire", "lease_time", "auto_release_time"), _LEASE),
-    **dict.fromkeys(("auto_renewal", "auto_renew"), _LEASE),
-    "blocking": _TRY,
+    **dict.fromkeys(
+        ("blocking_timeout", "wait_time", "acquire_timeout"), ("timeout", "timeout=seconds")
+    ),
+    **dict.fromkeys(("ttl", "ex", "px", "expire", "lease_time"), ("lease", _LEASE)),
+    **dict.fromkeys(("auto_release_time", "auto_renewal", "auto_renew"), ("lease", _LEASE)),
+    "blocking": ("reentrant", "client.try_lock(name) for one try"),
+    "thread_local": ("", "nothing: a hold belongs to the thread or task that acquired it"),
     "force": ("", "force_release()"),
 }
 """Keywords of other libraries; for each, what a call must have to be told, and what to write."""
 
 
 def hints(made_by: str) -> Callable[[type[T]], type[T]]:
-    """Make a class name our word for a name of `NAMES` that it lacks.
+    """Make a class name our word for a name of `NAMES` that it lacks, and show no constructor.
 
     A user may also write a name in camel case, and may add ``_async`` or ``Async``.
 
@@ -167,30 +94,30 @@ def hints(made_by: str) -> Callable[[type[T]], type[T]]:
 
     def decorate(cls: type[T]) -> type[T]:
         # Type checkers shall not know of it.
-        setattr(cls, "__getattr__", _answer(NAMES.get(cls.__name__, {})))  # noqa: B010
+        setattr(cls, "__getattr__", _answer)  # noqa: B010
         setattr(cls, "__init__", _made_by(cls, made_by))  # noqa: B010
         return cls
 
     return decorate
 
 
-def _answer(table: Mapping[str, str]) -> Callable[[object, str], NoReturn]:
-    names = {theirs: ours for ours, words in table.items() for theirs in words.split()}
-
-    def __getattr__(self: object, name: str) -> NoReturn:  # noqa: N807 - it becomes that
-        text = f"{type(self).__name__!r} object has no attribute {name!r}"
-        snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-        word = snake.removesuffix("_async")
-        ours = word != name and not word.startswith("_") and hasattr(type(self), word)
-        instead = word if ours else names.get(word)
-        if not instead:
-            raise AttributeError(text, name=name, obj=self)
-        if word != snake:
-            instead += ", which interlock.asyncio's clients await"
-        # Without the name, or Python would guess another one.
-        raise AttributeError(f"{text}: use {instead}", name="", obj=self)
-
-    return __getattr__
+def _answer(self: object, name: str) -> NoReturn:
+    kind = type(self)
+    text = f"{kind.__name__!r} object has no attribute {name!r}"
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    word = snake.removesuffix("_async")
+    known = [word, *(ours for ours, theirs in NAMES.items() if word in theirs.split())]
+    fits = [each for each in (*known, re.sub("^(get|is)_", "", word)) if each != name]
+    begins = [re.split(r"\W", each)[0] for each in fits]
+    instead = next(
+        (x for x, at in zip(fits, begins, strict=True) if at == "client" or hasattr(kind, at)), ""
+    )
+    if not instead or name.startswith("_"):
+        raise AttributeError(text, name=name, obj=self)
+    if word != snake:
+        instead += ", which interlock.asyncio's clients await"
+    # Without the name, or Python would guess another one.
+    raise AttributeError(f"{text}: use {instead}", name="", obj=self)
 
 
 def _made_by(cls: type, maker: str) -> Callable[..., None]:
@@ -205,6 +132,8 @@ def _made_by(cls: type, maker: str) -> Callable[..., None]:
                 raise
             raise TypeError(f"{cls.__name__} is not made by its class: use {maker}") from None
 
+    signature = inspect.Signature(list(inspect.signature(init).parameters.values())[:1])
+    setattr(__init__, "__signature__", signature)  # noqa: B010 - no such attribute for mypy
     return __init__
 
 
@@ -227,10 +156,12 @@ def told(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError, OverflowError) as error:
-            mistaken = f"{function.__qualname__}() got an unexpected keyword argument "
+            text, foreign = str(error), [each for each in kwargs if each in KEYWORDS]
             # Only the call itself says so of its function.
-            if isinstance(error, TypeError) and str(error).startswith(mistaken):
+            if f"{function.__qualname__}() got an unexpected keyword argument " in text:
                 raise unexpected(function, kwargs) from None
+            if foreign and text.startswith("unknown option "):  # of a client
+                raise unexpected(function, foreign) from None
             if not DEBUG:
                 error.__traceback__ = None
             raise
@@ -244,17 +175,12 @@ def unexpected(function: Callable[..., Any], given: Iterable[str]) -> TypeError:
     keyword = next(each for each in given if each not in parameters)
     error = f"{function.__qualname__}() got an unexpected keyword argument {keyword!r}"
     needs, instead = KEYWORDS.get(keyword, ("nothing", ""))
-    return TypeError(f"{error}: use {instead}" if needs in ("", *parameters) else error)
+    known = {"", "lease", *parameters} if "changes" in parameters else {"", *parameters}
+    return TypeError(f"{error}: use {instead}" if needs in known else error)
 
 
 def missing(module: str, name: str, instead: str) -> AttributeError | ImportError:
-    """Return the error for *name*, which the ``__getattr__`` of *module* was asked for.
-
-    Args:
-        module: its name.
-        name: what it lacks.
-        instead: what to write; empty if nobody knows.
-    """
+    """Return the error for *name*, which *module* lacks; *instead* is what to write, if known."""
     text = f"module {module!r} has no attribute {name!r}"
     if not instead:
         return AttributeError(text, name=name, obj=sys.modules[module])

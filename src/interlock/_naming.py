@@ -1,4 +1,4 @@
-"""Names of locks that are taken from the arguments of a call."""
+"""Names of locks that are taken from the arguments of a call, and checks of what is called."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
 R = TypeVar("R")
+_FIELD = re.compile(r"([A-Za-z]\w*|_\w*)((?:\.[A-Za-z]\w*|\[[^\]]*\])*)")
+"""A parameter, then public attributes and items of it."""
 
 
 class _Formatter(string.Formatter):
@@ -25,20 +27,9 @@ class _Formatter(string.Formatter):
         return format(value, format_spec)
 
 
-_FORMATTER = _Formatter()
-
-_FIELD = re.compile(r"([A-Za-z]\w*|_\w*)((?:\.[A-Za-z]\w*|\[[^\]]*\])*)")
-"""A parameter, then public attributes and items of it."""
-
-
 def fixed_name(template: str) -> str:
-    """Return the name that *template* is without any call.
-
-    Raises:
-        ConfigError: it has fields, or is not a template.
-    """
-    fields = check_fields(template)
-    if fields:
+    """Return the name that *template* is without any call; ConfigError if it has fields."""
+    if fields := check_fields(template):
         raise ConfigError(
             f"{template!r} takes {fields[0]!r} from the call of a function that it decorates; "
             "in a with statement, give the name itself (and double braces that belong to it)"
@@ -62,9 +53,8 @@ def naming(
     signature = inspect.signature(function, follow_wrapped=False)
     if not _named(signature).issuperset(fields):
         signature = inspect.signature(function)
-    named = _named(signature)
     for field in fields:
-        if field not in named:
+        if field not in _named(signature):
             raise ConfigError(
                 f"{template!r} names {field!r}, "
                 f"which is no parameter of {_called(function)}{signature}"
@@ -73,27 +63,19 @@ def naming(
     def name_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return _FORMATTER.vformat(template, (), bound.arguments)
+        return _Formatter().vformat(template, (), bound.arguments)
 
     return name_of
 
 
 def _named(signature: inspect.Signature) -> set[str]:
     """Return the parameters that one argument of a call can be."""
-    return {
-        name
-        for name, parameter in signature.parameters.items()
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    }
+    several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    return {name for name, each in signature.parameters.items() if each.kind not in several}
 
 
 def check_fields(template: str) -> list[str]:
-    """Return the parameters that *template* names.
-
-    Raises:
-        TypeError: *template* is not a string.
-        ConfigError: it is no template for a name.
-    """
+    """Return the parameters that *template* names; ConfigError if it is no template."""
     check_name(template)
     try:
         parts = list(string.Formatter().parse(template))
@@ -113,10 +95,25 @@ def check_fields(template: str) -> list[str]:
     return found
 
 
-def check_function(function: object) -> None:
-    """Raise TypeError unless *function* can be decorated by a sync client."""
-    _check_callable(function)
-    if _is_async(function):
+def check_function(function: object, *, is_async: bool = False) -> None:
+    """Raise TypeError unless *function* can be decorated by a client of its colour."""
+    if inspect.isclass(function) or isinstance(function, staticmethod) or not callable(function):
+        raise TypeError(
+            f"only functions can be decorated, not {function!r}; "
+            "put @classmethod, @staticmethod and @property above this decorator"
+        )
+    generates = inspect.isgeneratorfunction, inspect.isasyncgenfunction
+    if any(check(part) for part in _parts(function) for check in generates):
+        raise TypeError(
+            f"{_called(function)} is a generator function, "
+            "and a call of it returns before it runs: use a with statement inside of it"
+        )
+    if is_async and not _is_async(function):
+        raise TypeError(
+            f"{_called(function)} is not a coroutine function: make it one (`async def`), "
+            "or decorate it by a client of interlock.connect()"
+        )
+    if not is_async and _is_async(function):
         raise TypeError(
             f"{_called(function)} is a coroutine function: "
             "decorate it by a client of interlock.asyncio"
@@ -125,24 +122,20 @@ def check_function(function: object) -> None:
 
 def check_async_function(function: object) -> None:
     """Raise TypeError unless *function* can be decorated by an asyncio client."""
-    _check_callable(function)
-    if not _is_async(function):
-        raise TypeError(
-            f"{_called(function)} is not a coroutine function: make it one (`async def`), "
-            "or decorate it by a client of interlock.connect()"
-        )
+    check_function(function, is_async=True)
 
 
-def check_callback(callback: object) -> None:
-    """Raise TypeError unless *callback* can be called."""
+def check_unreachable(choice: object) -> None:
+    """Raise ConfigError unless *choice* says what to do when no server answers."""
+    if choice not in ("raise", "run", "skip"):
+        raise ConfigError(f'if_unreachable must be "raise", "run" or "skip", not {choice!r}')
+
+
+def check_callback(callback: object, *, plain: bool = False) -> None:
+    """Raise TypeError unless *callback* can be called; a *plain* one needs nobody to await it."""
     if not callable(callback):
         raise TypeError(f"a callback must be callable, not {callback!r}")
-
-
-def check_plain_callback(callback: object) -> None:
-    """Raise TypeError unless *callback* can be called, and needs nobody to await its result."""
-    check_callback(callback)
-    if _is_async(callback):
+    if plain and _is_async(callback):
         raise TypeError(
             f"{_called(callback)} is a coroutine function, which nobody would await here: "
             "give a plain function"
@@ -150,11 +143,7 @@ def check_plain_callback(callback: object) -> None:
 
 
 def checked_awaitable(result: Awaitable[R], function: object) -> Awaitable[R]:
-    """Return *result* of a call of *function*.
-
-    Raises:
-        TypeError: it cannot be awaited.
-    """
+    """Return *result* of a call of *function*; TypeError if it cannot be awaited."""
     if not inspect.isawaitable(result):
         raise TypeError(
             f"{_called(function)} returned nothing to await: make it a coroutine function "
@@ -164,11 +153,7 @@ def checked_awaitable(result: Awaitable[R], function: object) -> Awaitable[R]:
 
 
 def checked_result(result: R, function: object) -> R:
-    """Return *result* of a call of *function*.
-
-    Raises:
-        TypeError: it is a coroutine, which would run after the lock was released.
-    """
+    """Return *result* of a call of *function*; TypeError for a coroutine, which would run late."""
     if inspect.iscoroutine(result):
         result.close()
         raise TypeError(
@@ -178,30 +163,12 @@ def checked_result(result: R, function: object) -> R:
     return result
 
 
-def _check_callable(function: object) -> None:
-    if inspect.isclass(function) or isinstance(function, staticmethod) or not callable(function):
-        raise TypeError(
-            f"only functions can be decorated, not {function!r}; "
-            "put @classmethod, @staticmethod and @property above this decorator"
-        )
-    for part in _parts(function):
-        if inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part):
-            raise TypeError(
-                f"{_called(function)} is a generator function, "
-                "and a call of it returns before it runs: use a with statement inside of it"
-            )
-
-
 def _is_async(function: object) -> bool:
     return any(inspect.iscoroutinefunction(part) for part in _parts(function))
 
 
 def _parts(function: object) -> tuple[object, ...]:
-    """Return the objects that may tell the kind of *function*; None for a missing one.
-
-    They are *function* itself, the function inside a static method, and the ``__call__`` of an
-    object.
-    """
+    """Return what may tell the kind of *function*: itself, a static method's, or a ``__call__``."""
     call = getattr(function, "__call__", None)  # noqa: B004
     return function, getattr(function, "__func__", None), call
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=BaseException)
 DEBUG = os.environ.get("INTERLOCK_DEBUG", "") not in ("", "0")
-
-
 _LIBRARIES = frozenset(
     {"interlock", "asyncio", "outcome", "redis", "selectors", "threading", "trio", "uvloop"}
 )
@@ -41,22 +39,22 @@ def shorten(error: E) -> E:
 
 
 def _shorten_ours(error: InterlockError) -> None:
-    error.__traceback__ = None
-    cause = error.__cause__
+    error.__traceback__, cause = None, error.__cause__
     if isinstance(cause, InterlockError):
         _shorten_ours(cause)
         return
-    if cause is not None and not _foreign(cause):
-        return  # it comes from the user's code: from a provider of credentials, say
-    context = error.__context__
-    while context is not None and _inside(context):
-        context = context.__context__
     if cause is not None:
+        module = type(cause).__module__
+        if not (module.startswith(("interlock._", "redis.")) or isinstance(cause, OSError)):
+            return  # it comes from the user's code: from a provider of credentials, say
         told = str(cause).partition("\n")[0]
         if told and told not in str(error) and not hasattr(error, "__notes__"):
             error.add_note(f"caused by {type(cause).__name__}: {told}")
         error.__cause__ = None
         error.__suppress_context__ = False
+    context = error.__context__
+    while context is not None and _handled_here(context.__traceback__):
+        context = context.__context__
     error.__context__ = context
 
 
@@ -69,20 +67,9 @@ def passes_users(trace: TracebackType | None) -> bool:
     return False
 
 
+def _handled_here(trace: TracebackType | None) -> bool:
+    return trace is None or _package(trace) in ("interlock", "redis", "asyncio")
+
+
 def _package(trace: TracebackType) -> str:
     return str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-
-
-def _foreign(cause: BaseException) -> bool:
-    """Return whether *cause* is an error that this package has met, and not one of the user's."""
-    module = type(cause).__module__
-    internal = module.startswith("interlock._") or module.partition(".")[0] == "redis"
-    return internal or isinstance(cause, OSError)
-
-
-def _inside(context: BaseException) -> bool:
-    """Return whether *context* was handled by this package: the user need not know of it."""
-    trace = context.__traceback__
-    if trace is None:
-        return True
-    return _package(trace) in ("interlock", "redis", "asyncio")

@@ -39,14 +39,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Single", "client"]
 
-_TICKET = "interlock_ticket"
-"""The header of a message whose sender has locked the task's lock."""
-_CLIENT = "_interlock_client"
-"""The attribute of an application that has its client."""
+_TICKET = "interlock_ticket"  # the header of a message whose sender has locked the task's lock
+_CLIENT = "_interlock_client"  # the attribute of an application that has its client
 _MODES = {"if_locked": ("skip", "wait", "retry"), "if_queued": ("send", "skip", "raise")}
-_LOST_WORKER = 1.0
-"""Seconds on top of a lease until the lock of a dead worker is certainly free."""
-
+_LOST_WORKER = 1.0  # seconds on top of a lease until the lock of a dead worker is certainly free
 _logger: Any = get_logger(__name__)
 
 
@@ -62,8 +58,9 @@ def client(app: Any) -> Client:
     url, broker = app.conf.get("interlock_url"), app.conf.broker_url
     elsewhere = url or os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL")
     # Several brokers are a list, or one text with semicolons.
-    if not elsewhere and isinstance(broker, str) and ";" not in broker:
-        url = broker if broker.startswith(("redis://", "rediss://")) else None
+    single = isinstance(broker, str) and ";" not in broker
+    if not elsewhere and single and broker.startswith(("redis://", "rediss://")):
+        url = broker
     # Threads that come together share the first one's.
     return of_app.setdefault(_CLIENT, connect(url, options=_options(app)))
 
@@ -76,11 +73,8 @@ def _options(app: Any) -> Options:
 class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
     """A task that holds a lock while it runs: ``@app.task(base=Single, lock="pay:{order_id}")``.
 
-    Set these as arguments of ``@app.task`` or as attributes of a subclass.
-
     Attributes:
-        lock: the name of the lock; ``{...}`` stands for an argument of the task. None for the
-            task's name.
+        lock: the name; ``{...}`` stands for an argument of the task. None for the task's name.
         if_locked: what a task does that finds the lock taken. ``"skip"``: it ends at once with the
             result *otherwise*. ``"wait"``: it waits in the worker, for *lock_timeout* seconds or
             for ever, and then fails with AcquireTimeoutError. ``"retry"``: it goes back to the
@@ -131,7 +125,6 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task under its lock, in a worker or called as a function."""
-        _check_modes(self)  # they may have been set after the definition
         name = self._lock_name(args, kwargs)
         least, most = check_holds(self.min_hold, self.max_hold)
         lease = lease_within(most, self.lock_lease, _options(self.app))
@@ -142,28 +135,24 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
                 return self._run_under(hold, least, args, kwargs)
         if self.if_locked == "retry":
             raise self.retry(exc=errors.AcquireTimeoutError(f"{name!r} is in use", name=name))
-        extra = {"event": "task.skipped", "lock_name": name}
-        _logger.info("%s was skipped: %r is in use", self.name, name, extra=extra)
+        self._log("task.skipped", "%s was skipped: %r is in use", name)
         return self.otherwise
 
     def _block(self, name: str, lease: Duration | None) -> Any:
         """Return the block in which the task runs, whose hold is falsy if it must not."""
-        ours, ticket = client(self.app), self.request.get(_TICKET)
-        if ticket is not None:
+        ours = client(self.app)
+        if (ticket := self.request.get(_TICKET)) is not None:
             # It cannot be adopted if the task was too long in the queue, or its worker has died.
             with contextlib.suppress(errors.NotHeldError, errors.ReentryError):
                 return ours.adopt(ticket, lease=lease)
         if self.if_locked == "wait":
             return ours.lock(name, timeout=self.lock_timeout, lease=lease)
-        patience = 0.0
-        if (self.request.delivery_info or {}).get("redelivered"):
-            own = _options(self.app).lease if self.lock_lease is None else self.lock_lease
-            patience = check_lease(own) + _LOST_WORKER
+        own = _options(self.app).lease if self.lock_lease is None else self.lock_lease
+        again = (self.request.delivery_info or {}).get("redelivered")
+        patience = check_lease(own) + _LOST_WORKER if again else 0.0
         return ours.try_lock(name, timeout=patience, lease=lease)
 
-    def _run_under(
-        self, hold: Hold, least: float, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def _run_under(self, hold: Hold, least: float, args: Any, kwargs: Any) -> Any:
         """Run the task, and leave its lock locked until *least* seconds have passed."""
         until, self.request.interlock_hold = time.monotonic() + least, hold
 
@@ -188,14 +177,12 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         """Send the task, unless *if_queued* forbids that; arguments as for Celery's tasks.
 
         Raises:
-            AcquireTimeoutError: an equal task is in the queue or runs, and *if_queued* is
-                ``"raise"``.
+            AcquireTimeoutError: *if_queued* is ``"raise"``, and an equal task is queued or runs.
             InterlockError: as `interlock.Client.try_lock`. Nothing was sent.
 
         Cost:
             Two round trips, unless *if_queued* is ``"send"``.
         """
-        _check_modes(self)
         app, send = cast("Any", self._get_app()), super().apply_async
         if self.if_queued == "send" or app.conf.task_always_eager:
             return send(args, kwargs, task_id=task_id, **options)
@@ -205,10 +192,7 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         if ticket is None and not retried:
             if self.if_queued == "raise":
                 raise errors.AcquireTimeoutError(f"{name!r} is queued or runs already", name=name)
-            extra = {"event": "task.not_sent", "lock_name": name}
-            _logger.info(
-                "%s was not sent: %r is queued or runs already", self.name, name, extra=extra
-            )
+            self._log("task.not_sent", "%s was not sent: %r is queued or runs already", name)
             return EagerResult(task_id or uuid(), self.otherwise, states.REJECTED, name=self.name)
         headers = {**(options.pop("headers", None) or {}), _TICKET: ticket}
         try:
@@ -223,7 +207,7 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         """Return a ticket for the lock of the running task, which is tried again; None without."""
         hold = cast("Hold | None", self.request.get("interlock_hold"))
         with contextlib.suppress(errors.InterlockError):  # then it takes its lock when it runs
-            return hold.hand_over(lease=lease) if hold else None
+            return str(hold.hand_over(lease=lease)) if hold else None
         return None
 
     def _queue_time(self, options: dict[str, Any]) -> timedelta:
@@ -235,23 +219,26 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         return timedelta(seconds=check_lease(self.queue_lease) + max(wait, 0.0))
 
     def _lock_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        _check_modes(self)  # they may have been set after the definition
         if self.lock is None:
             return cast("str", self.name)
         return naming(self.lock, self.run)(args, kwargs)
+
+    def _log(self, event: str, text: str, name: str) -> None:
+        _logger.info(text, self.name, name, extra={"event": event, "lock_name": name})
 
 
 def _check_modes(task: Any) -> None:
     for name, modes in _MODES.items():
         if (found := getattr(task, name)) not in modes:
-            raise errors.ConfigError(
-                f"{name} is {', '.join(modes[:-1])} or {modes[-1]}, not {found!r}"
-            )
+            known = f"{', '.join(modes[:-1])} or {modes[-1]}"
+            raise errors.ConfigError(f"{name} is {known}, not {found!r}")
 
 
 def _lock_for(ours: Client, name: str, lease: timedelta) -> str | None:
     """Lock *name* for a task that is sent, and return the ticket; None if it is locked."""
     try:
         with ours.lock(name, reentrant=False).trying() as hold:
-            return hold.hand_over(lease=lease) if hold else None
+            return str(hold.hand_over(lease=lease)) if hold else None
     except errors.ReentryError:
         return None  # the running task sends one like itself

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import signal
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +19,12 @@ from tests.support.proxy import (
 import interlock
 from interlock import BrokenBarrierError, ConfigError
 from interlock._core.objects import barrier
-from interlock._core.scripts import barrier as scripts
-from interlock._core.scripts.script import Request
 
 if TYPE_CHECKING:
-    import redis
     from tests.lock.lock_like import Stage
     from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
 
-    from interlock._core.model.effects import Eval
 
 PARTIES = "interlock_barrier_parties:{name}"
 SLACK = 10.0
@@ -180,123 +175,6 @@ async def test_bad_numbers(stage: Stage, parties: Any) -> None:
         stage.lock(stage.client(), parties=parties)
 
 
-async def test_the_last_party_acts_while_the_others_wait(stage: Stage) -> None:
-    """The action runs once, before any party passes; the last party runs it, time after time."""
-    acted: list[bool] = []
-    others: list[asyncio.Task[Any]] = []
-
-    def act() -> None:
-        acted.append(any(task.done() for task in others))
-
-    barriers = [stage.lock(stage.client(poll_cap=60), action=act) for _ in range(2)]
-    for turn in range(1, 3):
-        others[:] = [await _arrive(stage, barriers[0], 1), await _arrive(stage, barriers[1], 2)]
-        assert await asyncio.wait_for(stage.owner().do(barriers[1].wait), 20) == 2
-        assert await asyncio.wait_for(asyncio.gather(*others), 20) == [0, 1]
-        assert acted == [False] * turn
-    assert not await _ask(barriers[0], "broken")
-    assert stage.redis.zcard(PARTIES) == 0
-
-
-async def test_an_action_that_raises_breaks_the_barrier(stage: Stage) -> None:
-    """The party that ran the action gets its exception; the others get BrokenBarrierError."""
-
-    def act() -> None:
-        raise ZeroDivisionError
-
-    barrier = stage.lock(stage.client(poll_cap=60), parties=2, action=act)
-    other = await _arrive(stage, barrier, 1)
-    with pytest.raises(ZeroDivisionError):
-        await stage.owner().do(barrier.wait)
-    with pytest.raises(BrokenBarrierError):
-        await asyncio.wait_for(other, 20)
-    assert await _ask(barrier, "broken")
-    assert stage.redis.zcard(PARTIES) == 0
-    await stage.owner().do(barrier.reset)
-    assert not await _ask(barrier, "broken")
-
-
-@pytest.mark.parametrize("passes", [True, False])
-async def test_parties_that_come_and_go_while_one_acts(stage: Stage, passes: bool) -> None:
-    """A party that comes meanwhile joins the next generation; one that leaves breaks this one."""
-    client, begun, go_on = stage.client(poll_cap=60), threading.Event(), threading.Event()
-
-    def act() -> None:
-        begun.set()
-        assert go_on.wait(20)
-
-    async def act_in_task() -> None:
-        begun.set()
-        await asyncio.to_thread(go_on.wait, 20)
-
-    action = act_in_task if stage.face.is_async else act
-    barrier = stage.lock(client, parties=2, action=action)
-    other = await _arrive(stage, barrier, 1, timeout=None if passes else 3)
-    actor = asyncio.create_task(stage.owner().do(barrier.wait))
-    await asyncio.to_thread(begun.wait, 20)
-    late = asyncio.create_task(stage.owner().do(barrier.wait, timeout=20))
-    if passes:
-        assert not other.done()
-    else:
-        with pytest.raises(BrokenBarrierError):
-            await other
-    go_on.set()
-    if not passes:
-        for each in (actor, late):
-            with pytest.raises(BrokenBarrierError):
-                await asyncio.wait_for(each, 20)
-        return
-    assert await asyncio.wait_for(asyncio.gather(other, actor), 20) == [0, 1]
-    last = asyncio.create_task(stage.owner().do(barrier.wait))
-    # The two arrive in either order.
-    assert sorted(await asyncio.wait_for(asyncio.gather(last, late), 20)) == [0, 1]
-
-
-async def test_a_party_that_dies_while_it_acts(stage: Stage) -> None:
-    """If the lease of the party that acts ends, as of a dead process, the barrier is broken."""
-
-    def act() -> None:
-        first, second = stage.redis.zrange(PARTIES, 0, 1)
-        dead = second if second != waiting else first
-        stage.redis.zadd(PARTIES, {dead: 1})
-
-    client = stage.client(poll_cap=0.2)
-    other = await _arrive(stage, stage.lock(client, parties=2), 1)
-    waiting = stage.redis.zrange(PARTIES, 0, 0)[0]
-    with pytest.raises(BrokenBarrierError):
-        await stage.owner().do(stage.lock(client, parties=2, action=act).wait)
-    with pytest.raises(BrokenBarrierError):
-        await asyncio.wait_for(other, 20)
-
-
-async def test_time_is_up_while_another_party_acts(stage: Stage) -> None:
-    """A party that comes while one acts gets BrokenBarrierError in time, and breaks nothing."""
-    begun, go_on = threading.Event(), threading.Event()
-
-    def act() -> None:
-        begun.set()
-        assert go_on.wait(20)
-
-    async def act_in_task() -> None:
-        begun.set()
-        await asyncio.to_thread(go_on.wait, 20)
-
-    client = stage.client(poll_cap=60)
-    action = act_in_task if stage.face.is_async else act
-    barrier = stage.lock(client, parties=1, action=action)
-    actor = asyncio.create_task(stage.owner().do(barrier.wait))
-    await asyncio.to_thread(begun.wait, 20)
-    try:
-        before = stage.redis.info()["total_commands_processed"]
-        late = stage.owner().do(barrier.wait, timeout=0.3)
-        with pytest.raises(BrokenBarrierError, match="another party still acts"):
-            await asyncio.wait_for(late, 20)
-        assert stage.redis.info()["total_commands_processed"] - before < 50
-    finally:
-        go_on.set()
-    assert await asyncio.wait_for(actor, 20) == 0
-
-
 def test_a_client_forgets_early_generations() -> None:
     """It remembers as many ends as the server, though its parties never all leave."""
     ends = barrier._Ends()
@@ -305,30 +183,3 @@ def test_a_client_forgets_early_generations() -> None:
     assert ends.passed(str(2 * barrier.REMEMBERED))
     assert ends.knows(str(3 * barrier.REMEMBERED - 1))
     assert not ends.knows("0")
-
-
-def test_a_late_end_of_who_has_left(redis_client: redis.Redis) -> None:
-    """A copy of the end that comes when its party has left ends nothing: another party acts."""
-    place = scripts.Barrier("{b}", "{b}:waiting", "{b}:passed", "PUBLISH", "{b}:channel")
-
-    def run(call: Eval[Any]) -> Any:
-        reply = redis_client.eval(call.script.text, len(call.keys), *call.keys, *call.args)
-        return call.script.decode(reply)
-
-    def arrive(party: str) -> scripts.Arrival:
-        request = Request(f"{{b}}:{party}", "{b}:none", 60)
-        return run(scripts.barrier_arrive(place, request, party, 2, 60, 60, acts=True))
-
-    generation, _ = arrive("first")
-    assert arrive("gave up").place == 1
-    assert run(scripts.barrier_leave(place.waiting, "{b}:gave up", "gave up", 60)) == 1
-    assert arrive("acts") == (generation, 1)
-    assert not run(scripts.barrier_pass(place, generation, "gave up", 60))
-    assert run(scripts.barrier_query(place)) == (2, False)
-    assert run(scripts.barrier_pass(place, generation, "acts", 60))
-
-
-async def test_an_action_is_checked(stage: Stage) -> None:
-    """An action that cannot be called is refused at once."""
-    with pytest.raises(TypeError):
-        stage.lock(stage.client(), action=5)

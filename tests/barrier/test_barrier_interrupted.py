@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -21,14 +20,11 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.parametrize("acts", [False, True], ids=["waits", "acts"])
-def test_ctrl_c_anywhere_in_a_wait(
-    redis_url: str, redis_client: redis.Redis, *, acts: bool
-) -> None:
+@pytest.mark.parametrize("parties", [1, 2])
+def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis, parties: int) -> None:
     """Wherever Ctrl-C strikes in a wait, the party does not count any more, and no hold is left."""
     with interlock.connect(redis_url, lease=8, poll_cap=30) as client:
-        parties, action = (1, list) if acts else (2, None)
-        meeting, blow = client.barrier("name", parties, action=action), Blow(1)
+        meeting, blow = client.barrier("name", parties), Blow(1)
         holds = client._driver.session.holds
         while blow.struck:
             with suppress(KeyboardInterrupt, BrokenBarrierError), blow:
@@ -46,13 +42,13 @@ def test_ctrl_c_anywhere_in_a_wait(
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("calls", [1, 2, 3])
-def test_two_signals_leave_no_party_that_acts(
+def test_two_signals_leave_no_party(
     redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     """Nor does a second Ctrl-C that strikes before the undo of the first one has begun."""
     second = SecondBlow(monkeypatch, ThreadDriver)
     with interlock.connect(redis_url, lease=60) as client:
-        meeting, blow = client.barrier("name", 1, action=list), Blow(1, returns=False)
+        meeting, blow = client.barrier("name", 1), Blow(1, returns=False)
         holds = client._driver.session.holds
         while blow.struck:
             second.after(blow, calls)
@@ -81,21 +77,3 @@ def test_a_second_ctrl_c_leaves_no_party(
         parties = "interlock_barrier_parties:{name}"
         wait_until(lambda: not redis_client.zcard(parties), 10, "it has left")
         assert kept.tb is not None
-
-
-async def test_a_party_that_is_dropped_while_it_acts(redis_url: str) -> None:
-    """A coroutine that is closed awaits nothing more; the lease of its party ends by itself."""
-    async with interlock.asyncio.connect(redis_url) as client:
-        acts = asyncio.Event()
-
-        async def act() -> None:
-            acts.set()
-            await asyncio.Event().wait()
-
-        waiting = client.barrier("name", 1, action=act).wait()
-        task = asyncio.create_task(waiting)
-        await acts.wait()
-        waiting.close()
-        task.cancel()
-        with suppress(RuntimeError, asyncio.CancelledError):
-            await task

@@ -70,6 +70,13 @@ def test_a_pipeline(shell: Shell, tmp_path: Path, redis_client: redis.Redis) -> 
     assert not redis_client.exists("deploy")
 
 
+def test_a_short_lease(shell: Shell, redis_client: redis.Redis, tmp_path: Path) -> None:
+    """A ticket of a few seconds is not good for longer."""
+    path = tmp_path / "ticket"
+    assert shell.run("ticket", "acquire", "deploy", "--lease", 5, "--ticket-file", path) == 0
+    assert 0 < redis_client.pttl("deploy") <= 5_000
+
+
 def test_a_ticket_that_is_over(
     shell: Shell, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

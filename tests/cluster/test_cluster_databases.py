@@ -85,7 +85,7 @@ def test_a_lock_of_another_database_moves(cluster: ClusterServers) -> None:
     target = next(node for node in cluster.nodes if node is not source)
     with interlock.connect(cluster.url(db=2)) as client, client.lock(name) as hold:
         move(cluster, slot, source, target)
-        hold.set_lease(60)
+        hold.extend(60)
         assert client.lock(name).owned()
     with target.client(db=2) as seen:
         assert not seen.exists(name)

@@ -108,11 +108,10 @@ def test_a_face_holds_no_logic(name: str) -> None:
         for node in ast.walk(function)
         if isinstance(node, ast.Try) and not _only_shortens(node)
     }
-    # A permit has no owner. So its release must go on wherever a Ctrl-C strikes. The last party of
-    # a barrier waits, acts and ends the generation. Each function around a `try` is one more place
-    # where a permit or a party may be lost.
+    # A permit has no owner. So its release must go on wherever a Ctrl-C strikes. Each function
+    # around a `try` is one more place where a permit may be lost.
     # The release of a lock is written out there, as every pair runs it.
-    written_out = {"semaphore.py": {"release"}, "barrier.py": {"wait"}, "lock.py": {"release"}}
+    written_out = {"semaphore.py": {"release"}, "lock.py": {"release"}}
     outermost = written_out.get(Path(name).name, set())
     assert decides == outermost, "move it to _drivers/awaited.py"
 

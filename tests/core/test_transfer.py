@@ -11,7 +11,6 @@ from interlock._core.locks.lock import Lock
 from interlock._core.locks.multi_lock import MultiLock
 from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import ENDED, ENDING, HELD, valid_until
-from interlock._core.upkeep.watchdog import Round
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -97,80 +96,6 @@ def test_the_undo_of_an_entry_that_is_the_last_one(bench: Bench, play: type[Play
     with pytest.raises(KeyboardInterrupt):
         undoing.answer(1)
     assert (hold.state, hold.depth, len(bench.session.holds)) == (ENDED, 0, 0)
-
-
-@pytest.mark.parametrize("sent_after", [-0.1, 0.0, 0.1], ids=["before", "at once", "under way"])
-@pytest.mark.parametrize("answered", ["first", "last"])
-def test_a_renewal_that_was_sent_before_a_cut_was_answered_says_nothing(
-    bench: Bench, play: type[Play], sent_after: float, answered: str
-) -> None:
-    """The server may have executed such a renewal first, also if it was sent later.
-
-    It goes over another connection. A renewal that is sent after the answer counts.
-    """
-    hold = bench.held(lease=9.0)
-    bench.now += 0.2
-    cut_at = bench.now
-    cutting = play(transfer.set_lease(hold, 1.0))
-    bench.now += 0.2
-    if answered == "last":
-        hold.extend_validity(cut_at + sent_after, 9.0)
-    cutting.answer(1)
-    assert hold.valid_until == valid_until(cut_at, 1.0)
-    hold.extend_validity(cut_at + sent_after, 9.0)
-    assert hold.valid_until == valid_until(cut_at, 1.0)
-    hold.extend_validity(bench.now, 9.0)
-    assert hold.valid_until == valid_until(bench.now, 9.0)
-
-
-def test_a_cut_that_nobody_answers_is_noticed_in_time(bench: Bench, play: type[Play]) -> None:
-    """The hold ends with the shorter lease, and the renewal thread is to tell that then."""
-    watchdog = bench.session.watchdog
-    _ = watchdog.next_due(bench.now)
-    hold, wakes = bench.held(), bench.wakes
-    assert watchdog.next_due(bench.now) > bench.now + 1.0
-    _ = play(transfer.set_lease(hold, 1.0))
-    assert bench.wakes == wakes + 1
-    assert watchdog.next_due(bench.now) == hold.valid_until == valid_until(bench.now, 1.0)
-
-
-@pytest.mark.parametrize("leases", [(1.0, 5.0), (5.0, 1.0)], ids=["shorter first", "longer first"])
-@pytest.mark.parametrize("crossed", [False, True])
-def test_of_two_leases_set_at_once_the_earlier_end_counts(
-    bench: Bench, play: type[Play], leases: tuple[float, float], crossed: bool
-) -> None:
-    """Nobody knows which one the server executed last, in whatever order the answers come."""
-    hold = bench.held(lease=9.0)
-    first, until = play(transfer.set_lease(hold, leases[0])), valid_until(bench.now, leases[0])
-    bench.now += 0.1
-    second, other = play(transfer.set_lease(hold, leases[1])), valid_until(bench.now, leases[1])
-    for each in (second, first) if crossed else (first, second):
-        bench.now += 0.1
-        each.answer(1)
-        hold.extend_validity(bench.now - 0.05, 9.0)
-        assert hold.valid_until == min(until, other)
-    hold.extend_validity(bench.now, 9.0)
-    assert hold.valid_until == valid_until(bench.now, 9.0)
-
-
-def test_a_claim_that_is_confirmed_while_its_lease_is_cut_is_not_believed_for_longer(
-    bench: Bench, play: type[Play]
-) -> None:
-    """The watchdog asks for such a hold although it is not to be renewed any more."""
-    hold = bench.held(lease=9.0)
-    hold.asked_by, hold.renew_at = NEVER, bench.now
-    cut_at = bench.now
-    cutting = play(transfer.set_lease(hold, 1.0))
-    bench.now += 0.1
-    result = Round()
-    watchdog = bench.session.watchdog
-    asking = play(watchdog.renew(watchdog.due(bench.now, result), lambda: bench.now, result))
-    assert [call.script.name for call in asking.effect.evals] == ["lock_renew"]
-    bench.now += 0.1
-    cutting.answer(1)
-    asking.answer([[1]])
-    assert result.renewed == 1
-    assert hold.valid_until == valid_until(cut_at, 1.0)
 
 
 def test_an_interrupted_hand_over_is_believed_for_the_ticket_only(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from interlock._drivers import stepped
-from interlock.asyncio.hold import Attempt, Unawaited
+from interlock._drivers.unawaited import Attempt, Unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -56,8 +56,7 @@ async def _ticket(stage: Stage, name: str = "name") -> str:
     giver, lock = stage.owner(), stage.client().lock(name)
     assert await giver.do(lock.acquire)
     hold = await giver.do(lambda: lock.hold)
-    ticket: str = await giver.do(hold.hand_over)
-    return ticket
+    return str(await giver.do(hold.hand_over))
 
 
 async def test_a_dropped_hold_is_its_owners(stage: Stage) -> None:

@@ -46,7 +46,6 @@ def test_threads_await_nothing(redis_url: str) -> None:
                 hold.on_lost,
                 election.observe,
                 election.run,
-                lambda action: client.barrier("name", 2, action=action),
             ):
                 with pytest.raises(TypeError, match=REFUSED):
                     give(_later)

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.address import free_port
 from tests.support.cards import own_keys
 from tests.support.patience import GIVE_UP, wait_until
 from tests.support.renewal import renews_soon
 
 import interlock
 import interlock.asyncio
-from interlock import AcquireTimeoutError, ConfigError, NotHeldError
+from interlock import AcquireTimeoutError, ConfigError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -61,6 +62,10 @@ class Side:
         if self.face.is_async:
             return await function(*args, **kwargs)
         return await asyncio.to_thread(function, *args, **kwargs)
+
+    async def enter(self, block: Any) -> Any:
+        """Enter *block* by hand."""
+        return await block.__aenter__() if self.face.is_async else block.__enter__()
 
 
 @pytest.fixture
@@ -198,7 +203,7 @@ def test_functions_that_cannot_be(side: Side) -> None:
         else [coroutine, functools.partial(coroutine), Called(), staticmethod(coroutine)]
     )
     for function in wrong:
-        for decorator in (side.client.locked("name"), side.client.once("name")):
+        for decorator in (side.client.locked("name"), side.client.single("name")):
             with pytest.raises(TypeError, match=r"generator|coroutine|only functions"):
                 decorator(function)
 
@@ -209,34 +214,35 @@ def test_durations_that_cannot_be(side: Side, given: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         side.client.locked("name", **given)
     with pytest.raises(ConfigError):
-        side.client.once("name", min_hold=-1)
+        side.client.single("name", min_hold=-1)
     with pytest.raises(ConfigError, match="max_hold must be 60 to"):
-        side.client.once("name", min_hold=60, max_hold=timedelta(seconds=30))
+        side.client.single("name", min_hold=60, max_hold=timedelta(seconds=30))
     with pytest.raises(ConfigError, match=r"max_hold must be 0\.01 to"):
-        side.client.once("name", max_hold=0)
-    with pytest.raises(ConfigError):
-        side.client.once("name", lease=0)
+        side.client.single("name", max_hold=0)
+    for make in (side.client.locked, side.client.single):
+        with pytest.raises(ConfigError, match="if_unreachable must be"):
+            make("name", if_unreachable="wait")
 
 
-async def test_once_skips_what_another_does(side: Side, redis_client: redis.Redis) -> None:
+async def test_single_skips_what_another_does(side: Side, redis_client: redis.Redis) -> None:
     """A call is skipped while the lock is held, even by its own caller, and runs afterwards."""
 
     def work() -> str:
         assert own_keys(redis_client) == {"report"}
         return "ran"
 
-    report = side.client.once("report", otherwise="skipped")(side.function(work))
+    report = side.client.single("report", otherwise="skipped")(side.function(work))
     redis_client.hset("report", "java:1", 1)
     assert await side.call(report) == "skipped"
     redis_client.delete("report")
     assert await side.call(report) == "ran"
     assert own_keys(redis_client) == set()
-    nested = side.client.once("report")(report)
+    nested = side.client.single("report")(report)
     assert await side.call(nested) == "skipped"
-    assert await side.call(side.client.once("report")(nested)) is None
+    assert await side.call(side.client.single("report")(nested)) is None
 
 
-async def test_once_keeps_the_lock(side: Side, redis_client: redis.Redis) -> None:
+async def test_single_keeps_the_lock(side: Side, redis_client: redis.Redis) -> None:
     """The lock stays for `min_hold` and no longer, even if its function and client ended before."""
     ran: list[int] = []
     client = side.face.module.connect(side.url)
@@ -244,7 +250,7 @@ async def test_once_keeps_the_lock(side: Side, redis_client: redis.Redis) -> Non
     def work(n: int) -> None:
         ran.append(n)
 
-    report = client.once("report:{n}", min_hold=timedelta(seconds=0.6))(side.function(work))
+    report = client.single("report:{n}", min_hold=timedelta(seconds=0.6))(side.function(work))
     began = time.monotonic()
     await side.call(report, 1)
     await side.call(report, 1)
@@ -252,14 +258,14 @@ async def test_once_keeps_the_lock(side: Side, redis_client: redis.Redis) -> Non
     if inspect.isawaitable(closed := client.close()):
         await closed
     assert 0 < redis_client.pttl("report:1") <= 600
-    again = side.client.once("report:{n}")(side.function(work))
+    again = side.client.single("report:{n}")(side.function(work))
     await until(lambda: not redis_client.exists("report:1"), 5, "the lock ends")
     assert time.monotonic() - began >= 0.6
     await side.call(again, 1)
     assert ran == [1, 1]
 
 
-async def test_once_keeps_the_lock_of_a_call_that_fails(
+async def test_single_keeps_the_lock_of_a_call_that_fails(
     side: Side, redis_client: redis.Redis
 ) -> None:
     """A function that raises leaves the lock as one that returns does; another error is a note."""
@@ -272,24 +278,22 @@ async def test_once_keeps_the_lock_of_a_call_that_fails(
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        await side.call(side.client.once("report", min_hold=30)(side.function(fail)))
+        await side.call(side.client.single("report", min_hold=30)(side.function(fail)))
     assert 29_000 < redis_client.pttl("report") <= 30_000
     with pytest.raises(KeyError, match="mine") as caught:
-        await side.call(side.client.once("stolen", min_hold=30)(side.function(steal)))
+        await side.call(side.client.single("stolen", min_hold=30)(side.function(steal)))
     assert "was lost" in str(caught.value.__notes__)
     with pytest.raises(interlock.HoldLostError):
         await side.call(
-            side.client.once("stolen")(side.function(lambda: redis_client.delete("stolen")))
+            side.client.single("stolen")(side.function(lambda: redis_client.delete("stolen")))
         )
     with pytest.raises(NotHeldError):
         await side.call(side.client.lock("report").release)
 
 
-@pytest.mark.parametrize(
-    ("most", "lease", "first"), [(5.0, None, 4), (0.4, None, 0.4), (1.0, 30, 1.0)]
-)
-async def test_once_ends_with_max_hold(
-    side: Side, redis_client: redis.Redis, most: float, lease: float | None, first: float
+@pytest.mark.parametrize(("most", "first"), [(5.0, 4), (0.4, 0.4)])
+async def test_single_ends_with_max_hold(
+    side: Side, redis_client: redis.Redis, most: float, first: float
 ) -> None:
     """A hold is renewed until `max_hold`, and no longer: then another call may run."""
     client = renews_soon(side.face.module.connect(side.url, lease=4))
@@ -303,7 +307,7 @@ async def test_once_ends_with_max_hold(
 
         wait_until(ended, 20, "the lease has ended")
 
-    report = client.once("report", max_hold=most, lease=lease)(side.function(outstay))
+    report = client.single("report", max_hold=most)(side.function(outstay))
     with pytest.raises(interlock.HoldLostError) as caught:
         await side.call(report)
     assert time.monotonic() - began >= most - 0.01
@@ -314,13 +318,79 @@ async def test_once_ends_with_max_hold(
         await closed
 
 
+@pytest.mark.parametrize("kind", ["locked", "single"])
+async def test_a_call_while_no_server_answers(
+    face: Face, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A call raises, runs without its lock or is skipped, as is chosen; the latter are logged."""
+    url = f"redis://127.0.0.1:{free_port()}"
+    client = face.module.connect(url, command_timeout=0.1, outage_timeout=0.2)
+    side, ran = Side(face, client, url), list[str]()
+
+    def work(word: str) -> str:
+        ran.append(word)
+        return word
+
+    def decorated(choice: str) -> Any:
+        return getattr(client, kind)("of:{word}", if_unreachable=choice)(side.function(work))
+
+    with caplog.at_level("WARNING", logger="interlock"):
+        with pytest.raises(ServerUnavailableError):
+            await side.call(decorated("raise"), "raise")
+        assert await side.call(decorated("skip"), "skip") is None
+        assert ran == []
+        for _ in range(2):
+            assert await side.call(decorated("run"), "run") == "run"
+    assert ran == ["run", "run"]
+    told = [each for each in caplog.records if getattr(each, "event", "") == "call.unreachable"]
+    assert [getattr(each, "lock_name", "") for each in told] == ["of:skip", "of:run", "of:run"]
+    if kind == "single":
+        choice: Any = client.single("name", otherwise=7, if_unreachable="skip")
+        assert await side.call(choice(side.function(work)), "other") == 7
+    else:
+        block = client.locked("name", if_unreachable="run")
+        with pytest.raises(ConfigError, match="for calls"):
+            await side.enter(block)
+    if inspect.isawaitable(closed := client.close()):
+        await closed
+
+
+async def test_an_outage_inside_of_a_call_is_the_calls_own(side: Side) -> None:
+    """What the function itself raises goes on: it is not run a second time."""
+    ran: list[int] = []
+
+    def fail() -> None:
+        ran.append(1)
+        raise ServerUnavailableError("of another server")
+
+    for decorator in (
+        side.client.locked("name", if_unreachable="run"),
+        side.client.single("name", if_unreachable="run"),
+    ):
+        with pytest.raises(ServerUnavailableError, match="of another server"):
+            await side.call(decorator(side.function(fail)))
+    assert ran == [1, 1]
+
+
+async def test_a_missing_right_is_no_outage(side: Side, redis_client: redis.Redis) -> None:
+    """A call of a user who may not lock raises, whatever was chosen for outages."""
+    redis_client.acl_setuser("few", enabled=True, nopass=True, commands=["+@connection"])
+    client = side.face.module.connect(side.url.replace("redis://", "redis://few:x@"))
+    work = client.locked("name", if_unreachable="run")(side.function(lambda: None))
+    with pytest.raises(ServerUnavailableError):
+        await side.call(work)
+    if inspect.isawaitable(closed := client.close()):
+        await closed
+    redis_client.acl_deluser("few")
+
+
 async def test_a_cancelled_call_releases(redis_url: str, redis_client: redis.Redis) -> None:
     """A call that is cancelled releases its lock, or keeps it for `min_hold`."""
     async with interlock.asyncio.connect(redis_url) as client:
         runs = asyncio.Event()
 
         @client.locked("pay")
-        @client.once("report", min_hold=30)
+        @client.single("report", min_hold=30)
         async def work() -> None:
             runs.set()
             await asyncio.Event().wait()
@@ -365,7 +435,7 @@ def test_a_function_whose_result_is_a_coroutine(redis_url: str) -> None:
         return later()
 
     with interlock.connect(redis_url) as client:
-        for decorator in (client.locked("name"), client.once("name", min_hold=30)):
+        for decorator in (client.locked("name"), client.single("name", min_hold=30)):
             with pytest.raises(TypeError, match="would run without the lock"):
                 decorator(plain)()
 
@@ -376,7 +446,7 @@ async def test_a_call_in_a_cancelled_scope_keeps_its_lock(
     """A cancellation that strikes twice does not change how long the lock stays."""
     async with interlock.asyncio.connect(redis_url) as client:
 
-        @client.once("report", min_hold=5)
+        @client.single("report", min_hold=5)
         async def work() -> None:
             try:
                 await asyncio.Event().wait()

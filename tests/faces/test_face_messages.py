@@ -97,21 +97,21 @@ async def test_a_timeout_says_nothing_that_it_does_not_know(face: Face, client: 
 
 JAVA = {
     "client": (
-        *("getLock lock(", "get_lock lock(", "getFairLock fair_lock(", "getMultiLock multi_lock("),
-        *("getReadWriteLock read_write_lock(", "get_fenced_lock fenced_lock(", "shutdown close("),
-        *("getPermitExpirableSemaphore leased_semaphore(", "getCountDownLatch count_down_latch("),
-        *("getSemaphore semaphore(", "fairLock fair_lock", "tryLock try_lock", "aclose close("),
+        *("getLock lock", "get_lock lock", "getFairLock fair_lock", "getMultiLock multi_lock"),
+        *("getReadWriteLock read_write_lock", "get_fenced_lock fenced_lock", "shutdown close("),
+        *("getPermitExpirableSemaphore leased_semaphore(", "getCountDownLatch count_down_latch"),
+        *("getSemaphore semaphore", "fairLock fair_lock", "tryLock try_lock", "aclose close("),
     ),
     "lock": (
-        *("lock acquire(", "tryLock acquire(", "try_lock acquire(", "try_acquire acquire("),
+        *("lock acquire(", "tryLock trying(", "try_lock trying(", "try_acquire trying("),
         *("unlock release(", "force_unlock force_release(", "forceUnlock force_release("),
-        *("is_locked locked(", "isLocked locked(", "isHeldByCurrentThread owned("),
-        *("getHoldCount hold_count(", "remainTimeToLive remaining(", "unlockAsync release("),
+        *("is_locked locked", "isLocked locked", "isHeldByCurrentThread owned("),
+        *("getHoldCount hold_count", "remainTimeToLive remaining", "unlockAsync release("),
     ),
-    "read_write_lock": ("readLock read", "write_lock write"),
-    "semaphore": ("tryAcquire acquire(", "availablePermits available_permits", "unlock release("),
-    "leased_semaphore": ("tryAcquire try_acquire", "updateLeaseTime update_lease("),
-    "count_down_latch": ("getCount count(", "await wait(", "countDown count_down"),
+    "read_write_lock": ("readLock read", "write_lock write", "unlock read", "acquire read"),
+    "semaphore": ("tryAcquire trying(", "availablePermits available_permits", "unlock release("),
+    "leased_semaphore": ("tryAcquire try_acquire", "updateLeaseTime extend("),
+    "count_down_latch": ("getCount count", "await wait(", "countDown count_down"),
 }
 
 
@@ -175,8 +175,8 @@ async def test_durations_may_be_timedeltas(face: Face, redis_url: str) -> None:
         leased = client.leased_semaphore("leased")
         await call(face, leased.try_set_permits, 1)
         permit = await call(face, leased.acquire, 1, timeout=short, lease=second)
-        await call(face, permit.update_lease, long)
-        await call(face, leased.update_lease, permit, long)
+        await call(face, permit.extend, long)
+        await call(face, leased.extend, permit, long)
         assert 4 < permit.remaining <= 5
         assert await call(face, leased.try_acquire, 1, timeout=short, lease=second) is None
         latch = client.count_down_latch("latch")

@@ -47,7 +47,7 @@ def made_by_users(face: str) -> list[object]:
         *(client, *locks, *semaphores, *(each.trying() for each in (*locks, *semaphores))),
         *(client.read_write_lock("a"), client.count_down_latch("a"), client.event("a")),
         *(client.condition("a"), client.barrier("a", 2), client.limited("a", 1)),
-        *(client.locked("a"), client.once("a")),
+        *(client.locked("a"), client.single("a")),
     ]
 
 

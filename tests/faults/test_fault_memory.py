@@ -59,7 +59,7 @@ def test_what_is_held_survives_full_memory(any_server: RedisServer) -> None:
         assert all(permit.valid for permit in permits)
         for lock in locks:
             lock.extend(20)
-        permits[0].update_lease(20)
+        permits[0].extend(20)
         for lock in locks:
             lock.release()
             assert lock.hold_count() == 1

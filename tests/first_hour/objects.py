@@ -76,16 +76,6 @@ OBJECTS: list[Mistake] = [
         """,
         code=0,
     ),
-    sync(
-        "an event in an if",
-        """
-        if client.event("x"):
-            print("set")
-        """,
-        "MisuseWarning",
-        "`if event.is_set():`",
-        code=0,
-    ),
     sync("isSet of an event", 'client.event("x").isSet()', "use is_set"),
     sync("a limit without a number", 'client.limited("x")', "TypeError", "n"),
     sync("a limit of a text", 'client.limited("x", "5")', "TypeError", "int"),

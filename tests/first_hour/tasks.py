@@ -14,16 +14,6 @@ TASKS: list[Mistake] = [
         "TypeError",
         "use `async with`",
     ),
-    task(
-        "a lock in an if, of tasks",
-        """
-        if client.lock("job"):
-            print("works")
-        """,
-        "MisuseWarning",
-        "`async with lock.trying() as hold:`",
-        code=0,
-    ),
     program(
         "a client of tasks under trio",
         """

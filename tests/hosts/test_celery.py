@@ -298,7 +298,7 @@ def test_a_task_that_was_too_long_in_the_queue_still_runs(
     refusing = only(queue_lease=0.1)
     message = {"queue": "celery", "countdown": 0}
     with interlock.connect(_url(store)) as other:
-        ticket = held(other.lock("only:old")).hand_over(lease=0.01)
+        ticket = str(held(other.lock("only:old")).hand_over(lease=0.01))
         wait_until(lambda: not store.exists("only:old"), SOON, "its lease ends")
         message["headers"] = {"interlock_ticket": ticket}
         assert tasks.send_task("work.only", ["old"], **message).get(timeout=SOON) == "done"

@@ -335,7 +335,7 @@ def test_a_cancelled_call_keeps_its_lock_for_min_hold(
 
     async def main() -> None:
         async with interlock.trio.connect(redis_url) as client:
-            report = client.once("report", min_hold=5)(trio.sleep_forever)
+            report = client.single("report", min_hold=5)(trio.sleep_forever)
             with trio.move_on_after(0.1):
                 await report()
             assert 0 < redis_client.pttl("report") <= 5000

@@ -157,7 +157,7 @@ class Peer:
             case "update_lease":
                 (ident,) = command["ids"]
                 return await settled(
-                    semaphore.update_lease(self._permits.get(ident, ident), command["lease"])
+                    semaphore.extend(self._permits.get(ident, ident), command["lease"])
                 )
             case _:
                 return await self._counted(semaphore, command)

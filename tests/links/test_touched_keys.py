@@ -30,8 +30,8 @@ _KEYLESS = {"publish", "spublish", "pubsub", "time", "cluster"}
 READING = ("card_read", "lock_info")
 RARE = {
     # Of operators, of tickets, and of calls that were interrupted.
-    *("barrier_leave", "barrier_pass", "condition_leave", "group_lock_break", "semaphore_undo"),
-    *("forced_note_read", "forced_note_write", "lock_give", "lock_pass_locally", "lock_set_lease"),
+    *("barrier_leave", "condition_leave", "group_lock_break", "semaphore_undo"),
+    *("forced_note_read", "forced_note_write", "lock_give", "lock_pass_locally"),
 }
 """Scripts that the objects may do without here."""
 TURNS = 10

@@ -331,11 +331,11 @@ def test_holds_without_a_process_are_told_as_such(
     """A ticket has a card of its own beside its client's; without one it is told all the same."""
     with connect(redis_url, lease=3) as other, other.lock("own"):
         with other.lock("announced") as hold:
-            ticket = other.ticket(hold.hand_over(lease=timedelta(minutes=1)))
+            ticket = hold.hand_over(lease=timedelta(minutes=1))
         ticket.announce(60, "training", who="ann")
         with other.lock("queued") as hold:
             queued = hold.hand_over(lease=timedelta(minutes=1))
-        other.once("short", min_hold=60)(lambda: None)()
+        other.single("short", min_hold=60)(lambda: None)()
         wait_until(lambda: by_name(client)["own"].held_for is not None, 20, "its client has a card")
         told = {name: explain(name, info).text for name, info in by_name(client).items()}
         assert "is held by a ticket of ann (training)" in told["announced"]

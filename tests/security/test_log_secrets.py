@@ -41,7 +41,7 @@ def test_no_record_has_a_secret(
     url = fresh_server.url(username="app", password=SECRET)
     with interlock.connect(url, lease=10, slow_acquire=0.2, slow_hold=0.2) as client:
         renews_soon(client)
-        ticket = held(client.lock("handed")).hand_over()
+        ticket = str(held(client.lock("handed")).hand_over())
         broken, kept = held(client.lock("broken")), held(client.lock("kept"))
 
         def wait() -> None:

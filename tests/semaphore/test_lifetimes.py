@@ -1,4 +1,4 @@
-"""What nobody uses any more leaves the server: ``idle=`` and ``ttl=``."""
+"""What nobody uses any more leaves the server: ``idle=``."""
 
 from __future__ import annotations
 
@@ -61,20 +61,6 @@ async def test_one_that_has_ended_is_set_up_again(plain: Stage, call: str) -> No
     assert all(0 < each <= 20 for each in ends(plain, "name", TOTAL))
 
 
-async def test_a_fixed_end_is_kept(plain: Stage) -> None:
-    """With ``ttl`` no use moves the end, and what a client sets later ends at the same time."""
-    owner, first = plain.owner(), plain.lock(plain.client(), permits=2, ttl=3000)
-    assert await owner.do(first.acquire)
-    plain.redis.expire("name", 100)
-    other = plain.lock(plain.client(), permits=2, ttl=3000)
-    assert await owner.do(other.acquire)
-    await owner.do(other.set_permits, 5)
-    assert all(0 < each <= 100 for each in ends(plain, "name", TOTAL))
-    assert await owner.do(other.delete)
-    assert await owner.do(other.try_set_permits, 1)
-    assert 100 < ends(plain, "name")[0] <= 3000
-
-
 async def test_no_lease_outlasts_its_semaphore(leased: Stage) -> None:
     """A lease that is longer than the semaphore stays is refused, or a permit ended too early."""
     owner, client = leased.owner(), leased.client(lease=10)
@@ -85,7 +71,7 @@ async def test_no_lease_outlasts_its_semaphore(leased: Stage) -> None:
     permit = await owner.do(semaphore.acquire, lease=20)
     for target in (permit, permit.ids[0]):
         with pytest.raises(ConfigError, match="give a longer idle="):
-            await owner.do(semaphore.update_lease, target, 21)
+            await owner.do(semaphore.extend, target, 21)
     with pytest.raises(ConfigError, match="removed after 9 s"):
         leased.lock(client, permits=2, idle=9)
 
@@ -104,9 +90,7 @@ async def test_an_idle_semaphore_outlasts_each_lease(leased: Stage) -> None:
     for target in (permit, permit.ids[0]):
         for key in ("name", LEASES):
             leased.redis.pexpire(key, 9_000)
-        await owner.do(semaphore.update_lease, target, 100)
-        assert all(60 < each <= 100 for each in ends(leased, "name", LEASES))
-        await owner.do(semaphore.update_lease, target, 75)
+        await owner.do(semaphore.extend, target, 100)
         assert all(60 < each <= 100 for each in ends(leased, "name", LEASES))
     await owner.do(permit.release)
 
@@ -192,24 +176,18 @@ async def test_waiters_are_told_of_an_idle_latch_that_has_ended(plain: Stage) ->
         assert "the idle time of latch 'name' ended" in str(ended)
 
 
-async def test_the_fixed_end_of_a_latch_is_told(plain: Stage) -> None:
-    """A wait that lasts until the latch ends raises: to those who wait it did not open."""
-    owner = plain.owner()
-    latch = plain.client(poll_cap=0.2).count_down_latch("name", count=1, ttl=0.5)
-    with pytest.raises(LatchDeletedError, match="the ttl of latch 'name' ended"):
-        await owner.do(latch.wait, timeout=30)
-    assert plain.redis.keys("*latch_total*") == []
-
-
-async def test_an_event_is_clear_after_its_time(plain: Stage) -> None:
-    """Each setting lasts for the time that is given, and for ever without one."""
+async def test_each_use_keeps_an_idle_event(plain: Stage) -> None:
+    """A set, a look and a wait are uses of an event that is set; without ``idle=`` it stays."""
     owner, client = plain.owner(), plain.client()
     (key,) = ["interlock_event:{name}"]
-    await owner.do(client.event("name", ttl=3000).set)
-    assert 2900 < ends(plain, key)[0] <= 3000
-    plain.redis.expire(key, 100)
-    await owner.do(client.event("name", ttl=3000).set)
-    assert 2900 < ends(plain, key)[0] <= 3000
+    event = client.event("name", idle=3000)
+    assert not await owner.do(event.is_set)
+    for call in (event.set, event.is_set, event.wait, event.set):
+        await owner.do(call)
+        assert 2900 < ends(plain, key)[0] <= 3000
+        plain.redis.expire(key, 100)
+    assert await owner.do(client.event("name").is_set)
+    assert 0 < ends(plain, key)[0] <= 100
     await owner.do(client.event("name").clear)
     await owner.do(client.event("name").set)
     assert ends(plain, key)[0] < 0
@@ -228,19 +206,17 @@ async def test_a_client_remembers_so_many_names(
 
 
 async def test_what_cannot_end_is_refused(plain: Stage) -> None:
-    """Two ends, an end without a number, and spans that cannot be are told."""
+    """An end without a number, and spans that cannot be are told."""
     client = plain.client()
-    with pytest.raises(ConfigError, match="not both"):
-        client.semaphore("name", permits=1, idle=1, ttl=1)
     with pytest.raises(ConfigError, match="give permits= too"):
         client.semaphore("name", idle=1)
     with pytest.raises(ConfigError, match="give count= too"):
-        client.count_down_latch("name", ttl=1)
+        client.count_down_latch("name", idle=1)
     for bad in (0, -1, float("nan"), "1"):
         with pytest.raises((ConfigError, TypeError), match="idle"):
             client.leased_semaphore("name", permits=1, idle=bad)
-        with pytest.raises((ConfigError, TypeError), match="ttl"):
-            client.event("name", ttl=bad)
+        with pytest.raises((ConfigError, TypeError), match="idle"):
+            client.event("name", idle=bad)
 
 
 async def test_other_data_gets_no_end(plain: Stage) -> None:

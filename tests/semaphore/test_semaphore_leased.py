@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,7 +71,7 @@ async def test_a_permit_is_given_back_once(leased: Stage) -> None:
         with pytest.raises(error):
             await owner.do(semaphore.release, what)
         with pytest.raises(error):
-            await owner.do(semaphore.update_lease, what, 60)
+            await owner.do(semaphore.extend, what, 60)
         assert await _counts(owner, semaphore) == (3, 2, 5)
         assert await _counts(owner, another) == (4, 1, 5)
 
@@ -95,41 +94,37 @@ async def test_a_permit_is_given_back_by_its_id(leased: Stage) -> None:
     assert await _counts(owner, semaphore) == (2, 0, 2)
 
 
-@pytest.mark.parametrize("renewed", [True, False], ids=["renewed", "own-lease"])
-async def test_a_lease_is_cut_short(leased: Stage, renewed: bool) -> None:
-    """An updated lease counts from now, even if it is shorter; when it ends the permit is lost."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client())
-    await owner.do(semaphore.try_set_permits, 1)
-    permit = await owner.do(semaphore.acquire, lease=None if renewed else 60)
-    await owner.do(semaphore.update_lease, permit, 1.2)
-    assert permit
-    assert permit.remaining <= 1.2
-    started = time.monotonic()
-    other = await leased.owner().do(leased.lock(leased.client()).acquire)
-    assert time.monotonic() - started < 5
-    await until(permit.lost.is_set, 5, "it is lost")
-    with pytest.raises(HoldLostError):
-        await owner.do(semaphore.update_lease, permit, 5)
-    await owner.do(other.release)
-
-
 async def test_a_lease_is_prolonged(leased: Stage) -> None:
-    """A longer lease keeps the permit longer; one without end has it renewed."""
+    """A longer lease keeps the permit longer, also by its id; a shorter one changes nothing."""
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     await owner.do(semaphore.try_set_permits, 3)
     one = await owner.do(semaphore.acquire, lease=4)
     two = await owner.do(semaphore.acquire, lease=4)
-    three = await owner.do(semaphore.acquire, lease=4)
-    await owner.do(one.update_lease, 60)
-    await owner.do(two.update_lease)
-    await owner.do(leased.lock(leased.client()).update_lease, three.ids[0], 60)
-    await asyncio.sleep(4.2)  # longer than the lease that the three had first
+    three = await owner.do(semaphore.acquire)
+    await owner.do(one.extend, 60)
+    await owner.do(one.extend, 1)
+    await owner.do(leased.lock(leased.client()).extend, two.ids[0], 60)
+    await owner.do(semaphore.extend, three, 60)
+    await asyncio.sleep(4.2)  # longer than the lease that two of them had first
     assert one
-    assert two
     assert one.remaining > 50
+    assert three.remaining > 50
     assert await _counts(owner, semaphore) == (0, 3, 3)
-    with pytest.raises(ConfigError, match="a lease is wanted"):
-        await owner.do(leased.lock(leased.client()).update_lease, three.ids[0])
+    await owner.do(one.release)
+    with pytest.raises(NotHeldError):
+        await owner.do(one.extend, 60)
+
+
+async def test_a_permit_that_is_gone_is_not_prolonged(leased: Stage) -> None:
+    """To prolong what the server has no more tells that it is lost."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    await owner.do(semaphore.try_set_permits, 1)
+    permit = await owner.do(semaphore.acquire, lease=60)
+    leased.redis.delete("{name}:timeout")
+    for _ in range(2):
+        with pytest.raises(HoldLostError):
+            await owner.do(permit.extend, 60)
+    assert permit.lost.is_set()
 
 
 async def test_a_semaphore_may_begin_with_none(leased: Stage) -> None:

@@ -63,7 +63,7 @@ async def test_javas_permits_are_understood(leased: Stage) -> None:
     leased.redis.zadd(
         "{name}:timeout", {JAVAS: now + 50_000, b"p" * 16: PERMANENT, b"q" * 16: now - 1}
     )
-    await owner.do(semaphore.update_lease, JAVAS.hex(), 60)
+    await owner.do(semaphore.extend, JAVAS.hex(), 60)
     assert 58_000 < leased.redis.zscore("{name}:timeout", JAVAS) - now < 65_000
     await owner.do(semaphore.release, JAVAS.hex())
     await owner.do(semaphore.release, (b"p" * 16).hex())

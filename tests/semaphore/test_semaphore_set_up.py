@@ -424,9 +424,9 @@ async def test_giving_what_was_not_taken_adds_after_a_loss_too(plain: Stage) -> 
 
 async def test_an_ended_number_counts_no_old_permits(plain: Stage) -> None:
     """Permits of a number that has ended by itself do not count in the next one."""
-    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5, ttl=60)
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), permits=5, idle=60)
     assert await owner.do(semaphore.acquire, 3)
     plain.redis.delete("name", "interlock_semaphore_total:{name}")
-    assert await plain.owner().do(plain.lock(plain.client(), permits=5, ttl=60).acquire)
+    assert await plain.owner().do(plain.lock(plain.client(), permits=5, idle=60).acquire)
     await owner.do(semaphore.release, 3)
     assert await owner.do(semaphore.available_permits) == 4

@@ -133,7 +133,7 @@ def _leased_semaphore(client: Client, other: Client) -> None:
     assert semaphore.acquired_permits() == 1, "ours was renewed, theirs has ended"
     assert theirs.acquire(lease=30)
     assert theirs.try_acquire(timeout=SHORT) is None
-    semaphore.update_lease(permit, 60)
+    semaphore.extend(permit, 60)
     semaphore.release(permit)
     semaphore.set_permits(3)
     assert semaphore.available_permits() == 2

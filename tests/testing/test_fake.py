@@ -60,7 +60,7 @@ def test_permits_with_leases() -> None:
 def test_a_hold_is_handed_over(use: str) -> None:
     """Another client adopts it, or releases it by its ticket."""
     with interlock.testing.fake() as ours, interlock.connect(ours.url) as theirs:
-        text = held(ours.lock("it")).hand_over()
+        text = str(held(ours.lock("it")).hand_over())
         assert not ours.lock("it").acquire(blocking=False)
         getattr(theirs, use)(text).release()
         assert not ours.lock("it").locked()

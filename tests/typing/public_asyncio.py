@@ -7,7 +7,7 @@ This file is read by mypy and pyright, and never run.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, assert_type
+from typing import TYPE_CHECKING, Never, assert_type
 
 import interlock.asyncio as face
 from interlock import Options, best_effort, check
@@ -86,10 +86,11 @@ async def holding(client: face.Client) -> None:
     assert_type(hold.ensure(), None)
     assert_type(hold.on_lost(print), None)
     assert_type(await hold.release(), None)
-    assert_type(await hold.set_lease(SECOND), None)
+    assert_type(await hold.extend(SECOND), None)
     ticket = await hold.hand_over(lease=SECOND)
-    assert_type(ticket, str)
+    assert_type(ticket, face.Ticket)
     assert_type(await client.adopt(ticket, lease=5), face.Hold)
+    assert_type(await client.adopt(str(ticket)), face.Hold)
 
 
 async def counting(client: face.Client) -> None:
@@ -111,21 +112,21 @@ async def counting(client: face.Client) -> None:
     permit = await leased.acquire(1, timeout=SECOND, lease=SECOND)
     assert_type(permit, face.Permit)
     assert_type(permit.ids, tuple[str, ...])
-    assert_type(await permit.update_lease(5), None)
+    assert_type(await permit.extend(5), None)
     assert_type(await leased.try_acquire(), face.Permit | None)
     async with leased.trying(2, timeout=1) as tried:
         assert_type(tried, face.Permit)
     async with client.fair_lock("name").trying(timeout=1, lease=5) as held:
         assert_type(held, face.Hold)
     assert_type(await leased.release(permit), None)
-    assert_type(await leased.update_lease(permit, SECOND), None)
+    assert_type(await leased.extend(permit, SECOND), None)
     assert_type(await leased.set_permits(1), None)
     assert_type(await leased.permits(), int)
     assert_type(await leased.acquired_permits(), int)
     assert_type(await leased.delete(), bool)
     ticket = client.ticket("text")
     assert_type(ticket, face.Ticket)
-    assert_type(await ticket.renew(SECOND), None)
+    assert_type(await ticket.extend(SECOND), None)
     assert_type(await ticket.announce(60, "why", who="me", held_for=1.5), None)
     assert_type(await ticket.release(), None)
     limit = client.limited("name", 5, timeout=SECOND)
@@ -192,19 +193,29 @@ async def decorating(client: face.Client) -> None:
     async def pay(order_id: int, *, note: str = "") -> bytes:
         return f"{order_id}{note}".encode()
 
-    @client.once("report", min_hold=SECOND)
+    @client.single("report", min_hold=SECOND)
     async def report(day: str) -> bytes:
         return day.encode()
 
-    @client.once("report", otherwise=0)
+    @client.single("report", otherwise=0)
     async def counted(day: str) -> bytes:
         return day.encode()
 
+    @client.locked("pay", if_unreachable="skip")
+    async def skipped() -> bytes:
+        return b""
+
+    @client.locked("pay", if_unreachable="run")
+    async def run() -> bytes:
+        return b""
+
     assert_type(await pay(5, note="x"), bytes)
+    assert_type(await skipped(), bytes | None)
+    assert_type(await run(), bytes)
     assert_type(await report("x"), bytes | None)
     assert_type(await counted("x"), bytes | int)
-    assert_type(client.locked("name"), face.Locked)
-    assert_type(client.once("name"), face.Once[None])
+    assert_type(client.locked("name"), face.Locked[Never])
+    assert_type(client.single("name"), face.Single[None])
     taken: Callable[[str], Coroutine[Any, Any, bytes | None]] = report
     _ = taken
     _ = await pay("5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

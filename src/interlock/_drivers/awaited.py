@@ -10,25 +10,27 @@ tools/make_sync.py makes `blocking` from this file.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from interlock._core.locks.known_lock import name_holder, tell_of_fork
 from interlock._core.locks.lock_base import DelayingRelease
 from interlock._core.locks.ticket import over
+from interlock._drivers.background.log import log_unreachable
 from interlock._drivers.tasks import finish_later, whole
 from interlock._misuse import warn
 from interlock._traceback import shorten
-from interlock.errors import InterlockError, MisuseWarning, NotHeldError
+from interlock.errors import InterlockError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.locks.transfer import Ticket
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner, Permit
-    from interlock._core.objects.barrier import Acting, Barrier
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.block import Block
     from interlock._drivers.protocol import AwaitedDriver
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 H = TypeVar("H", bound="AnyHold")
 K = TypeVar("K")
 R = TypeVar("R")
+T = TypeVar("T")
 P = ParamSpec("P")
 
 
@@ -101,6 +104,56 @@ async def between(body: Callable[[], Awaitable[R]], end: Callable[[], Awaitable[
         raise
     await end()
     return result
+
+
+async def inside(
+    block: AbstractAsyncContextManager[object, None],
+    body: Callable[[], Awaitable[R]],
+    name: str,
+    if_unreachable: str,
+) -> R | None:
+    """Return what *body* returns inside of *block*.
+
+    If no server answers when the block begins: raise, run *body* all the same, or return None.
+    """
+    begun = False
+    try:
+        async with block:
+            begun = True
+            return await body()
+    except ServerUnavailableError as error:
+        if begun or not _goes_on(error, name, if_unreachable):
+            raise
+    return await body() if if_unreachable == "run" else None
+
+
+async def within(
+    take: Callable[[], Awaitable[K | None]],
+    body: Callable[[], Awaitable[R]],
+    end: Callable[[K], Awaitable[None]],
+    otherwise: T,
+    name: str,
+    if_unreachable: str,
+) -> R | T:
+    """Return what *body* returns between *take* and *end*; *otherwise* if nothing is taken.
+
+    If no server answers when it is taken: raise, run *body* all the same, or return *otherwise*.
+    """
+    try:
+        taken = await take()
+    except ServerUnavailableError as error:
+        if not _goes_on(error, name, if_unreachable):
+            raise
+        return await body() if if_unreachable == "run" else otherwise
+    return otherwise if taken is None else await between(body, partial(end, taken))
+
+
+def _goes_on(error: ServerUnavailableError, name: str, if_unreachable: str) -> bool:
+    """Log, and return whether a call goes on in spite of *error*: not if a right is missing."""
+    if if_unreachable == "raise" or not (error.code is None or error.transient):
+        return False
+    log_unreachable(name, if_unreachable, error)
+    return True
 
 
 async def acquire_for(
@@ -187,22 +240,6 @@ async def take_for(
         raise
 
 
-async def act_for(
-    driver: AwaitedDriver, core: Barrier, arrived: Acting, act: Callable[[], Awaitable[None]]
-) -> int:
-    """Call *act* for the party that *arrived* last; if that fails, the barrier breaks."""
-    try:
-        await act()
-    # asyncio only
-    except GeneratorExit:
-        raise  # it was dropped: nothing can be awaited any more
-    # end
-    except BaseException:
-        await driver.run(core.fail(arrived))
-        raise
-    return await driver.run(core.finish(arrived))
-
-
 async def change_hold(
     driver: AwaitedDriver, core: LockBase | CompositeLock, step: Step[None]
 ) -> None:
@@ -251,6 +288,5 @@ async def release_unclaimed(
             rest = f"it cannot be released: {error}"
         warn(
             f"{core.kind} {core.name!r} was never released by {owner.label}, which asks for it "
-            f"again: {rest}. Write `{entry.write}`",
-            MisuseWarning,
+            f"again: {rest}. Write `{entry.write}`"
         )

@@ -9,25 +9,27 @@ stands here once. The faces call it, and have no ``try`` of their own.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from interlock._core.locks.known_lock import name_holder, tell_of_fork
 from interlock._core.locks.lock_base import DelayingRelease
 from interlock._core.locks.ticket import over
+from interlock._drivers.background.log import log_unreachable
 from interlock._drivers.threads import finish_later, whole
 from interlock._misuse import warn
 from interlock._traceback import shorten
-from interlock.errors import InterlockError, MisuseWarning, NotHeldError
+from interlock.errors import InterlockError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.locks.lock_base import LockBase
     from interlock._core.locks.transfer import Ticket
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner, Permit
-    from interlock._core.objects.barrier import Acting, Barrier
     from interlock._core.objects.leased_semaphore import LeasedSemaphore
     from interlock._drivers.block import Block
     from interlock._drivers.protocol import BlockingDriver
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 H = TypeVar("H", bound="AnyHold")
 K = TypeVar("K")
 R = TypeVar("R")
+T = TypeVar("T")
 P = ParamSpec("P")
 
 
@@ -100,6 +103,56 @@ def between(body: Callable[[], R], end: Callable[[], None]) -> R:
         raise
     end()
     return result
+
+
+def inside(
+    block: AbstractContextManager[object, None],
+    body: Callable[[], R],
+    name: str,
+    if_unreachable: str,
+) -> R | None:
+    """Return what *body* returns inside of *block*.
+
+    If no server answers when the block begins: raise, run *body* all the same, or return None.
+    """
+    begun = False
+    try:
+        with block:
+            begun = True
+            return body()
+    except ServerUnavailableError as error:
+        if begun or not _goes_on(error, name, if_unreachable):
+            raise
+    return body() if if_unreachable == "run" else None
+
+
+def within(
+    take: Callable[[], K | None],
+    body: Callable[[], R],
+    end: Callable[[K], None],
+    otherwise: T,
+    name: str,
+    if_unreachable: str,
+) -> R | T:
+    """Return what *body* returns between *take* and *end*; *otherwise* if nothing is taken.
+
+    If no server answers when it is taken: raise, run *body* all the same, or return *otherwise*.
+    """
+    try:
+        taken = take()
+    except ServerUnavailableError as error:
+        if not _goes_on(error, name, if_unreachable):
+            raise
+        return body() if if_unreachable == "run" else otherwise
+    return otherwise if taken is None else between(body, partial(end, taken))
+
+
+def _goes_on(error: ServerUnavailableError, name: str, if_unreachable: str) -> bool:
+    """Log, and return whether a call goes on in spite of *error*: not if a right is missing."""
+    if if_unreachable == "raise" or not (error.code is None or error.transient):
+        return False
+    log_unreachable(name, if_unreachable, error)
+    return True
 
 
 def acquire_for(
@@ -186,16 +239,6 @@ def take_for(
         raise
 
 
-def act_for(driver: BlockingDriver, core: Barrier, arrived: Acting, act: Callable[[], None]) -> int:
-    """Call *act* for the party that *arrived* last; if that fails, the barrier breaks."""
-    try:
-        act()
-    except BaseException:
-        driver.run(core.fail(arrived))
-        raise
-    return driver.run(core.finish(arrived))
-
-
 def change_hold(driver: BlockingDriver, core: LockBase | CompositeLock, step: Step[None]) -> None:
     """Perform *step* on a hold of *core*; if it is refused, name the holder."""
     try:
@@ -240,6 +283,5 @@ def release_unclaimed(
             rest = f"it cannot be released: {error}"
         warn(
             f"{core.kind} {core.name!r} was never released by {owner.label}, which asks for it "
-            f"again: {rest}. Write `{entry.write}`",
-            MisuseWarning,
+            f"again: {rest}. Write `{entry.write}`"
         )

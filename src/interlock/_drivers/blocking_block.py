@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock._drivers.block import Block, here, leave
 from interlock._drivers.flow import current_owner
@@ -16,25 +16,29 @@ from interlock._drivers.threads import finish_later, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
+    from typing import TypeAlias
 
     from interlock._core.model.effects import Step
     from interlock._drivers.block import Entered
     from interlock._drivers.protocol import BlockingDriver
 
-E = TypeVar("E")
+    Exits: TypeAlias = Callable[
+        [Any, type[BaseException] | None, BaseException | None, TracebackType | None], None
+    ]
 
 
-class Exit(Generic[E]):
+class Exit:
     """The ``__exit__`` of a class of locks: each look-up gives the end of a new block.
 
     Args:
         undo: undoes what was acquired before the look-up, if that is struck; None for nothing.
     """
 
-    def __init__(self, undo: Callable[[E], object] | None = None) -> None:
+    def __init__(self, undo: Callable[[Any], object] | None = None) -> None:
         self._undo = undo
 
-    def __get__(self, lock: Entered | None, kind: type[Entered] | None = None) -> partial[object]:
+    def __get__(self, lock: Entered | None, kind: type[Entered] | None = None) -> Any:
         """Return the end of a new block."""
         block = Block().of(lock)
         end = partial(leave, block)
@@ -46,7 +50,7 @@ class Exit(Generic[E]):
         block.handle = weakref.ref(end)
         return end
 
-    def _struck(self, lock: E | None, *_: object) -> None:
+    def _struck(self, lock: object, *_: object) -> None:
         """Undo what was acquired before a look-up that was struck."""
         if self._undo is not None and lock is not None:
             self._undo(lock)
@@ -74,6 +78,11 @@ def _finish(block: Block, left: Callable[[], Step[Any] | None]) -> None:
     step = block.step = block.step or left()
     if step is not None:
         finish_later(cast("BlockingDriver", block.driver), block.name, step)
+
+
+def exits(undo: Callable[[Any], object] | None = None, kind: type[Exit] = Exit) -> Exits:
+    """Return an `Exit`, or another *kind* of it; to type checkers it is a method."""
+    return cast("Exits", kind(undo))
 
 
 def caller() -> int:

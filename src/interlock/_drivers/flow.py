@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 from interlock._core.model.holds import HELD, Hold, Owner
 from interlock._drivers.process import lifecycle
 from interlock._drivers.process.thread_local import for_each, in_c, running_greenlet
-from interlock._misuse import caller_frame, warn_in_event_loop, warn_in_greenlet
+from interlock._misuse import caller_frame, warn_in_event_loop, warn_once
 from interlock.errors import ReentryError
 
 if TYPE_CHECKING:
@@ -245,7 +245,13 @@ def _first_owner() -> list[Any]:
     """
     greenlet = running_greenlet()
     if greenlet is not None:
-        warn_in_greenlet(_first_owner)
+        warn_once(
+            _first_owner,
+            "greenlet",
+            "interlock was imported while threading was not patched: a greenlet that waits for a "
+            "lock stops all others of its thread, and so the one that has the lock. Patch before "
+            "you import interlock, or acquire with a timeout",
+        )
         ended = partial(_greenlet_ended, weakref.ref(greenlet))
         return _Owners([None, ThreadOwner(f"greenlet {id(greenlet):#x}", ended, None)])
     ident, pool = threading.get_ident(), _frame_of_pool()

@@ -15,7 +15,7 @@ from interlock.asyncio.client import Client, connect
 from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.condition import Condition
 from interlock.asyncio.count_down_latch import CountDownLatch
-from interlock.asyncio.decorators import Locked, Once
+from interlock.asyncio.decorators import Locked, Single
 from interlock.asyncio.election import Election, Observation
 from interlock.asyncio.event import Event
 from interlock.asyncio.hold import Hold
@@ -41,18 +41,18 @@ __all__ = [
     "Locked",
     "MultiLock",
     "Observation",
-    "Once",
     "Permit",
     "ReadWriteLock",
     "RedLock",
     "Semaphore",
+    "Single",
     "Ticket",
     "connect",
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
-publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
-publish(__name__, Limited, RedLock, Semaphore, Ticket)
+publish(__name__, Barrier, Condition, Election, Event, Observation, Permit, ReadWriteLock)
+publish(__name__, Limited, RedLock, Semaphore, Single, Ticket)
 connect.__module__ = Client.__module__
 
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeAlias, TypeVar, Unpack, overload
 
 from interlock._core.locks import lock as core_lock
-from interlock._core.locks import ticket as core_ticket
 from interlock._core.locks import transfer
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
@@ -28,26 +28,27 @@ from interlock._core.objects import semaphore as core_semaphore
 from interlock._core.objects.lifetime import check_kept
 from interlock._core.objects.limits import Limits
 from interlock._drivers.aio import AsyncDriver
-from interlock._drivers.awaited import acquire_for, end_by
-from interlock._drivers.background.log import log_gone, log_limit
-from interlock._drivers.process.identity import this_process
-from interlock._drivers.tasks import current_owner
-from interlock._hints import hints, told, unexpected
-from interlock._links.urls import open_url, servers_of
-from interlock._misuse import (
+from interlock._drivers.awaited import end_by
+from interlock._drivers.background.log import (
+    log_gone,
+    log_limit,
     warn_no_permits,
     warn_other_count,
     warn_other_permits,
     warn_too_many_permits,
 )
+from interlock._drivers.process.identity import this_process
+from interlock._drivers.unawaited import attempt
+from interlock._hints import hints, told
+from interlock._links.urls import open_url, servers_of
 from interlock.asyncio.barrier import Barrier
 from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.condition import Condition
 from interlock.asyncio.count_down_latch import CountDownLatch
-from interlock.asyncio.decorators import Locked, Once
+from interlock.asyncio.decorators import Locked, Single
 from interlock.asyncio.election import Election
 from interlock.asyncio.event import Event
-from interlock.asyncio.hold import Hold, attempt, kept
+from interlock.asyncio.hold import Hold, adopt
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.limited import Limited
 from interlock.asyncio.lock import Lock
@@ -63,7 +64,6 @@ from interlock.options import (
     check_reason,
     check_text,
     lease_of,
-    lease_within,
     options_of,
 )
 
@@ -82,8 +82,8 @@ if TYPE_CHECKING:
     from interlock.inspection import Deadlock, LockInfo
     from interlock.options import Duration, OptionChanges
 
-_WRITE_ADOPT = "async with client.adopt(ticket) as hold:"
 T = TypeVar("T")
+Unreachable: TypeAlias = Literal["raise", "run", "skip"]
 
 
 @told
@@ -119,6 +119,12 @@ class Client:
 
     Locks that are held when it closes are released. In a forked child it is another client, which
     holds nothing.
+
+    To make an object costs no round trip. Each call of it that asks the server raises
+    ServerUnavailableError if there is no usable answer in time, WrongTypeError if the name is in
+    use by something else, and ClosedError if the client is closed. Names are text, and durations
+    seconds (or a `timedelta`); a *timeout* of None or -1 waits for ever, and 0 tries once. A value
+    that cannot be is a ConfigError (a ValueError), one of another type a TypeError.
     """
 
     __slots__ = (
@@ -188,19 +194,14 @@ class Client:
         await self._driver.close()
 
     async def check(self, *, objects: Sequence[str] = ("lock",), names: str = "*") -> Report:
-        """Look at the servers for everything that endangers locks.
+        """Look at the servers for everything that endangers locks, as ``interlock doctor`` does.
 
-        It looks at their version, role, persistence, eviction and more, and tells which rights a
-        user needs. Nothing is changed. A server that cannot be reached is a finding like any other.
-        ``interlock doctor`` does the same.
+        Nothing is changed. A server that cannot be reached is a finding like any other.
 
         Args:
             objects: what the application uses, by the names of the factories: ``"lock"``,
                 ``"semaphore"``, ...
             names: how its objects are called: a name, or the beginning of names and ``*``.
-
-        Raises:
-            ConfigError: objects that do not exist, or another kind of pattern.
 
         Cost:
             About 12 round trips to each primary, on connections of its own.
@@ -212,19 +213,10 @@ class Client:
         return await self._driver.aside(examine, [self._servers], requirements)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Tell *observer* what happens to the locks of this client, from now on; no round trip.
+        """Tell an `interlock.observe.Observer` what happens to the locks of this client.
 
         Its methods run in a thread for that, soon after what they tell. They may be slow, raise or
-        hang. Without an observer that wants them, locks pay nothing for their events.
-
-        Args:
-            observer: an object of a subclass of `interlock.observe.Observer`.
-
-        Returns:
-            A function that ends this. So does closing the client.
-
-        Raises:
-            ConfigError: it is not an `Observer`.
+        hang. Return a function that ends this; so does closing the client.
         """
         return self._driver.observers.add(observer)
 
@@ -238,13 +230,8 @@ class Client:
 
         Args:
             pattern: of keys, as the command KEYS takes it: ``orders:*``. It is not mapped.
-            kinds: of `LockInfo.kind`; none for all. Semaphores and latches look like any other
-                number: without *kinds* only those are told that a client waits for, as its card
-                tells.
-
-        Raises:
-            ConfigError: a kind that does not exist.
-            ServerUnavailableError: a server cannot be reached, or does not answer.
+            kinds: of `LockInfo.kind`; none for all. Without *kinds*, only those semaphores and
+                latches are told that a client waits for.
 
         Cost:
             About four round trips for each 500 keys of hashes, on connections of its own.
@@ -259,10 +246,9 @@ class Client:
                     yield info
 
     def holds(self) -> list[Hold]:
-        """Return what threads and tasks of this client hold at this moment; no round trip.
+        """Return what threads and tasks of this client hold, but for permits; no round trip.
 
-        Permits of semaphores are not among them. Such a `Hold` does not keep the lock: it is
-        renewed as long as its owner can release it.
+        Such a `Hold` does not keep the lock: it is renewed as long as its owner can release it.
         """
         held = [hold for hold in self._driver.session.holds if hold.state is HELD]
         return [Hold(self._driver, hold) for hold in held if not isinstance(hold, Permit)]
@@ -277,10 +263,6 @@ class Client:
 
         Returns:
             Whether *holder* held it until now; if not, nothing was changed.
-
-        Raises:
-            ConfigError: nobody holds such an object.
-            ServerUnavailableError: no usable answer.
 
         Cost:
             About eight round trips.
@@ -299,10 +281,6 @@ class Client:
 
         They are found by the cards of clients, so Java's locks are not part of any.
 
-        Raises:
-            ServerUnavailableError: a server cannot be reached, does not answer, or refuses because
-                the user lacks a right.
-
         Cost:
             About two round trips for each 500 cards, on connections of its own.
         """
@@ -313,10 +291,6 @@ class Client:
 
     async def describe(self, name: str) -> LockInfo | None:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
-
-        Raises:
-            ServerUnavailableError: a server cannot be reached, does not answer, or refuses because
-                the user lacks a right.
 
         Cost:
             About six round trips, on connections of its own.
@@ -340,13 +314,13 @@ class Client:
         cancel_on_lost: bool = False,
         # end
     ) -> Lock:
-        """Return the lock *name*; no round trip.
+        """Return the lock *name*.
 
         Args:
             name: the key in Redis, unless a name mapper says otherwise.
-            timeout: seconds (or a `timedelta`) that a ``with`` statement waits; None for ever.
-            lease: seconds (or a `timedelta`) after which a hold ends by itself; None for a hold
-                that is renewed until it is released.
+            timeout: seconds that an acquire or a ``with`` statement waits.
+            lease: seconds after which a hold ends by itself; None for a hold that is renewed until
+                it is released.
             reentrant: whether its owner may take it again.
             cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
         """
@@ -406,8 +380,8 @@ class Client:
         Args:
             group: the key in Redis, unless a name mapper says otherwise.
             values: what is locked, in any order; Java has the same with ``StringCodec``.
-            timeout: seconds that a ``with`` statement waits; None for ever.
-            lease: seconds after which a hold ends by itself.
+            timeout: as for `lock`, like the others.
+            lease: as for `lock`.
             reentrant: whether its owner may take the same values again.
         """
         core = GroupLock(self._driver.session, group, values, reentrant=reentrant)
@@ -443,21 +417,11 @@ class Client:
     ) -> Lock:
         """Return the spin lock *name*, which sends no messages: a waiter tries again.
 
-        The arguments other than *backoff* are as for `lock`.
-
-        Args:
-            name: the lock.
-            backoff: the pauses between two tries; `ExponentialBackoff` unless given.
-            timeout: seconds that a ``with`` statement waits; None for ever.
-            lease: seconds after which a hold ends by itself.
-            reentrant: whether its owner may take it again.
+        The arguments are as for `lock`; *backoff* has the pauses between two tries, and is an
+        `ExponentialBackoff` unless given.
         """
-        core = SpinLock(
-            self._driver.session,
-            name,
-            backoff=backoff or ExponentialBackoff(),
-            reentrant=reentrant,
-        )
+        pauses = backoff or ExponentialBackoff()
+        core = SpinLock(self._driver.session, name, backoff=pauses, reentrant=reentrant)
         return self._face(core, timeout, lease)
 
     @told
@@ -484,38 +448,21 @@ class Client:
         *,
         timeout: Duration = 0,
         lease: Duration | None = None,
-        **_foreign: Never,
     ) -> Trying[Hold]:
-        """Return a block that is entered whether or not the lock *name* is acquired.
+        """Return ``lock(name).trying(timeout, lease=lease)``, a block that may be entered without.
 
-        For example ``async with client.try_lock(name) as hold: if hold: ...``. Leaving the block
-        releases the lock. The hold is falsy if the lock was not acquired, and its ``holder`` tells
-        who holds the lock, if that is known. Nothing is acquired before the block.
-
-        Args:
-            name: the lock.
-            timeout: seconds to wait; 0 for one try.
-            lease: as for `lock`.
-
-        Raises:
-            InterlockError: the block raises as `Lock.acquire`.
-
-        Cost:
-            One round trip when it is free; one more to ask for the holder when it is not acquired.
+        For example ``async with client.try_lock(name) as hold: if hold: ...``. See `Lock.trying`.
         """
-        if _foreign:
-            raise unexpected(self.try_lock, _foreign)
         return self.lock(name).trying(timeout, lease=lease)
 
     # asyncio only
     @attempt
     # end
-    async def adopt(self, ticket: str, *, lease: Duration | None = None) -> Hold:
-        """Take over a hold that another process gave away by `Hold.hand_over`.
+    async def adopt(self, ticket: Ticket | str, *, lease: Duration | None = None) -> Hold:
+        """Take over a hold that another process gave away by `Hold.hand_over`; one round trip.
 
         Args:
-            ticket: what ``hand_over()`` returned there. Both clients need the same
-                `Options.name_mapper`.
+            ticket: what ``hand_over()`` returned there, or its text.
             lease: seconds after which it ends by itself; None for a hold that is renewed until it
                 is released.
 
@@ -528,31 +475,41 @@ class Client:
             NotHeldError: it was adopted before, or its lease has ended.
             ReentryError: this task holds the lock.
             ServerUnavailableError: no usable answer; it may be tried again.
-
-        Cost:
-            One round trip.
         """
-        given = transfer.Ticket.read(ticket)
-        core = core_ticket.lock_of(self._driver.session, given)
-        owner, driver = current_owner(), self._driver
-        step = transfer.adopt(core, owner, given.holder, given.token, lease_of(lease, driver))
-        hold = await acquire_for(
-            driver, step, lambda _, hold: kept(driver, hold, owner, _WRITE_ADOPT), name=core.name
-        )
-        assert hold is not None, "it raises instead"
-        return hold
+        return await adopt(self._driver, ticket, lease)
 
     def ticket(self, text: str) -> Ticket:
-        """Return the ticket with *text*, to renew or release the hold it stands for; no round trip.
+        """Return the ticket with *text*, to extend or release the hold it stands for.
 
         Args:
-            text: what `Hold.hand_over` returned, or ``interlock ticket acquire`` printed.
-
-        Raises:
-            ConfigError: *text* is not a ticket.
+            text: that of a ticket of `Hold.hand_over`, or what ``interlock ticket acquire`` printed.
         """
-        return Ticket(self._driver, text, self.adopt)
+        return Ticket(self._driver, transfer.Ticket.read(text), partial(adopt, self._driver))
 
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+        # asyncio only
+        cancel_on_lost: bool = False,
+        # end
+        if_unreachable: Literal["raise", "run"] = "raise",
+    ) -> Locked[Never]: ...
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+        # asyncio only
+        cancel_on_lost: bool = False,
+        # end
+        if_unreachable: Literal["skip"],
+    ) -> Locked[None]: ...
     @told
     def locked(
         self,
@@ -563,7 +520,8 @@ class Client:
         # asyncio only
         cancel_on_lost: bool = False,
         # end
-    ) -> Locked:
+        if_unreachable: Unreachable = "raise",
+    ) -> Locked[Any]:
         """Return a decorator that holds a lock during each call of a function.
 
         It is also a context manager. ``@client.locked("pay:{order_id}")`` takes the name from the
@@ -572,10 +530,12 @@ class Client:
 
         Args:
             name: the lock, or a template for it.
-            timeout: seconds (or a `timedelta`) that a call waits, before it raises
-                AcquireTimeoutError; None for ever.
+            timeout: seconds that a call waits, before it raises AcquireTimeoutError.
             lease: as for `lock`.
             cancel_on_lost: cancel the task of a call when its hold is lost.
+            if_unreachable: what a call does if no server answers: ``"raise"``
+                ServerUnavailableError, ``"run"`` without the lock, or ``"skip"`` and return None.
+                The last two are logged as a warning.
 
         Raises:
             ConfigError: not a template for a name. When a function is decorated: the template names
@@ -590,49 +550,49 @@ class Client:
             return lock
 
         _ = make("check")  # a duration that cannot be is told here
-        return Locked(check_name(name), make)
+        return Locked(check_name(name), make, if_unreachable)
 
     @overload
-    def once(
+    def single(
         self,
         name: str,
         *,
         min_hold: Duration = 0,
         max_hold: Duration | None = None,
-        lease: Duration | None = None,
-    ) -> Once[None]: ...
+        if_unreachable: Unreachable = "raise",
+    ) -> Single[None]: ...
     @overload
-    def once(
+    def single(
         self,
         name: str,
         *,
         otherwise: T,
         min_hold: Duration = 0,
         max_hold: Duration | None = None,
-        lease: Duration | None = None,
-    ) -> Once[T]: ...
+        if_unreachable: Unreachable = "raise",
+    ) -> Single[T]: ...
     @told
-    def once(
+    def single(
         self,
         name: str,
         *,
-        otherwise: Any = None,
         min_hold: Duration = 0,
         max_hold: Duration | None = None,
-        lease: Duration | None = None,
-    ) -> Once[Any]:
+        otherwise: Any = None,
+        if_unreachable: Unreachable = "raise",
+    ) -> Single[Any]:
         """Return a decorator that skips a call while another call, in any process, holds the lock.
 
         Args:
             name: the lock, or a template for it as for `locked`.
+            min_hold: seconds that the lock stays locked from the beginning of a call that ends
+                earlier, by an exception too. Then the process may end as well. Choose more than the
+                clocks of schedulers differ by.
+            max_hold: seconds after which a call loses the lock, even if it still runs. Then another
+                call may run, and this one raises HoldLostError when it ends. Until then the hold is
+                renewed, so it ends sooner if the process dies.
             otherwise: what a call returns that is skipped.
-            min_hold: seconds (or a `timedelta`) that the lock stays locked from the beginning of a
-                call that ends earlier, by an exception too. Then the process may end as well.
-                Choose more than the clocks of schedulers differ by.
-            max_hold: seconds (or a `timedelta`) after which a call loses the lock, even if it still
-                runs. Then another call may run, and this one raises HoldLostError when it ends.
-                Until then the hold is renewed, so it ends sooner if the process dies.
-            lease: as for `lock`.
+            if_unreachable: as for `locked`; ``"skip"`` returns *otherwise*.
 
         Raises:
             ConfigError: as `locked`; or *max_hold* is shorter than *min_hold*.
@@ -640,18 +600,8 @@ class Client:
         Cost:
             One round trip for a call that is skipped, two for one that is not.
         """
-        shortest, longest = check_holds(min_hold, max_hold)
-        own = lease_within(longest, lease, self._driver.session.options)
-
-        driver = self._driver
-
-        def make(called: str) -> core_lock.Lock:
-            return core_lock.Lock(driver.session, called, reentrant=False)
-
-        _ = make("check")
-        return Once(
-            check_name(name), driver, make, (shortest, longest, lease_of(own, driver)), otherwise
-        )
+        holds = check_holds(min_hold, max_hold)
+        return Single(name, self._driver, holds, otherwise, if_unreachable)
 
     @told
     def semaphore(
@@ -661,9 +611,8 @@ class Client:
         *,
         timeout: Duration | None = None,
         idle: Duration | None = None,
-        ttl: Duration | None = None,
     ) -> Semaphore:
-        """Return the semaphore *name*, whose permits nobody owns; no round trip.
+        """Return the semaphore *name*, whose permits nobody owns.
 
         Without *permits*, a first wait for a semaphore that nobody has set up goes on, and a
         `MisuseWarning` tells of it.
@@ -674,16 +623,11 @@ class Client:
                 that before its first call, in one round trip more, and sets it in another one. It
                 sets it again if the server has lost the semaphore. If the server has another
                 number, that one counts, and a `MisuseWarning` tells of it.
-            timeout: seconds that a ``with`` statement waits; None for ever.
+            timeout: seconds that a ``with`` statement waits.
             idle: seconds after its last use, when the server removes it: longer than anybody has a
                 permit. The next use sets *permits* again. None to keep it.
-            ttl: the same from when it is made, whether it is used or not.
-
-        Raises:
-            TypeError: *permits* is not an int.
-            ValueError: *permits* is below 0, or *idle* or *ttl* cannot be.
         """
-        kept = check_kept(self._kept, "permits", permits, idle, ttl)
+        kept = check_kept(self._kept, "permits", permits, idle)
         core = core_semaphore.Semaphore(self._driver.session, name, permits, self._permits, kept)
         return Semaphore(self._driver, core, timeout=timeout)
 
@@ -691,7 +635,7 @@ class Client:
     def leased_semaphore(
         self, name: str, permits: int | None = None, *, idle: Duration | None = None
     ) -> LeasedSemaphore:
-        """Return the semaphore *name*, whose permits have ids and leases; no round trip.
+        """Return the semaphore *name*, whose permits have ids and leases.
 
         A permit comes back when its lease ends. Without *permits*, a first wait for a semaphore
         that nobody has set up goes on, and a `MisuseWarning` tells of it.
@@ -703,10 +647,6 @@ class Client:
                 one counts, and a `MisuseWarning` tells of it.
             idle: seconds after its last use, when the server removes it. A permit that is renewed
                 is a use; no lease may be longer. The next use sets *permits* again.
-
-        Raises:
-            TypeError: *permits* is not an int.
-            ValueError: *permits* is less than 1, or *idle* cannot be.
         """
         kept, session = check_kept(self._kept, "permits", permits, idle), self._driver.session
         core = core_leased.LeasedSemaphore(session, name, permits, self._permits, kept)
@@ -722,7 +662,7 @@ class Client:
         lease: Duration | None = None,
         idle: Duration | None = None,
     ) -> Limited:
-        """Return a limit: at most *n* blocks or calls at once, in all processes; no round trip.
+        """Return a limit: at most *n* blocks or calls at once, in all processes.
 
         It is a context manager and a decorator. ``@client.limited("openai:{model}", 5)`` takes the
         name from the call's arguments, as `locked` does. It is the leased semaphore *name*, which
@@ -734,16 +674,10 @@ class Client:
         Args:
             name: what is limited, or a template for it.
             n: how many may run at once.
-            timeout: seconds (or a `timedelta`) that a block or call waits, before it raises
-                AcquireTimeoutError; None for ever.
+            timeout: seconds that a block or call waits, before it raises AcquireTimeoutError.
             lease: seconds after which a permit ends by itself; None for permits that are renewed.
             idle: seconds after the last use of a name, when the server removes its number; None to
                 keep it. Give it if names are many.
-
-        Raises:
-            TypeError: *n* is not an int.
-            ValueError: *n* is less than 1, or a duration cannot be.
-            ConfigError: not a template for a name.
         """
         kept = check_kept(self._kept, "n", n, idle)
 
@@ -762,9 +696,8 @@ class Client:
         count: int | None = None,
         *,
         idle: Duration | None = None,
-        ttl: Duration | None = None,
     ) -> CountDownLatch:
-        """Return the count-down latch *name*; no round trip.
+        """Return the count-down latch *name*.
 
         Args:
             name: what it is called.
@@ -773,42 +706,31 @@ class Client:
                 set up with another count, a MisuseWarning says so.
             idle: seconds after its last use, when the server removes it; a wait is a use. The next
                 use sets *count* again.
-            ttl: the same from when it is made; a wait for it raises LatchDeletedError then.
-
-        Raises:
-            TypeError: *count* is not an int.
-            ConfigError: *count* is less than 1, or *idle* or *ttl* cannot be (a ValueError).
         """
-        kept, session = check_kept(self._kept, "count", count, idle, ttl), self._driver.session
+        kept, session = check_kept(self._kept, "count", count, idle), self._driver.session
         core = core_latch.CountDownLatch(session, name, count, self._counts, kept)
         return CountDownLatch(self._driver, core)
 
     @told
-    def event(self, name: str, *, ttl: Duration | None = None) -> Event:
-        """Return the event *name*, which any process sets, clears or waits for; no round trip.
+    def event(self, name: str, *, idle: Duration | None = None) -> Event:
+        """Return the event *name*, which any process sets, clears or waits for.
 
         Args:
             name: what it is called.
-            ttl: seconds after the last `Event.set` of this object, when it is clear again; None for
-                never.
-
-        Raises:
-            ValueError: *ttl* cannot be.
+            idle: seconds after its last use, when the server removes it, so that it is clear; a
+                wait for it is a use. None to keep it.
         """
-        kept = 0.0 if ttl is None else check_interval(ttl, "ttl")
-        return Event(self._driver, core_event.Event(self._driver.session, name, kept))
+        span = 0.0 if idle is None else check_interval(idle, "idle")
+        return Event(self._driver, core_event.Event(self._driver.session, name, span))
 
     @told
     def condition(self, lock: Lock | str, *, name: str | None = None) -> Condition:
-        """Return a condition of *lock*, whose owners wait for each other's news; no round trip.
+        """Return a condition of *lock*, whose owners wait for each other's news.
 
         Args:
             lock: any lock, of this client's or of several servers; a name for `lock` of it.
             name: what tells several conditions of one lock apart; the lock's own unless given.
                 All who use the condition give the same one.
-
-        Raises:
-            TypeError: *lock* is neither a name nor a lock of this face.
         """
         held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
         chosen = held.name if name is None else f"{held.name}:{check_name(name)}"
@@ -821,25 +743,17 @@ class Client:
         name: str,
         parties: int,
         *,
-        action: Callable[[], object] | None = None,
         timeout: Duration | None = None,
     ) -> Barrier:
-        """Return the barrier *name*, at which *parties* wait for each other; no round trip.
+        """Return the barrier *name*, at which *parties* wait for each other.
 
         Args:
             name: all parties use the same one.
             parties: how many there are.
-            action: is called by the last party while the others wait. All parties give the same
-                one: it is the last party's that runs.
             timeout: seconds that `Barrier.wait` waits unless it is told; None for ever.
-
-        Raises:
-            TypeError: *parties* is not an int, or *action* cannot be called.
-            ValueError: *parties* is less than 1.
         """
-        driver = self._driver
-        core = core_barrier.Barrier(driver.session, name, parties)
-        return Barrier(driver, core, timeout=timeout, action=action)
+        core = core_barrier.Barrier(self._driver.session, name, parties)
+        return Barrier(self._driver, core, timeout=timeout)
 
     @told
     def election(
@@ -850,12 +764,12 @@ class Client:
         timeout: Duration | None = None,
         lease: Duration | None = None,
     ) -> Election:
-        """Return the election *name*, of one leader among many candidates; no round trip.
+        """Return the election *name*, of one leader among many candidates.
 
         Args:
             name: all candidates use the same one.
             candidate: what the leader calls itself; ``"<host>:<pid>"`` unless given.
-            timeout: seconds that a ``with`` statement waits; None for ever.
+            timeout: seconds that a ``with`` statement waits.
             lease: seconds after which a term ends by itself, whether the leader lives or not; None
                 for a term that is renewed until the leader resigns. How soon a dead leader is
                 followed is the client's `Options.lease`.

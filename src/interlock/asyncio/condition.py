@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from interlock._core.objects.leased_waiters import MOST
-from interlock._drivers.awaited_block import Exit
+from interlock._drivers.awaited_block import Exit, exits
 from interlock._drivers.tasks import current_owner
 from interlock._hints import hints
 from interlock._naming import checked_result
@@ -18,8 +18,6 @@ from interlock.options import check_number, check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from functools import partial
-    from types import TracebackType
 
     from interlock._core.objects.condition import Condition as CoreCondition
     from interlock._drivers.block import Block
@@ -31,15 +29,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _ExitOfLock:
+class _ExitOfLock(Exit):
     """The ``__aexit__`` of a condition: its lock's."""
 
-    def __get__(
-        self, condition: Condition | None, kind: type[Condition] | None = None
-    ) -> partial[Awaitable[object]]:
+    def __get__(self, condition: Any, kind: Any = None) -> Any:
         """Return the end of a new block of the lock."""
-        del kind
-        return Exit().__get__(None if condition is None else condition.lock)
+        return super().__get__(None if condition is None else condition.lock, kind)
 
 
 @hints("client.condition(lock)")
@@ -83,16 +78,7 @@ class Condition:
     async def __aenter__(self) -> Hold:
         return await self.lock.__aenter__()
 
-    if TYPE_CHECKING:
-
-        async def __aexit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None: ...
-    else:
-        __aexit__ = _ExitOfLock()
+    __aexit__ = exits(kind=_ExitOfLock)
 
     async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired."""
@@ -121,8 +107,6 @@ class Condition:
         Raises:
             NotHeldError: this owner does not hold the lock.
             HoldLostError: the lock was lost, or could not be acquired again.
-            ServerUnavailableError: no usable answer; the lock is held.
-            ClosedError: the client is closed.
 
         Cost:
             Three round trips besides the lock's. While it waits, one per poll cap.
@@ -150,15 +134,8 @@ class Condition:
     ) -> T:
         """Wait until *predicate* returns something true; the lock is held when it is called.
 
-        Args:
-            predicate: what to wait for.
-            timeout: seconds to wait; None or -1 for ever.
-
         Returns:
             What *predicate* returned last; something false when the time is up.
-
-        Raises:
-            InterlockError: as `wait`.
         """
         driver = self._driver
         deadline = driver.session.clock() + check_timeout(blocking=True, timeout=timeout)
@@ -174,12 +151,9 @@ class Condition:
         They go on when the lock is free. It is carried through when it is interrupted.
 
         Raises:
-            TypeError: *n* is not an int.
-            ValueError: *n* is negative.
             NotHeldError: this owner does not hold the lock; nobody was notified.
             HoldLostError: the lock is lost; nobody was notified.
             ServerUnavailableError: no reply in time. It is still being sent in the background.
-            ClosedError: the client is closed.
 
         Cost:
             One round trip, and a message for each waiter that is notified.

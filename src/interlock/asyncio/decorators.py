@@ -6,20 +6,29 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
+from interlock._core.locks.lock import Lock as CoreLock
 from interlock._core.model.holds import Owner
-from interlock._drivers.awaited import acquire_for, between
-from interlock._misuse import always_true
-from interlock._naming import check_async_function, checked_result, fixed_name, naming
+from interlock._drivers.awaited import acquire_for, inside, within
+from interlock._hints import hints
+from interlock._naming import (
+    check_async_function,
+    check_unreachable,
+    checked_result,
+    fixed_name,
+    naming,
+)
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.lock import Lock
+from interlock.errors import ConfigError
+from interlock.options import check_name, lease_of, lease_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
 
-    from interlock._core.locks.lock import Lock as CoreLock
+    from interlock._core.model.holds import AnyHold
     from interlock._drivers.protocol import AwaitedDriver
 
 P = ParamSpec("P")
@@ -36,29 +45,31 @@ class _OfLock:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, locked: Locked | None, kind: type[Locked]) -> Callable[..., Any]:
+    def __get__(self, locked: Locked[Any] | None, kind: type[Locked[Any]]) -> Callable[..., Any]:
         if locked is not None:
             found: Callable[..., Any] = getattr(locked._named(), self._name)
             return found
         # As exit stacks look it up.
         method: Callable[..., Any] = getattr(Lock, self._name)
 
-        def of_lock(locked: Locked, *args: object) -> Any:
+        def of_lock(locked: Locked[Any], *args: object) -> Any:
             return method(locked._named(), *args)
 
         return of_lock
 
 
-@always_true("it is a decorator and a block; `await client.lock(name).locked()` asks who holds it")
-class Locked:
+@hints("client.locked(name)")
+class Locked(Generic[T]):
     """Holds a lock during each call of a function, or in an ``async with`` block.
 
     Made by `Client.locked`.
     """
 
-    def __init__(self, _template: str, _make: Callable[[str], Lock]) -> None:
+    def __init__(self, _template: str, _make: Callable[[str], Lock], _if_unreachable: str) -> None:
+        check_unreachable(_if_unreachable)
         self._template = _template
         self._make = _make
+        self._if_unreachable = _if_unreachable
         self._lock: Lock | None = None
 
     def __repr__(self) -> str:
@@ -66,7 +77,7 @@ class Locked:
 
     def __call__(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> Callable[P, Coroutine[Any, Any, R]]:
+    ) -> Callable[P, Coroutine[Any, Any, R | T]]:
         """Return *function* with each call holding the lock that its arguments name.
 
         Raises:
@@ -74,12 +85,15 @@ class Locked:
             ConfigError: the name has a field that is not a parameter of *function*.
         """
         check_async_function(function)
-        name_of, make = naming(self._template, function), self._make
+        name_of = naming(self._template, function)
 
         @functools.wraps(function)
-        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            async with make(name_of(args, kwargs)):
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R | T:
+            async def body() -> R:
                 return checked_result(await function(*args, **kwargs), function)
+
+            lock = self._make(name_of(args, kwargs))
+            return cast("R | T", await inside(lock, body, lock.name, self._if_unreachable))
 
         return call
 
@@ -98,27 +112,31 @@ class Locked:
 
     def _named(self) -> Lock:
         """Return the lock of a with statement."""
+        if self._if_unreachable != "raise":
+            raise ConfigError("if_unreachable= is for calls: a block cannot be left out")
         if self._lock is None:
             self._lock = self._make(fixed_name(self._template))
         return self._lock
 
 
-class Once(Generic[T]):
-    """Skips calls of a function while another one holds its lock; made by `Client.once`."""
+@hints("client.single(name)")
+class Single(Generic[T]):
+    """Skips calls of a function while another one holds its lock; made by `Client.single`."""
 
     def __init__(
         self,
         _template: str,
         _driver: AwaitedDriver,
-        _make: Callable[[str], CoreLock],
-        _times: tuple[float, float | None, float | None],
+        _holds: tuple[float, float | None],
         _otherwise: T,
+        _if_unreachable: str,
     ) -> None:
-        self._template = _template
+        check_unreachable(_if_unreachable)
+        self._template = check_name(_template)
         self._driver = _driver
-        self._make = _make
-        self._min_hold, self._max_hold, self._lease = _times
+        self._min_hold, self._max_hold = _holds
         self._otherwise = _otherwise
+        self._if_unreachable = _if_unreachable
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._template!r}>"
@@ -133,29 +151,31 @@ class Once(Generic[T]):
             ConfigError: the name has a field that is not a parameter of *function*.
         """
         check_async_function(function)
-        name_of = naming(self._template, function)
+        name_of, driver = naming(self._template, function), self._driver
 
         @functools.wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R | T:
-            # Each call is an owner of its own, which ends with it: the lock may outlive it.
-            core, driver = self._make(name_of(args, kwargs)), self._driver
-            caller = Owner(f"a call under {core.name!r}")
-            began = driver.session.clock()
-            step = core.acquire(caller, began, self._lease)
-            hold = await acquire_for(driver, step, lambda _, hold: Hold(driver, hold))
-            if hold is None:
-                return self._otherwise
-            if self._max_hold is not None:
-                hold._end_within(self._max_hold)
-
             async def body() -> R:
                 return checked_result(await function(*args, **kwargs), function)
 
-            return await between(body, functools.partial(self._end, hold, began))
+            lock = CoreLock(driver.session, name_of(args, kwargs), reentrant=False)
+            # Each call is an owner of its own, which ends with it: the lock may outlive it.
+            caller, began = Owner(f"a call under {lock.name!r}"), driver.session.clock()
+            lease = lease_within(self._max_hold, None, driver.session.options)
+            step = lock.acquire(caller, began, lease_of(lease, driver))
+            take = functools.partial(acquire_for, driver, step, self._taken)
+            end = functools.partial(self._end, began)
+            return await within(take, body, end, self._otherwise, lock.name, self._if_unreachable)
 
         return call
 
-    async def _end(self, hold: Hold, began: float) -> None:
+    def _taken(self, _: object, hold: AnyHold) -> Hold:
+        face = Hold(self._driver, hold)
+        if self._max_hold is not None:
+            face._end_within(self._max_hold)
+        return face
+
+    async def _end(self, began: float, hold: Hold) -> None:
         """Release *hold*, or leave the lock locked until it was so for long enough."""
         rest = began + self._min_hold - self._driver.session.clock()
         if rest > 0:

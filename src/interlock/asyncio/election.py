@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@hints("election.observe(callback)")
 class Observation:
     """Tells of every change until it is closed; made by `Election.observe`."""
 
@@ -75,11 +76,7 @@ class Election(Lock):
         super().__init__(driver, core, timeout=timeout, lease=lease)
 
     async def leader(self) -> LeaderInfo | None:
-        """Return who leads, or None; one round trip.
-
-        Raises:
-            ServerUnavailableError: no usable answer in time.
-        """
+        """Return who leads, or None; one round trip."""
         return await self._driver.run(self._core.leader())
 
     async def run(self, function: Callable[..., Awaitable[T]]) -> T:
@@ -93,8 +90,6 @@ class Election(Lock):
             What *function* returned.
 
         Raises:
-            TypeError: *function* is a plain function with asyncio, or a coroutine function without
-                it.
             AcquireTimeoutError: it did not lead within the election's *timeout*.
             HoldLostError: the term was lost before *function* ended.
             InterlockError: as `Lock.acquire`.
@@ -116,10 +111,6 @@ class Election(Lock):
 
         Returns:
             An observation: close it, or enter it by ``async with``.
-
-        Raises:
-            TypeError: *callback* cannot be called.
-            ClosedError: the client is closed.
 
         Cost:
             One round trip per change and per poll cap.

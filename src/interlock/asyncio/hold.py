@@ -5,27 +5,25 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 import weakref
-from collections.abc import Coroutine
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Self
 
 from interlock._core.insight.events import tell_loss
+from interlock._core.locks import ticket as core_ticket
 from interlock._core.locks import transfer
 from interlock._core.model.holds import HELD
 from interlock._core.model.no_hold import NoHold
-from interlock._drivers.awaited import end_block
+from interlock._drivers.awaited import acquire_for, end_block
 from interlock._drivers.awaited_block import Exit
 from interlock._drivers.block import entered, give_away
 from interlock._drivers.process.unclaimed import AnyClaim, Claim
-from interlock._drivers.stepped import in_c
-from interlock._drivers.tasks import LostEvent, finish_later, whole
+from interlock._drivers.tasks import LostEvent, current_owner, finish_later, whole
 from interlock._hints import hints
-from interlock._misuse import check_long_lease, publish
-from interlock._naming import check_plain_callback
+from interlock._misuse import check_long_lease
+from interlock._naming import check_callback
 from interlock._traceback import shorten
+from interlock.asyncio.ticket import Ticket
 from interlock.errors import (
     HoldLostError,
     InterlockError,
@@ -34,11 +32,11 @@ from interlock.errors import (
 from interlock.options import MIN_LEASE, check_lease, lease_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-    from types import CoroutineType, TracebackType
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
 
     from interlock._core.model.effects import Step
-    from interlock._core.model.holds import AnyHold, Owner
+    from interlock._core.model.holds import AnyHold
     from interlock._core.model.holds import Hold as OneHold
     from interlock._drivers.block import Block
     from interlock._drivers.protocol import AwaitedDriver
@@ -118,18 +116,14 @@ class Hold:
     def token_source(self) -> str | None:
         """Return what keeps the token above all earlier ones, also after a failover.
 
-        ``"epoch"``: the servers count their failovers. ``"clock"``: the clock of the server, in a
-        cluster that does not. ``"counter"``: nothing but the counter itself, which a failover may
-        set back. None: the lock has no token, or the hold was adopted.
+        ``"epoch"``: a count of failovers. ``"clock"``: the server's, in a cluster. ``"counter"``:
+        nothing else, and a failover may set that back. None: no token, or the hold was adopted.
         """
         return self._hold.token_source
 
     @property
     def replicas(self) -> int | None:
-        """Return how many replicas had it when it was acquired; None when they were not asked.
-
-        See `Options.replicas`.
-        """
+        """Return how many replicas had it when it was acquired, as `Options.replicas` asks; or None."""
         return self._hold.replicas
 
     @property
@@ -180,15 +174,12 @@ class Hold:
         raise NotHeldError(f"{self.name!r} {told}", name=self.name, owner=self._hold.label)
 
     def on_lost(self, callback: Callable[[], object]) -> None:
-        """Call *callback* once when the hold is lost; at once if it is already.
+        """Call *callback*, a plain function, once when the hold is lost; at once if it is already.
 
         It runs in the event loop. An error in it is reported and stops nothing.
         But ``sys.exit`` ends the loop, as in every callback of asyncio.
-
-        Raises:
-            TypeError: *callback* cannot be called, or is a coroutine function.
         """
-        check_plain_callback(callback)
+        check_callback(callback, plain=True)
         self._driver.on_lost(self._hold, callback)
 
     # asyncio only
@@ -221,58 +212,51 @@ class Hold:
         if self._claim is not None:
             self._claim.over = True
 
-    async def set_lease(self, lease: Duration) -> None:
-        """End the hold in *lease* seconds, sooner or later than before; it is not renewed any more.
-
-        ``await hold.set_lease(hold.remaining + 10)`` gives it ten seconds more.
-
-        Args:
-            lease: seconds from now.
+    async def extend(self, lease: Duration) -> None:
+        """Lengthen the lease to at least *lease* seconds from now; nothing makes it shorter.
 
         Raises:
-            ConfigError: it is not a hold of a lock, fair lock, fenced lock or spin lock.
-            NotHeldError: it was released.
+            NotHeldError: it was released, or not acquired.
             HoldLostError: it was lost.
-            ServerUnavailableError: no usable answer; it is valid for the shorter of the two times.
+            ConfigError: *lease* cannot be.
 
         Cost:
             One round trip.
         """
-        seconds, driver = check_lease(lease), self._driver
-        if seconds > 10 * self.remaining:  # else it is no mistake of the unit
-            check_long_lease(lease, driver)
-        await driver.run(transfer.set_lease(self._hold, seconds))
+        check_long_lease(lease, self._driver)
+        step = self._hold.extend(check_lease(lease))
+        try:
+            await self._driver.perform(step)
+        except InterlockError as error:
+            shorten(error)
+            raise
 
-    async def hand_over(self, *, lease: Duration | None = None) -> str:
-        """Give the hold to another process, without freeing the lock.
+    async def hand_over(self, *, lease: Duration | None = None) -> Ticket:
+        """Give the hold to another process, without freeing the lock; one round trip.
 
-        That process passes the result to `Client.adopt`. The hold is over here then, and leaving
-        its ``with`` block is not an error. Nobody renews it until it is adopted.
+        That process passes the ticket's text to `Client.adopt`. The hold is over here then, and
+        leaving its ``with`` block is not an error. Nobody renews it until it is adopted.
 
         Args:
             lease: seconds after which the lock is free unless it is adopted before; None for
                 `Options.lease`.
 
         Returns:
-            A ticket: text that is good for one adoption. Everybody who reads it can take the lock.
+            A ticket, good for one adoption. Everybody who reads its text can take the lock.
 
         Raises:
             ConfigError: it is not a hold of a lock, fair lock, fenced lock or spin lock.
-            NotHeldError: it was released.
+            NotHeldError, HoldLostError: it was released, or lost.
             ReentryError: it is entered more than once.
-            HoldLostError: it was lost.
             ServerUnavailableError: no usable answer. The hold goes on, for the ticket's lease or
                 until its next renewal, unless it is found to be lost.
-
-        Cost:
-            One round trip.
         """
         handles = transfer.transferable(self._hold)[0].handles
         ticket = await self._driver.run(
             transfer.hand_over(self._hold, lease_of(lease, self._driver))
         )
         self._give_away(handles)
-        return str(ticket)
+        return Ticket(self._driver, ticket, partial(adopt, self._driver))
 
     def _give_away(self, handles: Sequence[Callable[[], object]]) -> None:
         """Note that nothing here is to release it."""
@@ -350,6 +334,7 @@ class Hold:
 
 
 _new = Hold.__new__
+_WRITE_ADOPT = "async with client.adopt(ticket) as hold:"
 
 
 def of_block(driver: AwaitedDriver, hold: AnyHold, block: Block | None) -> Hold:
@@ -363,153 +348,16 @@ def of_block(driver: AwaitedDriver, hold: AnyHold, block: Block | None) -> Hold:
     return made
 
 
-def kept(driver: AwaitedDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
-    """Return *hold* for a user; *caller* has it if the user drops that.
+async def adopt(driver: AwaitedDriver, ticket: Ticket | str, lease: Duration | None = None) -> Hold:
+    """Take over the hold that *ticket* stands for, as `Client.adopt` tells."""
+    given = transfer.Ticket.read(str(ticket) if isinstance(ticket, Ticket) else ticket)
+    core = core_ticket.lock_of(driver.session, given)
+    caller = current_owner()
+    step = transfer.adopt(core, caller, given.holder, given.token, lease_of(lease, driver))
 
-    Args:
-        driver: the client's.
-        hold: the hold, just acquired.
-        caller: the task that asked.
-        write: what a MisuseWarning then recommends.
-    """
-    return Hold(driver, hold, Claim(driver, hold, caller, write))
+    def claimed(_: Block | None, hold: OneHold) -> Hold:
+        return Hold(driver, hold, Claim(driver, hold, caller, _WRITE_ADOPT))
 
-
-# asyncio only
-P = ParamSpec("P")
-T = TypeVar("T")
-H = TypeVar("H", bound=Hold)
-
-
-_STEPPED = inspect.CORO_RUNNING, inspect.CORO_SUSPENDED
-
-
-class Unawaited(Coroutine[Any, Any, T]):
-    """The result of a method that was called and not awaited yet.
-
-    A coroutine is always true, so ``if lock.acquire():`` would go on without the lock. This raises.
-    A scheduler may step it as a coroutine. Its name, frame and state are those of the coroutine.
-    While it steps it, it is true.
-    """
-
-    __slots__ = ("__weakref__", "_coroutine")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
-        self._coroutine = coroutine
-
-    def __bool__(self) -> bool:  # to type checkers: NoReturn would hide from them what follows
-        if self._is_stepped():
-            return True
-        self._coroutine.close()
-        name = getattr(self._coroutine, "__name__", "this")
-        raise TypeError(
-            f"{name} has not run yet and has no truth value: write `await` in front of it"
-        )
-
-    def _is_stepped(self) -> bool:
-        """Return whether a task asks for the truth value: from Python 3.14 on its `repr` does."""
-        state = inspect.getcoroutinestate(cast("CoroutineType[Any, Any, T]", self._coroutine))
-        asks = sys._getframe(2).f_globals.get("__name__")
-        return state in _STEPPED or asks == "asyncio.base_tasks"
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        return self._coroutine.__await__()
-
-    def send(self, value: Any, /) -> Any:
-        """Go on with *value*."""
-        return self._coroutine.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        """Go on with *error*."""
-        return self._coroutine.throw(*error)
-
-    def close(self) -> None:
-        """Give up."""
-        self._coroutine.close()
-
-
-def _as_a_coroutine(self: Unawaited[Any], name: str) -> object:
-    """Return what schedulers and `inspect.getcoroutinestate` ask of a coroutine."""
-    if name in ("__name__", "__qualname__") or name.startswith("cr_"):
-        return getattr(self._coroutine, name)  # pyright: ignore[reportPrivateUsage]
-    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-# Type checkers shall not know of it.
-setattr(Unawaited, "__getattr__", _as_a_coroutine)  # noqa: B010
-
-
-def _refuse_a_block(self: Unawaited[Any], *_: object) -> None:
-    self.close()
-    name = getattr(self._coroutine, "__name__", "this")  # pyright: ignore[reportPrivateUsage]
-    raise TypeError(
-        f"{name}() is no block: write `await {name}()`; a block takes the lock itself, as in "
-        "`async with client.lock(name) as hold:`"
-    )
-
-
-# Type checkers shall not know of them.
-for _method in ("__aenter__", "__aexit__"):
-    setattr(Unawaited, _method, _refuse_a_block)
-
-
-if not TYPE_CHECKING:
-    Unawaited = in_c(Unawaited)
-
-
-class Attempt(Unawaited[H]):
-    """An acquire that gives a hold: ``await`` it, or enter it by ``async with``.
-
-    Leaving the block releases the hold, by any task.
-    """
-
-    _hold: H | None = None
-
-    def __bool__(self) -> bool:
-        if self._is_stepped():
-            return True
-        self._coroutine.close()
-        raise TypeError("nothing was acquired yet: `await` it, or use `async with`")
-
-    async def __aenter__(self) -> H:
-        hold = self._hold = await self._coroutine
-        return await hold.__aenter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._hold is not None:
-            try:
-                await self._hold.__aexit__(kind, raised, trace)
-            except InterlockError as error:
-                shorten(error)
-                raise
-
-
-publish("interlock.asyncio", Attempt, Unawaited)
-
-
-def attempt(function: Callable[P, Coroutine[Any, Any, H]]) -> Callable[P, Attempt[H]]:
-    """Make *function* return what may be awaited or entered."""
-
-    @wraps(function)
-    def attempted(*args: P.args, **kwargs: P.kwargs) -> Attempt[H]:
-        return Attempt(function(*args, **kwargs))
-
-    return attempted
-
-
-def awaited(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Unawaited[T]]:
-    """Make *function* return what must be awaited: a truth test of it raises."""
-
-    @wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> Unawaited[T]:
-        return Unawaited(function(*args, **kwargs))
-
-    return called
-
-
-# end
+    hold = await acquire_for(driver, step, claimed, name=core.name)
+    assert hold is not None, "it raises instead"
+    return hold

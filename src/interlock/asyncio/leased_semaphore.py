@@ -9,16 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Never
 
 from interlock._core.model.no_hold import NoHold
-from interlock._core.objects import leased_permits as core_permits
 from interlock._drivers.awaited import release_unclaimed, take_for
 from interlock._drivers.process.unclaimed import PermitClaim
 from interlock._drivers.tasks import current_owner
+from interlock._drivers.unawaited import attempt, awaited
 from interlock._hints import hints, told, unexpected
-from interlock._misuse import always_true
 from interlock._traceback import shorten
-from interlock.asyncio.hold import Hold, attempt, awaited
+from interlock.asyncio.hold import Hold
 from interlock.asyncio.trying import Trying
-from interlock.options import FOREVER, check_timeout, lease_of
+from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,16 +75,12 @@ class Permit(Hold):
         return self._hold.ids
 
     async def release(self) -> None:
-        """Give them back, from whatever task.
+        """Give them back, from whatever task; one round trip.
 
         Raises:
             NotHeldError: they were given back before; nothing was changed.
             HoldLostError: they were lost before.
-            ServerUnavailableError: no reply; they are not renewed any more, and releasing them may
-                be tried again.
-
-        Cost:
-            One round trip.
+            ServerUnavailableError: no reply; it may be tried again, and they are not renewed.
         """
         claim = self._claim
         if claim is None:
@@ -95,33 +90,11 @@ class Permit(Hold):
             await claim.driver.perform(claim.hold.core.release_hold(claim.hold))
             self._released = claim.over = True
 
-    async def update_lease(self, lease: Duration | None = None) -> None:
-        """Restart the lease, with *lease* seconds from now; the permits may end sooner than before.
-
-        Args:
-            lease: seconds after which they end by themselves; None to have them renewed.
-
-        Raises:
-            NotHeldError: they were given back.
-            HoldLostError: they are lost.
-            ServerUnavailableError: no usable answer; the shorter of the two leases counts.
-
-        Cost:
-            One round trip.
-        """
-        driver = self._driver
-        if isinstance(self._hold, NoHold):
-            raise self._hold.not_held()
-        await driver.run(
-            core_permits.update_lease(driver.session, self._hold, lease_of(lease, driver))
-        )
-
 
 # Bound once: Python 3.11 looks up an attribute of a class anew each time.
 _given = Permit._given
 
 
-@always_true("write `async with semaphore.trying() as permit:`, and inside it `if permit:`")
 @hints("client.leased_semaphore(name)")
 class LeasedSemaphore:
     """A number of permits with ids and leases; made by `Client.leased_semaphore`.
@@ -133,7 +106,7 @@ class LeasedSemaphore:
         name: what it is called.
     """
 
-    __slots__ = ("__weakref__", "_driver", "_parts", "_recipe", "_tested", "name")
+    __slots__ = ("__weakref__", "_driver", "_parts", "_recipe", "name")
 
     def __init__(self, driver: AwaitedDriver, core: CoreLock) -> None:
         self._driver = driver
@@ -159,20 +132,14 @@ class LeasedSemaphore:
 
         Args:
             n: how many, at most 10,000.
-            timeout: seconds to wait; None or -1 for ever, 0 for one try.
+            timeout: seconds to wait.
             lease: seconds after which they end by themselves; None for permits that are renewed
                 until they are released.
 
         Raises:
             AcquireTimeoutError: they did not become free in time.
-            TypeError: *n* is not an int.
-            ValueError: *n*, *timeout* or *lease* cannot be.
-            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
-            ServerUnavailableError: no usable answer in time; nothing stays taken.
-            WrongTypeError: the name is in use by something else.
             ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
                 them; nothing stays taken.
-            ClosedError: the client is closed.
 
         Cost:
             One round trip when they are free.
@@ -204,16 +171,7 @@ class LeasedSemaphore:
         timeout: Duration = 0,
         lease: Duration | None = None,
     ) -> Permit | None:
-        """Take *n* permits together, or return None when they do not become free in time.
-
-        Args:
-            n: how many, at most 10,000.
-            timeout: seconds to wait; 0 for one try.
-            lease: as for `acquire`.
-
-        Raises:
-            InterlockError: as `acquire`, but for AcquireTimeoutError.
-        """
+        """Take *n* permits as `acquire` does, or return None if they do not become free in time."""
         limit = check_timeout(blocking=True, timeout=timeout)
         driver = self._driver
         claim = await self._claim(current_owner(), limit)
@@ -232,18 +190,7 @@ class LeasedSemaphore:
         For example ``async with semaphore.trying() as permit: if permit: ...``. Leaving the block
         gives them back. The permit is empty and falsy if they were not taken.
 
-        Args:
-            n: how many, at most 10,000.
-            timeout: seconds to wait; 0 for one try.
-            lease: as for `acquire`.
-
-        Raises:
-            ValueError: *timeout* or *lease* cannot be.
-            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
-            InterlockError: the block raises as `acquire`, but for AcquireTimeoutError.
-
-        Cost:
-            One round trip when they are free.
+        The arguments, errors and cost are as of `try_acquire`.
         """
         limit = check_timeout(blocking=True, timeout=timeout)
         return Trying(partial(self._try, n, limit, lease_of(lease, self._driver)))
@@ -287,18 +234,13 @@ class LeasedSemaphore:
         return PermitClaim(driver, caller, _WRITE)
 
     async def release(self, permit: Permit | str) -> None:
-        """Give back *permit*, or the one with that id, in any process.
+        """Give back *permit*, or the one with that id, in any process; one round trip.
 
         Raises:
-            TypeError: it is neither a permit nor a string.
             NotHeldError: nobody holds it; nothing was changed.
             HoldLostError: it was lost before.
-            ValueError: it is the id of one of several that were acquired together; give the permit
-                for all of them.
-            ServerUnavailableError: no reply; releasing it may be tried again.
-
-        Cost:
-            One round trip.
+            ValueError: it is the id of one of several that were acquired together; give the permit.
+            ServerUnavailableError: no reply; it may be tried again.
         """
         if isinstance(permit, Permit):
             self._recipe.check_own(permit.name)
@@ -306,52 +248,29 @@ class LeasedSemaphore:
         else:
             await self._driver.run(self._recipe.release_id(permit))
 
-    async def update_lease(self, permit: Permit | str, lease: Duration | None = None) -> None:
-        """Restart the lease of *permit*, or of the one with that id; it may end sooner than before.
+    async def extend(self, permit: Permit | str, lease: Duration) -> None:
+        """Lengthen the lease of *permit*, or of the one with that id, as `Permit.extend` does.
 
-        Args:
-            permit: which.
-            lease: seconds after which it ends by itself; None for a permit of this client, which
-                then renews it.
-
-        Raises:
-            TypeError: it is neither a permit nor a string.
-            NotHeldError: nobody holds it; nothing was changed.
-            HoldLostError: it was lost before.
-            ValueError: as `release`, or *lease* cannot be.
-            ServerUnavailableError: no usable answer.
-
-        Cost:
-            One round trip.
+        Errors and cost are as of `release`.
         """
         if isinstance(permit, Permit):
             self._recipe.check_own(permit.name)
-            await permit.update_lease(lease)
+            await permit.extend(lease)
         else:
-            driver = self._driver
-            await driver.run(self._recipe.update_lease_of_id(permit, lease_of(lease, driver)))
+            await self._driver.run(self._recipe.extend_id(permit, check_lease(lease)))
 
     async def try_set_permits(self, n: int) -> bool:
-        """Make the semaphore with *n* permits unless it exists; one round trip.
-
-        Returns:
-            Whether it was made.
-        """
+        """Make the semaphore with *n* permits unless it exists; return whether it was made."""
         return await self._driver.run(self._recipe.try_set_permits(n))
 
     async def set_permits(self, n: int) -> None:
-        """Make free and held permits add up to *n*; one round trip.
-
-        No held permit is taken away.
-        """
+        """Make free and held permits add up to *n*; no held one is taken away; one round trip."""
         await self._driver.run(self._recipe.set_permits(n))
 
     async def add_permits(self, n: int) -> None:
         """Add *n* permits for good, or take them away when *n* is negative; one round trip.
 
         Raises:
-            TypeError: *n* is not an int.
-            ValueError: *n* is 0.
             ServerUnavailableError: no reply in time; it is being undone if it was executed.
         """
         await self._set_up()
@@ -361,9 +280,6 @@ class LeasedSemaphore:
         """Remove the semaphore and all permits; return whether there was one; one round trip.
 
         Permits that are held are lost. Waiters go on waiting.
-
-        Raises:
-            WrongTypeError: the name is in use by something else.
         """
         return await self._driver.run(self._recipe.delete())
 
@@ -373,10 +289,7 @@ class LeasedSemaphore:
         return sum(await self._driver.run(self._recipe.counts()))
 
     async def acquired_permits(self) -> int:
-        """Return how many permits are held, in all processes; one round trip.
-
-        A permit that a release has given to a waiter counts, too.
-        """
+        """Return how many permits are held, or given to a waiter, anywhere; one round trip."""
         return (await self._driver.run(self._recipe.counts()))[1]
 
     async def available_permits(self) -> int:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from interlock._drivers.awaited_block import Exit, caller
+from interlock._drivers.awaited_block import caller, exits
 from interlock._drivers.block import ByHand, entered
-from interlock._misuse import always_true
+from interlock._hints import hints
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
 from interlock.errors import NotHeldError
@@ -18,7 +18,6 @@ from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from types import TracebackType
 
     from interlock._drivers.block import Block
     from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
@@ -28,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@always_true("write `async with client.limited(name, n) as permit:`")
+@hints("client.limited(name, n)")
 class Limited:
     """Lets at most *n* blocks or calls run at once, in all processes together.
 
@@ -43,7 +42,6 @@ class Limited:
         "_make",
         "_semaphore",
         "_template",
-        "_tested",
         "_timeout",
     )
 
@@ -108,11 +106,6 @@ class Limited:
 
         Nobody is stopped. If more than *n* run, nobody starts until enough of them have ended. A
         process that starts later sets the number of its own code again.
-
-        Raises:
-            TypeError: *n* is not an int.
-            ValueError: *n* is less than 1.
-            ServerUnavailableError: no usable answer; it may be tried again.
         """
         await self._named().set_permits(n)
 
@@ -143,16 +136,7 @@ class Limited:
             shorten(error)
             raise
 
-    if TYPE_CHECKING:
-
-        async def __aexit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None: ...
-    else:
-        __aexit__ = Exit()
+    __aexit__ = exits()
 
     async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Give back what *block* acquired, in any task that leaves it."""

@@ -20,13 +20,14 @@ from interlock._drivers.awaited import (
     end_block,
     tell_holder,
 )
-from interlock._drivers.awaited_block import Exit
+from interlock._drivers.awaited_block import exits
 from interlock._drivers.block import Block, ByHand, entered
 from interlock._drivers.tasks import current_owner, lasting_owner
+from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
-from interlock._misuse import always_true, check_long_lease
+from interlock._misuse import check_long_lease
 from interlock._traceback import shorten
-from interlock.asyncio.hold import Hold, awaited, of_block
+from interlock.asyncio.hold import Hold, of_block
 from interlock.asyncio.trying import Trying
 from interlock.errors import ConfigError, InterlockError, NotHeldError
 from interlock.options import (
@@ -39,8 +40,6 @@ from interlock.options import (
 )
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from interlock._core.locks.composite import CompositeLock
     from interlock._core.model.effects import Step
     from interlock._core.model.holds import AnyHold, Owner
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-@always_true("write `async with lock.trying() as hold:`, and inside it `if hold:`")
 @hints("client.lock(name)")
 class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
@@ -68,7 +66,6 @@ class Lock:
         "_lease",
         "_parts",
         "_taken",
-        "_tested",
         "_timeout",
         # asyncio only
         "cancel_on_lost",
@@ -121,8 +118,7 @@ class Lock:
 
         Args:
             blocking: False for one try.
-            timeout: seconds to wait; -1 for ever, 0 for one try. None for the one given at making,
-                or else for ever.
+            timeout: seconds to wait; None for the one given at making, or else for ever.
             lease: seconds after which it ends by itself; None for the one given at making, or else
                 a hold that is renewed until it is released.
 
@@ -130,17 +126,12 @@ class Lock:
             Whether it is held now.
 
         Raises:
-            ValueError: *timeout* or *lease* cannot be.
-            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
             ReentryError: it is not reentrant and this owner holds it. Or only this thread could end
                 the wait, as in a task whose event loop runs in the thread that holds it.
             HoldLostError: this owner has lost it and has not released it. A hold whose own
                 *lease* ran out does not count, unless a block is still inside.
-            ServerUnavailableError: no usable answer in time.
-            WrongTypeError: the name is in use by something else.
             ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
                 them; it is given back.
-            ClosedError: the client is closed.
 
         Cost:
             One round trip when it is free.
@@ -170,22 +161,17 @@ class Lock:
         self._taken = hold
         return True
 
-    @told
-    async def release(self, **_foreign: Never) -> None:
+    async def release(self) -> None:
         """Go down by one depth; free the lock at 0.
 
         Raises:
             NotHeldError: another owner holds it, or nobody; nothing was changed.
             HoldLostError: it was lost before.
-            ServerUnavailableError: no reply; it is not renewed any more, and releasing it may be
-                tried again.
-            ClosedError: the client is closed.
+            ServerUnavailableError: no reply; it may be tried again, and is not renewed any more.
 
         Cost:
             One round trip, and another one to name the present holder in NotHeldError.
         """
-        if _foreign:
-            raise unexpected(self.release, _foreign)
         driver, core, _, _ = self._parts
         taken = self._taken
         # To look who calls takes as long as all that is saved here, and a thread with one owner may
@@ -259,13 +245,8 @@ class Lock:
         ``holder`` tells who holds the lock, if that is known. Nothing is sent before the block.
 
         Args:
-            timeout: seconds to wait; 0 for one try.
+            timeout: seconds to wait.
             lease: seconds after which the hold ends by itself; None for the one given at making.
-
-        Raises:
-            ValueError: *timeout* or *lease* cannot be.
-            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
-            InterlockError: the block raises as `acquire`.
 
         Cost:
             One round trip when it is free; one more to ask for the holder when it is not acquired.
@@ -295,16 +276,7 @@ class Lock:
         # end
         return face
 
-    if TYPE_CHECKING:
-
-        async def __aexit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None: ...
-    else:
-        __aexit__ = Exit()
+    __aexit__ = exits()
 
     async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired, in any task that leaves it."""
@@ -368,26 +340,15 @@ class Lock:
     @awaited
     # end
     async def owned(self) -> bool:
-        """Return whether this owner holds it.
-
-        The answer is False without a round trip if the client knows of no hold. Otherwise it is the
-        server's.
-        """
+        """Return whether this owner holds it, as `hold_count` does."""
         return await self.hold_count() > 0
 
     async def hold_count(self) -> int:
-        """Return how often this owner holds it.
-
-        The answer is 0 without a round trip if the client knows of no hold. Otherwise it is the
-        server's.
-        """
+        """Return how often this owner holds it; one round trip, or none if the client knows of no hold."""
         return await self._driver.run(self._core.depth_of(current_owner()))
 
     async def remaining(self) -> float | None:
-        """Return the seconds until the lease ends unless it is renewed; None if nobody holds it.
-
-        The holder may be any owner. One round trip.
-        """
+        """Return the seconds that are left of any owner's lease, or None; one round trip."""
         return (await self._driver.run(self._core.status())).remaining
 
     async def extend(self, lease: Duration) -> None:
@@ -396,7 +357,6 @@ class Lock:
         Raises:
             NotHeldError: this owner does not hold it.
             HoldLostError: it is lost.
-            ServerUnavailableError: no usable answer.
 
         Cost:
             One round trip, and another one to name the present holder in NotHeldError.
@@ -415,10 +375,6 @@ class Lock:
 
         Returns:
             Whether it was locked, or held by *holder* until now.
-
-        Raises:
-            ConfigError: a *reason* without a *holder*, or a *holder* of several locks held as one.
-            ServerUnavailableError: no usable answer.
 
         Cost:
             One round trip if nobody holds it, else three at most.

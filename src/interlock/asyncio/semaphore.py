@@ -9,18 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Never, Self
 
 from interlock._drivers.awaited import end_by
-from interlock._drivers.awaited_block import Exit
+from interlock._drivers.awaited_block import exits
 from interlock._drivers.block import entered
+from interlock._drivers.unawaited import awaited
 from interlock._hints import hints, told, unexpected
-from interlock._misuse import always_true, publish
+from interlock._misuse import publish
 from interlock._traceback import shorten
-from interlock.asyncio.hold import awaited
 from interlock.asyncio.trying import Trying
 from interlock.options import FOREVER, check_timeout
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from interlock._core.model.effects import Step
     from interlock._core.objects.semaphore import Semaphore as CoreLock
     from interlock._core.objects.semaphore import Taking
@@ -93,7 +91,6 @@ class Permits:
             block.left = None
 
 
-@always_true("write `async with semaphore.trying() as permits:`, and inside it `if permits:`")
 @hints("client.semaphore(name)")
 class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
@@ -106,7 +103,7 @@ class Semaphore:
         name: what it is called.
     """
 
-    __slots__ = ("__weakref__", "_driver", "_recipe", "_tested", "_timeout", "name")
+    __slots__ = ("__weakref__", "_driver", "_recipe", "_timeout", "name")
 
     def __init__(
         self, driver: AwaitedDriver, core: CoreLock, *, timeout: Duration | None = None
@@ -135,20 +132,14 @@ class Semaphore:
         Args:
             n: how many.
             blocking: False for one try.
-            timeout: seconds to wait; None or -1 for ever, 0 for one try.
+            timeout: seconds to wait.
 
         Returns:
             Whether they were taken: all or none.
 
         Raises:
-            TypeError: *n* is not an int.
-            ValueError: *n* is less than 1, or *timeout* cannot be.
-            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
-            ServerUnavailableError: no usable answer in time; nothing stays taken.
-            WrongTypeError: the name is in use by something else.
             ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
                 them; nothing stays taken.
-            ClosedError: the client is closed.
 
         Cost:
             One round trip when they are free.
@@ -175,17 +166,7 @@ class Semaphore:
         For example ``async with semaphore.trying() as permits: if permits: ...``. Leaving the block
         gives them back. What it gets is falsy if they were not taken.
 
-        Args:
-            n: how many.
-            timeout: seconds to wait; 0 for one try.
-
-        Raises:
-            ValueError: *timeout* cannot be.
-            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
-            InterlockError: the block raises as `acquire`.
-
-        Cost:
-            One round trip when they are free.
+        The arguments, errors and cost are as of `acquire`.
         """
         limit = check_timeout(blocking=True, timeout=timeout)
         return Trying(partial(self._try, n, limit))
@@ -198,7 +179,7 @@ class Semaphore:
         return permits
 
     async def release(self, n: int = 1) -> None:
-        """Give *n* permits back; a semaphore that does not exist is made.
+        """Give *n* permits back; a semaphore that does not exist is made; one round trip.
 
         Nobody asks where they come from: to release more than was acquired adds permits. A release
         that is interrupted is carried through.
@@ -208,15 +189,8 @@ class Semaphore:
         took before add nothing to a semaphore that was made anew.
 
         Raises:
-            TypeError: *n* is not an int.
-            ValueError: *n* is less than 1.
             ServerUnavailableError: no reply in time. The release is still being sent in the
                 background for a while, so do not repeat it.
-            WrongTypeError: the name is in use by something else.
-            ClosedError: the client is closed.
-
-        Cost:
-            One round trip.
         """
         step = None
         try:
@@ -236,11 +210,7 @@ class Semaphore:
             raise
 
     async def release_if_exists(self, n: int = 1) -> bool:
-        """Give *n* permits back if the semaphore exists. Raises as `release`.
-
-        Returns:
-            Whether there was one.
-        """
+        """Give *n* permits back if the semaphore exists, as `release`; return whether it did."""
         step = self._recipe.release_if_exists(n)
         return await self._driver.perform(self._recipe.prepared(step))
 
@@ -266,16 +236,7 @@ class Semaphore:
             raise
         return self
 
-    if TYPE_CHECKING:
-
-        async def __aexit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None: ...
-    else:
-        __aexit__ = Exit()
+    __aexit__ = exits()
 
     async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Give back the permit of *block*, in any task that leaves it."""
@@ -286,11 +247,7 @@ class Semaphore:
             await end_by(self.release, raised)
 
     async def try_set_permits(self, n: int) -> bool:
-        """Make the semaphore with *n* permits unless it exists; one round trip.
-
-        Returns:
-            Whether it was made.
-        """
+        """Make the semaphore with *n* permits unless it exists; return whether it was made."""
         return await self._driver.run(self._recipe.try_set_permits(n))
 
     async def set_permits(self, n: int) -> None:
@@ -300,11 +257,8 @@ class Semaphore:
         and rises with each release.
 
         Raises:
-            TypeError: *n* is not an int.
-            ConfigError: *n* is not 0 to 2³¹-1 (a ValueError). Or another program has set the
-                semaphore up, such as Java, so nobody knows how many permits are taken.
-            ServerUnavailableError: no usable answer; it may have been set.
-            WrongTypeError: the name is in use by something else.
+            ConfigError: another program has set the semaphore up, such as Java, so nobody knows how
+                many permits are taken.
         """
         await self._driver.run(self._recipe.set_permits(n))
 
@@ -315,10 +269,7 @@ class Semaphore:
         each release.
 
         Raises:
-            TypeError: *n* is not an int.
-            ValueError: *n* is 0.
             ServerUnavailableError: no reply in time; it is being undone if it was executed.
-            WrongTypeError: the name is in use by something else.
         """
         await self._set_up()
         await self._driver.perform(self._recipe.add_permits(n))
@@ -330,7 +281,6 @@ class Semaphore:
 
         Raises:
             ServerUnavailableError: no reply in time; what was taken is being given back.
-            WrongTypeError: the name is in use by something else.
             ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
                 them; nothing stays taken.
         """
@@ -342,9 +292,6 @@ class Semaphore:
 
         Waiters go on waiting. A release of a permit that another client took before makes the
         semaphore again, unless the number is named by ``permits=``.
-
-        Raises:
-            WrongTypeError: the name is in use by something else.
         """
         return await self._driver.run(self._recipe.delete())
 

@@ -5,24 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.locks import ticket as core_ticket
-from interlock._core.locks import transfer
 from interlock._drivers.awaited import adopt_ticket
 from interlock._drivers.process.identity import about_this_process
+from interlock._hints import hints
 from interlock._misuse import check_long_lease
 from interlock.options import check_lease, check_reason
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from interlock._core.locks import transfer
     from interlock._drivers.protocol import AwaitedDriver
     from interlock.asyncio.hold import Hold
     from interlock.options import Duration
 
 
+@hints("hold.hand_over() or client.ticket(text)")
 class Ticket:
     """A hold without a process, which `Hold.hand_over` gave away; made by `Client.ticket`.
 
-    Everybody who has its text can renew or release it, from any machine. `str` returns the text.
+    Everybody who has its text can extend or release it, from any machine. `str` returns the text.
 
     Attributes:
         name: the lock.
@@ -31,12 +33,15 @@ class Ticket:
     """
 
     def __init__(
-        self, driver: AwaitedDriver, _text: str, _adopt: Callable[..., Awaitable[Hold]]
+        self,
+        driver: AwaitedDriver,
+        _ticket: transfer.Ticket,
+        _adopt: Callable[[str], Awaitable[Hold]],
     ) -> None:
         self._driver = driver
         self._adopt = _adopt
-        self._ticket = transfer.Ticket.read(_text)
-        _ = core_ticket.lock_of(driver.session, self._ticket)
+        self._ticket = _ticket
+        _ = core_ticket.lock_of(driver.session, _ticket)
         self.name = self._ticket.name
         self.holder = self._ticket.holder
         self.token = self._ticket.token
@@ -48,26 +53,25 @@ class Ticket:
     def __str__(self) -> str:
         return str(self._ticket)
 
-    async def renew(self, lease: Duration) -> None:
-        """Restart the lease, with *lease* seconds from now; it may end sooner than before.
+    async def extend(self, lease: Duration) -> None:
+        """Lengthen the lease to at least *lease* seconds from now; nothing makes it shorter.
 
         Raises:
             NotHeldError: it was released or adopted, its lease has ended, or an operator broke it.
             ConfigError: *lease* cannot be.
-            ServerUnavailableError: no usable answer; the shorter of the two leases counts.
 
         Cost:
             One round trip.
         """
         check_long_lease(lease, self._driver)
         session = self._driver.session
-        await self._driver.run(core_ticket.renew(session, self._ticket, check_lease(lease)))
+        await self._driver.run(core_ticket.extend(session, self._ticket, check_lease(lease)))
 
     async def release(self) -> None:
         """Free the lock.
 
         Raises:
-            NotHeldError: as `renew`; nothing was changed.
+            NotHeldError: as `extend`; nothing was changed.
             ServerUnavailableError: no usable answer; it may be tried again.
 
         Cost:
@@ -81,7 +85,7 @@ class Ticket:
     async def announce(
         self, lease: Duration, reason: str = "", *, who: str = "", held_for: float = 0.0
     ) -> None:
-        """Tell operators who has this ticket and why: ``interlock list`` shows it.
+        """Tell operators who has this ticket and why: ``interlock list`` shows it; one round trip.
 
         Args:
             lease: seconds that it is good for.
@@ -91,9 +95,6 @@ class Ticket:
 
         Raises:
             ConfigError: a *reason* or *lease* that cannot be.
-
-        Cost:
-            One round trip.
         """
         about = about_this_process()
         about |= {"host": check_reason(who) or about["host"], "thread": check_reason(reason)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from interlock._drivers.awaited_block import Exit, caller
+from interlock._drivers.awaited_block import caller, exits
 from interlock._drivers.block import ByHand, entered
 from interlock._misuse import publish
 from interlock._traceback import shorten
@@ -15,7 +15,6 @@ from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
 
     from interlock._drivers.block import Block
 
@@ -56,16 +55,7 @@ class Trying(Generic[E]):
             block.got = got
         return got
 
-    if TYPE_CHECKING:
-
-        async def __aexit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None: ...
-    else:
-        __aexit__ = Exit()
+    __aexit__ = exits()
 
     async def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired, in any task that leaves it."""

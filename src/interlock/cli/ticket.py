@@ -15,7 +15,7 @@ from interlock.cli.arguments import add_url, duration, lease, open_client, open_
 from interlock.cli.status import Status, UsageError, one_line, say, user
 from interlock.errors import AcquireTimeoutError, NotHeldError
 from interlock.inspection import words
-from interlock.options import check_reason
+from interlock.options import check_lease, check_reason
 
 if TYPE_CHECKING:
     import argparse
@@ -42,6 +42,8 @@ exit status:
 
 _LONGEST = 100_000
 """Characters of a ticket that are read."""
+_TO_WRITE = 30.0
+"""Seconds for which a ticket that is not written yet is good, at most."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +106,7 @@ def _acquire(client: Client, given: Mapping[str, Any], reason: str) -> int:
     wanted: float | timedelta = given["lease"]
     with client.fenced_lock(given["name"], timeout=timedelta(seconds=given["wait"])) as hold:
         # If this process dies before the ticket is written, this short lease ends it.
-        ticket = client.ticket(hold.hand_over())
+        ticket = hold.hand_over(lease=min(check_lease(wanted), _TO_WRITE))
     try:
         ticket.announce(wanted, reason, who=f"{user()}@{socket.gethostname()}")
         _write(str(ticket), given["ticket_file"])
@@ -115,13 +117,13 @@ def _acquire(client: Client, given: Mapping[str, Any], reason: str) -> int:
     except BaseException:
         ticket.release()
         raise
-    ticket.renew(wanted)
+    ticket.extend(wanted)
     return 0
 
 
 def _extend(client: Client, ticket: Ticket, wanted: float | timedelta) -> None:
     """Let *ticket* be good for *wanted* seconds, and tell operators so."""
-    ticket.renew(wanted)
+    ticket.extend(wanted)
     info = client.describe(ticket.name)
     for each in () if info is None else info.holders:
         if each.holder == ticket.holder:

@@ -73,7 +73,7 @@ def _scripts(prefix: str, words: str) -> tuple[str, ...]:
 
 
 _LOCK = (
-    *_scripts("lock", "acquire release renew pass_locally force_release query set_lease give"),
+    *_scripts("lock", "acquire release renew pass_locally force_release query give"),
     *_scripts("locks", "acquire release"),
 )
 
@@ -112,7 +112,7 @@ KINDS = {
     "multi_lock": Kind(),
     "red_lock": Kind(),
     "leased_semaphore": Kind(
-        _scripts("leased_semaphore", "acquire release renew update query add set leave try_set")
+        _scripts("leased_semaphore", "acquire release renew query add set leave try_set")
         + _scripts("semaphore", "delete expire"),
         names.semaphore_channel,
         forced.leased_semaphore,
@@ -139,7 +139,7 @@ KINDS = {
         names.condition_channel,
     ),
     "barrier": Kind(
-        (*_scripts("barrier", "arrive look end pass query leave"), "waiting_renew"),
+        (*_scripts("barrier", "arrive look end query leave"), "waiting_renew"),
         names.barrier_channel,
     ),
     "election": Kind(

@@ -9,7 +9,7 @@ from interlock.sync.client import Client, connect
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.condition import Condition
 from interlock.sync.count_down_latch import CountDownLatch
-from interlock.sync.decorators import Locked, Once
+from interlock.sync.decorators import Locked, Single
 from interlock.sync.election import Election, Observation
 from interlock.sync.event import Event
 from interlock.sync.hold import Hold
@@ -35,16 +35,16 @@ __all__ = [
     "Locked",
     "MultiLock",
     "Observation",
-    "Once",
     "Permit",
     "ReadWriteLock",
     "RedLock",
     "Semaphore",
+    "Single",
     "Ticket",
     "connect",
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
-publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
-publish(__name__, Limited, RedLock, Semaphore, Ticket)
+publish(__name__, Barrier, Condition, Election, Event, Observation, Permit, ReadWriteLock)
+publish(__name__, Limited, RedLock, Semaphore, Single, Ticket)
 connect.__module__ = Client.__module__

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._drivers.blocking import act_for
 from interlock._hints import hints
-from interlock._naming import check_plain_callback, checked_result
 from interlock._traceback import shorten
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
     from interlock._core.objects.barrier import Barrier as CoreBarrier
@@ -31,7 +28,7 @@ class Barrier:
         parties: how many it takes.
     """
 
-    __slots__ = ("__weakref__", "_action", "_core", "_driver", "_timeout", "name", "parties")
+    __slots__ = ("__weakref__", "_core", "_driver", "_timeout", "name", "parties")
 
     def __init__(
         self,
@@ -39,11 +36,7 @@ class Barrier:
         core: CoreBarrier,
         *,
         timeout: Duration | None = None,
-        action: Callable[[], object] | None = None,
     ) -> None:
-        if action is not None:
-            check_plain_callback(action)
-        self._action = action
         self._driver = driver
         self._core = core
         self._timeout = check_timeout(blocking=True, timeout=timeout)
@@ -59,9 +52,6 @@ class Barrier:
         A party whose *timeout* passes breaks the barrier for all. One that is interrupted or
         cancelled takes its arrival back. One that dies breaks the barrier within its lease.
 
-        If the barrier has an action, the last party runs it while the others wait. If it raises, or
-        its process dies, the barrier is broken.
-
         Args:
             timeout: seconds to wait; -1 for ever, None for the barrier's own.
 
@@ -73,45 +63,18 @@ class Barrier:
             ValueError: others wait here for another number of parties.
             ServerUnavailableError: no usable answer in time; the arrival is taken back. If it was
                 the last one and was executed, the others have passed.
-            ClosedError: the client is closed.
-
-        The exception of an action goes on in the party that ran it.
 
         Cost:
-            One round trip for the last party, two with an action. For others one more at the end,
-            for all of this client; while they wait, one per message and per poll cap.
+            One round trip for the last party. For others one more at the end, for all of this
+            client; while they wait, one per message and per poll cap.
         """
         driver = self._driver
         limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
-        deadline = driver.session.clock() + limit
-        step, arrived = self._core.wait(deadline, acts=self._action is not None), None
         try:
-            arrived = driver.perform(step)
-            if isinstance(arrived, int):
-                return arrived
-            return act_for(driver, self._core, arrived, self._act)
-        except Exception as error:
-            if arrived is None:
-                shorten(error)  # not an error of the action
-            raise
+            return driver.perform(self._core.wait(driver.session.clock() + limit))
         except BaseException as error:
-            # A Ctrl-C came beside the operations, which undo what they have done. A second one may
-            # come before `undo` has begun.
-            try:
-                try:
-                    _ = driver.undo(step, error)
-                except BaseException as another:  # noqa: BLE001 - `undo` raises it
-                    _ = driver.undo(step, another)
-            except BaseException as last:
-                shorten(last)
-                raise
+            shorten(error)
             raise
-
-    def _act(self) -> None:
-        """Run the action."""
-        assert self._action is not None, "only then a party acts"
-        result = self._action()
-        _ = checked_result(result, self._action)
 
     def __enter__(self) -> int:
         """Wait, as `wait` does, and return the index."""

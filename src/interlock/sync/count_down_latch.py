@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from interlock._core.model.effects import NEVER
 from interlock._hints import hints
-from interlock._misuse import always_true
 from interlock._traceback import shorten
 from interlock.options import check_timeout
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-@always_true("write `if latch.count() == 0:`")
 @hints("client.count_down_latch(name)")
 class CountDownLatch:
     """A count that opens a gate at 0; made by `Client.count_down_latch`.
@@ -28,7 +26,7 @@ class CountDownLatch:
         name: what it is called.
     """
 
-    __slots__ = ("__weakref__", "_driver", "_recipe", "_tested", "name")
+    __slots__ = ("__weakref__", "_driver", "_recipe", "name")
 
     def __init__(self, driver: BlockingDriver, core: CoreLock) -> None:
         self._driver = driver
@@ -50,7 +48,6 @@ class CountDownLatch:
             TypeError: *count* is not an int.
             ValueError: *count* is less than 1.
             ServerUnavailableError: no usable answer; it may have been set.
-            WrongTypeError: the name is in use by something else.
         """
         return self._driver.run(self._recipe.try_set_count(count))
 
@@ -62,7 +59,6 @@ class CountDownLatch:
         Raises:
             ServerUnavailableError: no reply in time. The call is still being sent in the background
                 for a while, so do not repeat it.
-            WrongTypeError: the name is in use by something else.
         """
         _ = self._driver.perform(self._recipe.count_down())
 
@@ -74,17 +70,11 @@ class CountDownLatch:
     def wait(self, timeout: Duration | None = None) -> bool:
         """Wait until the latch is open; at once when it is, or was never set.
 
-        Args:
-            timeout: seconds to wait; None or -1 for ever, 0 for one look.
-
         Returns:
-            Whether it is open.
+            Whether it is open within *timeout* seconds.
 
         Raises:
             LatchDeletedError: it was deleted meanwhile, and will not open.
-            ServerUnavailableError: no usable answer in time.
-            WrongTypeError: the name is in use by something else.
-            ClosedError: the client is closed.
 
         Cost:
             One round trip when it is open. While waiting, one per message and per poll cap for all

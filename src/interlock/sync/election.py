@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from interlock._core.objects.election import Watch
 from interlock._drivers.background.change_watchers import Watching
 from interlock._hints import hints
-from interlock._naming import check_plain_callback, checked_result, takes_argument
+from interlock._naming import check_callback, checked_result, takes_argument
 from interlock.sync.lock import Lock
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@hints("election.observe(callback)")
 class Observation:
     """Tells of every change until it is closed; made by `Election.observe`."""
 
@@ -74,11 +75,7 @@ class Election(Lock):
         super().__init__(driver, core, timeout=timeout, lease=lease)
 
     def leader(self) -> LeaderInfo | None:
-        """Return who leads, or None; one round trip.
-
-        Raises:
-            ServerUnavailableError: no usable answer in time.
-        """
+        """Return who leads, or None; one round trip."""
         return self._driver.run(self._core.leader())
 
     def run(self, function: Callable[..., T]) -> T:
@@ -92,13 +89,11 @@ class Election(Lock):
             What *function* returned.
 
         Raises:
-            TypeError: *function* is a plain function with asyncio, or a coroutine function without
-                it.
             AcquireTimeoutError: it did not lead within the election's *timeout*.
             HoldLostError: the term was lost before *function* ended.
             InterlockError: as `Lock.acquire`.
         """
-        check_plain_callback(function)
+        check_callback(function, plain=True)
         with self as term:
             result = function(term) if takes_argument(function) else function()
             return checked_result(result, function)
@@ -112,14 +107,10 @@ class Election(Lock):
         Returns:
             An observation: close it, or enter it by ``with``.
 
-        Raises:
-            TypeError: *callback* cannot be called.
-            ClosedError: the client is closed.
-
         Cost:
             One round trip per change and per poll cap.
         """
-        check_plain_callback(callback)
+        check_callback(callback, plain=True)
         core, watch = self._core, Watch()
         watching = Watching(
             self._driver,

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._hints import hints
-from interlock._misuse import always_true
 from interlock._traceback import shorten
 from interlock.options import check_timeout
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
-@always_true("write `if event.is_set():`")
 @hints("client.event(name)")
 class Event:
     """A flag that all processes share, as `threading.Event`; made by `Client.event`.
@@ -25,7 +23,7 @@ class Event:
         name: what it is called.
     """
 
-    __slots__ = ("__weakref__", "_core", "_driver", "_tested", "name")
+    __slots__ = ("__weakref__", "_core", "_driver", "name")
 
     def __init__(self, driver: BlockingDriver, core: CoreEvent) -> None:
         self._driver = driver
@@ -42,8 +40,6 @@ class Event:
 
         Raises:
             ServerUnavailableError: no reply in time. It is still being sent in the background.
-            WrongTypeError: the name is in use by something else.
-            ClosedError: the client is closed.
 
         Cost:
             One round trip.
@@ -58,27 +54,14 @@ class Event:
         self._driver.perform(self._core.clear())
 
     def is_set(self) -> bool:
-        """Return whether it is set; one round trip.
-
-        Raises:
-            ServerUnavailableError: no usable answer in time.
-            WrongTypeError: the name is in use by something else.
-        """
+        """Return whether it is set; one round trip."""
         return self._driver.run(self._core.is_set())
 
     def wait(self, timeout: Duration | None = None) -> bool:
         """Wait until it is set; at once if it is.
 
-        Args:
-            timeout: seconds to wait; None or -1 for ever, 0 for one look.
-
         Returns:
-            Whether it was set.
-
-        Raises:
-            ServerUnavailableError: no usable answer in time.
-            WrongTypeError: the name is in use by something else.
-            ClosedError: the client is closed.
+            Whether it was set within *timeout* seconds.
 
         Cost:
             One round trip when it is set. While waiting, one per message and per poll cap for all

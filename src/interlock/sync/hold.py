@@ -7,20 +7,23 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from interlock._core.insight.events import tell_loss
+from interlock._core.locks import ticket as core_ticket
 from interlock._core.locks import transfer
 from interlock._core.model.holds import HELD
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.block import entered, give_away
-from interlock._drivers.blocking import end_block
+from interlock._drivers.blocking import acquire_for, end_block
 from interlock._drivers.blocking_block import Exit
+from interlock._drivers.flow import current_owner
 from interlock._drivers.process.unclaimed import AnyClaim, Claim
 from interlock._drivers.threads import LostEvent, finish_later, whole
 from interlock._hints import hints
 from interlock._misuse import check_long_lease
-from interlock._naming import check_plain_callback
+from interlock._naming import check_callback
 from interlock._traceback import shorten
 from interlock.errors import (
     HoldLostError,
@@ -28,13 +31,14 @@ from interlock.errors import (
     NotHeldError,
 )
 from interlock.options import MIN_LEASE, check_lease, lease_of
+from interlock.sync.ticket import Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from interlock._core.model.effects import Step
-    from interlock._core.model.holds import AnyHold, Owner
+    from interlock._core.model.holds import AnyHold
     from interlock._core.model.holds import Hold as OneHold
     from interlock._drivers.block import Block
     from interlock._drivers.protocol import BlockingDriver
@@ -114,18 +118,14 @@ class Hold:
     def token_source(self) -> str | None:
         """Return what keeps the token above all earlier ones, also after a failover.
 
-        ``"epoch"``: the servers count their failovers. ``"clock"``: the clock of the server, in a
-        cluster that does not. ``"counter"``: nothing but the counter itself, which a failover may
-        set back. None: the lock has no token, or the hold was adopted.
+        ``"epoch"``: a count of failovers. ``"clock"``: the server's, in a cluster. ``"counter"``:
+        nothing else, and a failover may set that back. None: no token, or the hold was adopted.
         """
         return self._hold.token_source
 
     @property
     def replicas(self) -> int | None:
-        """Return how many replicas had it when it was acquired; None when they were not asked.
-
-        See `Options.replicas`.
-        """
+        """Return how many replicas had it when it was acquired, as `Options.replicas` asks; or None."""
         return self._hold.replicas
 
     @property
@@ -176,15 +176,12 @@ class Hold:
         raise NotHeldError(f"{self.name!r} {told}", name=self.name, owner=self._hold.label)
 
     def on_lost(self, callback: Callable[[], object]) -> None:
-        """Call *callback* once when the hold is lost; at once if it is already.
+        """Call *callback*, a plain function, once when the hold is lost; at once if it is already.
 
         It runs in a thread of the client's. An error in it is reported and stops nothing.
         ``sys.exit`` does not end the process.
-
-        Raises:
-            TypeError: *callback* cannot be called, or is a coroutine function.
         """
-        check_plain_callback(callback)
+        check_callback(callback, plain=True)
         self._driver.on_lost(self._hold, callback)
 
     def release(self) -> None:
@@ -208,56 +205,49 @@ class Hold:
         if self._claim is not None:
             self._claim.over = True
 
-    def set_lease(self, lease: Duration) -> None:
-        """End the hold in *lease* seconds, sooner or later than before; it is not renewed any more.
-
-        ``hold.set_lease(hold.remaining + 10)`` gives it ten seconds more.
-
-        Args:
-            lease: seconds from now.
+    def extend(self, lease: Duration) -> None:
+        """Lengthen the lease to at least *lease* seconds from now; nothing makes it shorter.
 
         Raises:
-            ConfigError: it is not a hold of a lock, fair lock, fenced lock or spin lock.
-            NotHeldError: it was released.
+            NotHeldError: it was released, or not acquired.
             HoldLostError: it was lost.
-            ServerUnavailableError: no usable answer; it is valid for the shorter of the two times.
+            ConfigError: *lease* cannot be.
 
         Cost:
             One round trip.
         """
-        seconds, driver = check_lease(lease), self._driver
-        if seconds > 10 * self.remaining:  # else it is no mistake of the unit
-            check_long_lease(lease, driver)
-        driver.run(transfer.set_lease(self._hold, seconds))
+        check_long_lease(lease, self._driver)
+        step = self._hold.extend(check_lease(lease))
+        try:
+            self._driver.perform(step)
+        except InterlockError as error:
+            shorten(error)
+            raise
 
-    def hand_over(self, *, lease: Duration | None = None) -> str:
-        """Give the hold to another process, without freeing the lock.
+    def hand_over(self, *, lease: Duration | None = None) -> Ticket:
+        """Give the hold to another process, without freeing the lock; one round trip.
 
-        That process passes the result to `Client.adopt`. The hold is over here then, and leaving
-        its ``with`` block is not an error. Nobody renews it until it is adopted.
+        That process passes the ticket's text to `Client.adopt`. The hold is over here then, and
+        leaving its ``with`` block is not an error. Nobody renews it until it is adopted.
 
         Args:
             lease: seconds after which the lock is free unless it is adopted before; None for
                 `Options.lease`.
 
         Returns:
-            A ticket: text that is good for one adoption. Everybody who reads it can take the lock.
+            A ticket, good for one adoption. Everybody who reads its text can take the lock.
 
         Raises:
             ConfigError: it is not a hold of a lock, fair lock, fenced lock or spin lock.
-            NotHeldError: it was released.
+            NotHeldError, HoldLostError: it was released, or lost.
             ReentryError: it is entered more than once.
-            HoldLostError: it was lost.
             ServerUnavailableError: no usable answer. The hold goes on, for the ticket's lease or
                 until its next renewal, unless it is found to be lost.
-
-        Cost:
-            One round trip.
         """
         handles = transfer.transferable(self._hold)[0].handles
         ticket = self._driver.run(transfer.hand_over(self._hold, lease_of(lease, self._driver)))
         self._give_away(handles)
-        return str(ticket)
+        return Ticket(self._driver, ticket, partial(adopt, self._driver))
 
     def _give_away(self, handles: Sequence[Callable[[], object]]) -> None:
         """Note that nothing here is to release it."""
@@ -335,6 +325,7 @@ class Hold:
 
 
 _new = Hold.__new__
+_WRITE_ADOPT = "with client.adopt(ticket) as hold:"
 
 
 def of_block(driver: BlockingDriver, hold: AnyHold, block: Block | None) -> Hold:
@@ -348,13 +339,16 @@ def of_block(driver: BlockingDriver, hold: AnyHold, block: Block | None) -> Hold
     return made
 
 
-def kept(driver: BlockingDriver, hold: OneHold, caller: Owner, write: str) -> Hold:
-    """Return *hold* for a user; *caller* has it if the user drops that.
+def adopt(driver: BlockingDriver, ticket: Ticket | str, lease: Duration | None = None) -> Hold:
+    """Take over the hold that *ticket* stands for, as `Client.adopt` tells."""
+    given = transfer.Ticket.read(str(ticket) if isinstance(ticket, Ticket) else ticket)
+    core = core_ticket.lock_of(driver.session, given)
+    caller = current_owner()
+    step = transfer.adopt(core, caller, given.holder, given.token, lease_of(lease, driver))
 
-    Args:
-        driver: the client's.
-        hold: the hold, just acquired.
-        caller: the thread that asked.
-        write: what a MisuseWarning then recommends.
-    """
-    return Hold(driver, hold, Claim(driver, hold, caller, write))
+    def claimed(_: Block | None, hold: OneHold) -> Hold:
+        return Hold(driver, hold, Claim(driver, hold, caller, _WRITE_ADOPT))
+
+    hold = acquire_for(driver, step, claimed, name=core.name)
+    assert hold is not None, "it raises instead"
+    return hold

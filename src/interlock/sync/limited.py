@@ -10,8 +10,8 @@ import functools
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from interlock._drivers.block import ByHand, entered
-from interlock._drivers.blocking_block import Exit, caller
-from interlock._misuse import always_true
+from interlock._drivers.blocking_block import caller, exits
+from interlock._hints import hints
 from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
 from interlock.errors import NotHeldError
@@ -19,7 +19,6 @@ from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from interlock._drivers.block import Block
     from interlock.options import Duration
@@ -29,7 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@always_true("write `with client.limited(name, n) as permit:`")
+@hints("client.limited(name, n)")
 class Limited:
     """Lets at most *n* blocks or calls run at once, in all processes together.
 
@@ -44,7 +43,6 @@ class Limited:
         "_make",
         "_semaphore",
         "_template",
-        "_tested",
         "_timeout",
     )
 
@@ -107,11 +105,6 @@ class Limited:
 
         Nobody is stopped. If more than *n* run, nobody starts until enough of them have ended. A
         process that starts later sets the number of its own code again.
-
-        Raises:
-            TypeError: *n* is not an int.
-            ValueError: *n* is less than 1.
-            ServerUnavailableError: no usable answer; it may be tried again.
         """
         self._named().set_permits(n)
 
@@ -142,16 +135,7 @@ class Limited:
             shorten(error)
             raise
 
-    if TYPE_CHECKING:
-
-        def __exit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None: ...
-    else:
-        __exit__ = Exit()
+    __exit__ = exits()
 
     def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Give back what *block* acquired, in any thread that leaves it."""

@@ -6,13 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._hints import hints
-from interlock._misuse import always_true
 
 if TYPE_CHECKING:
     from interlock.sync.lock import Lock
 
 
-@always_true("write `with lock.read.trying() as hold:`, or `lock.write`")
 @hints("client.read_write_lock(name)")
 class ReadWriteLock:
     """A lock that many read or one writes; made by `Client.read_write_lock`.
@@ -27,7 +25,7 @@ class ReadWriteLock:
         write: the side that one owner holds, while nobody else reads or writes.
     """
 
-    __slots__ = ("__weakref__", "_tested", "name", "read", "write")
+    __slots__ = ("__weakref__", "name", "read", "write")
 
     def __init__(self, read: Lock, write: Lock) -> None:
         self.name = write.name

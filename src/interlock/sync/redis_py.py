@@ -28,7 +28,6 @@ from interlock.sync.hold import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
-    from types import TracebackType
 
     from interlock._drivers.protocol import BlockingDriver
 
@@ -38,12 +37,9 @@ _clients: WeakKeyDictionary[Any, dict[Options, Client]] = WeakKeyDictionary()
 
 
 def client_of(redis: Any, options: Options | None = None) -> Client:
-    """Return the client whose locks the locks of a redis-py client *redis* are.
+    """Return the client behind the locks of a redis-py client *redis*, for `Lock.options`.
 
-    Args:
-        redis: a `Redis` or `RedisCluster`. All with one connection pool share a client, which goes
-            with the pool.
-        options: `Lock.options` of the lock class.
+    All clients with one connection pool share it, and it goes with the pool.
     """
     chosen = Lock.options if options is None else options
     of_pool = _clients.setdefault(getattr(redis, "connection_pool", redis), {})
@@ -78,19 +74,15 @@ class Lock:
         name: the key.
         timeout: seconds after which it ends by itself, our *lease*; None for a lock that is renewed
             as long as this object lives.
-        sleep: seconds between two looks while redis-py's own kind of lock holds the name; else a
-            message wakes waiters.
+        sleep: seconds between two looks while redis-py's own kind of lock holds the name.
         blocking: whether `acquire` waits.
         blocking_timeout: how many seconds it waits, our *timeout*; None or infinity for ever.
         thread_local: whether each thread has a token of its own.
-        raise_on_release_error: whether leaving a ``with`` block raises when the lock was lost, or
-            logs it.
-
-    Attributes:
-        options: how the client behind behaves; for a subclass to set.
+        raise_on_release_error: whether leaving a block raises when the lock was lost, or logs it.
     """
 
     options: ClassVar[Options] = Options()
+    """How the client behind behaves; for a subclass to set."""
 
     def __init__(
         self,
@@ -122,21 +114,15 @@ class Lock:
             return self
         raise self._error("Unable to acquire lock within the time specified")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self.release()
         except redis_errors.LockError:
             if self.raise_on_release_error:
                 raise
-            logger.warning(
-                "Lock was unlocked or no longer owned when exiting context manager.",
-                extra={"event": "redis_py.not_owned", "lock_name": self._name},
-            )
+            text = "Lock was unlocked or no longer owned when exiting context manager."
+            extra = {"event": "redis_py.not_owned", "lock_name": self._name}
+            logger.warning(text, extra=extra)
 
     @property
     def hold(self) -> Hold | None:
@@ -158,7 +144,6 @@ class Lock:
 
         Raises:
             redis.exceptions.ConnectionError: no usable answer in time, or the client was closed.
-            redis.exceptions.LockError: `options` ask for what it did not get, as enough replicas.
         """
         driver, core, owner = self._parts()
         clock = driver.session.clock
@@ -192,12 +177,11 @@ class Lock:
 
     def owned(self) -> bool:
         """Return whether this lock's token holds it; one round trip."""
-        held: _Held | None = self.local.held
-        if self.local.token is None:
+        held, token = self.local.held, self.local.token
+        if token is None:
             return False
-        if held is not None and held.token == self.local.token:
-            return held.hold.holder in self._holders()
-        return _text(self.local.token) in self._holders()
+        ours = held is not None and held.token == token
+        return (held.hold.holder if ours else _text(token)) in self._holders()
 
     def release(self) -> None:
         """Release it; one round trip, or two for a token of another process.
@@ -216,17 +200,16 @@ class Lock:
         self.local.token = self.local.held = None
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """Give it more seconds or, with *replace_ttl*, so many from now; else as `release`.
+        """Give it more seconds or, with *replace_ttl*, so many from now at least.
 
-        Raises:
-            redis.exceptions.LockError: no timeout.
+        Errors are as of `release`; also LockError without a timeout.
         """
         if self.local.token is not None and self.timeout is None:
             raise self._error("Cannot extend a lock with no timeout")
         with self._translated():
             hold = self._held("extend")
             hold.ensure()
-            hold.set_lease(additional_time + (0 if replace_ttl else hold.remaining))
+            hold.extend(additional_time + (0 if replace_ttl else hold.remaining))
         return True
 
     def reacquire(self) -> Literal[True]:
@@ -268,15 +251,14 @@ class Lock:
         """Raise what redis-py raises; but a wrong call is a ConfigError."""
         try:
             yield
-        except (errors.NotHeldError, errors.HoldLostError, errors.WrongTypeError) as error:
-            raise redis_errors.LockNotOwnedError(str(error), lock_name=self._name) from error
-        except errors.ServerUnavailableError as error:
-            kind = redis_errors.ResponseError if error.code else redis_errors.ConnectionError
-            raise kind(str(error)) from error
-        except errors.ClosedError as error:
-            raise redis_errors.ConnectionError(str(error)) from error
         except errors.ConfigError:
             raise
+        except (errors.NotHeldError, errors.HoldLostError, errors.WrongTypeError) as error:
+            raise redis_errors.LockNotOwnedError(str(error), lock_name=self._name) from error
+        except (errors.ServerUnavailableError, errors.ClosedError) as error:
+            refused = isinstance(error, errors.ServerUnavailableError) and error.code
+            kind = redis_errors.ResponseError if refused else redis_errors.ConnectionError
+            raise kind(str(error)) from error
         except errors.InterlockError as error:
             raise self._error(str(error)) from error
 

@@ -6,24 +6,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.locks import ticket as core_ticket
-from interlock._core.locks import transfer
 from interlock._drivers.blocking import adopt_ticket
 from interlock._drivers.process.identity import about_this_process
+from interlock._hints import hints
 from interlock._misuse import check_long_lease
 from interlock.options import check_lease, check_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.locks import transfer
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
     from interlock.sync.hold import Hold
 
 
+@hints("hold.hand_over() or client.ticket(text)")
 class Ticket:
     """A hold without a process, which `Hold.hand_over` gave away; made by `Client.ticket`.
 
-    Everybody who has its text can renew or release it, from any machine. `str` returns the text.
+    Everybody who has its text can extend or release it, from any machine. `str` returns the text.
 
     Attributes:
         name: the lock.
@@ -31,11 +33,16 @@ class Ticket:
         token: the fencing token, or None.
     """
 
-    def __init__(self, driver: BlockingDriver, _text: str, _adopt: Callable[..., Hold]) -> None:
+    def __init__(
+        self,
+        driver: BlockingDriver,
+        _ticket: transfer.Ticket,
+        _adopt: Callable[[str], Hold],
+    ) -> None:
         self._driver = driver
         self._adopt = _adopt
-        self._ticket = transfer.Ticket.read(_text)
-        _ = core_ticket.lock_of(driver.session, self._ticket)
+        self._ticket = _ticket
+        _ = core_ticket.lock_of(driver.session, _ticket)
         self.name = self._ticket.name
         self.holder = self._ticket.holder
         self.token = self._ticket.token
@@ -47,26 +54,25 @@ class Ticket:
     def __str__(self) -> str:
         return str(self._ticket)
 
-    def renew(self, lease: Duration) -> None:
-        """Restart the lease, with *lease* seconds from now; it may end sooner than before.
+    def extend(self, lease: Duration) -> None:
+        """Lengthen the lease to at least *lease* seconds from now; nothing makes it shorter.
 
         Raises:
             NotHeldError: it was released or adopted, its lease has ended, or an operator broke it.
             ConfigError: *lease* cannot be.
-            ServerUnavailableError: no usable answer; the shorter of the two leases counts.
 
         Cost:
             One round trip.
         """
         check_long_lease(lease, self._driver)
         session = self._driver.session
-        self._driver.run(core_ticket.renew(session, self._ticket, check_lease(lease)))
+        self._driver.run(core_ticket.extend(session, self._ticket, check_lease(lease)))
 
     def release(self) -> None:
         """Free the lock.
 
         Raises:
-            NotHeldError: as `renew`; nothing was changed.
+            NotHeldError: as `extend`; nothing was changed.
             ServerUnavailableError: no usable answer; it may be tried again.
 
         Cost:
@@ -80,7 +86,7 @@ class Ticket:
     def announce(
         self, lease: Duration, reason: str = "", *, who: str = "", held_for: float = 0.0
     ) -> None:
-        """Tell operators who has this ticket and why: ``interlock list`` shows it.
+        """Tell operators who has this ticket and why: ``interlock list`` shows it; one round trip.
 
         Args:
             lease: seconds that it is good for.
@@ -90,9 +96,6 @@ class Ticket:
 
         Raises:
             ConfigError: a *reason* or *lease* that cannot be.
-
-        Cost:
-            One round trip.
         """
         about = about_this_process()
         about |= {"host": check_reason(who) or about["host"], "thread": check_reason(reason)}

@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from interlock._drivers.block import ByHand, entered
-from interlock._drivers.blocking_block import Exit, caller
+from interlock._drivers.blocking_block import caller, exits
 from interlock._misuse import publish
 from interlock._traceback import shorten
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from interlock._drivers.block import Block
 
@@ -57,16 +56,7 @@ class Trying(Generic[E]):
             block.got = got
         return got
 
-    if TYPE_CHECKING:
-
-        def __exit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            trace: TracebackType | None,
-        ) -> None: ...
-    else:
-        __exit__ = Exit()
+    __exit__ = exits()
 
     def _leave(self, block: Block, raised: BaseException | None) -> None:
         """Release what *block* acquired, in any thread that leaves it."""

@@ -122,11 +122,6 @@ class Process(Runner["SimulatedClient"]):
         self.client.note_use(lock, lease)
         return lock.extend(self.owner, lease)
 
-    def set_lease(self, lock: LockBase, lease: float) -> Op[None]:
-        """Return the operation that ends the hold of *lock* in *lease* seconds."""
-        self.note_use(lock, lease)
-        return transfer.set_lease(lock.mine(self.owner), lease)
-
     def hand_over(self, lock: LockBase, lease: float) -> Op[transfer.Ticket]:
         """Return the operation that gives *lock* away for *lease* seconds."""
         self.note_use(lock, lease)

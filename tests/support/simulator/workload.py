@@ -175,24 +175,20 @@ def _visit(me: Process, lock: LockBase) -> Generator[Any, Any, None]:
 
 
 def _transfer(me: Process, lock: Lock) -> Generator[Any, Any, int]:
-    """Perhaps set the lease of *lock*, give it away and take it back, or break it.
+    """Perhaps give *lock* away and take it back, or break it.
 
     Return how deep it is held then.
     """
     random = me.random
     draw = random.random()
     if draw < 0.1:
-        for lease in random.choices((0.2, 0.6, 2.5), k=random.randint(1, 3)):
-            yield me.set_lease(lock, lease)
-            yield me.pass_time(random.random() ** 6)
-    elif draw < 0.2:
         ticket = yield me.hand_over(lock, random.choice((0.5, 2.0)))
         yield me.pass_time(random.random() ** 4)
         try:
             yield me.adopt(lock, ticket)
         except NotHeldError:
             return 0  # the ticket has run out
-    elif draw < 0.23:
+    elif draw < 0.13:
         me.note_use(lock, 0.0)
         yield lock.force_release()
     return 1

@@ -371,22 +371,28 @@ class CompositeLock(ABC):
         self._forget(present)
 
     def extend(self, owner: Owner, lease: float) -> Step[None]:
+        """Extend the hold of *owner*; errors as for `extend_hold`."""
+        hold = self.hold_of(owner)
+        if hold is None:
+            return Refused(not_held(self.kind, self.name, owner.label))
+        return self.extend_hold(hold, lease)
+
+    def extend_hold(self, hold: CompositeHold, lease: float) -> Step[None]:
         """Extend enough members to at least *lease* seconds from now, by one round trip to all.
 
         Raises:
-            NotHeldError: *owner* does not hold it.
+            NotHeldError: it was released.
             HoldLostError: fewer members than are needed are still held.
             ServerUnavailableError: fewer members than are needed answered.
         """
         member_steps = MemberSteps()
-        extending = self._extend_all(owner, lease, member_steps)
+        extending = self._extend_all(hold, lease, member_steps)
         return Undoable(extending, member_steps.over, member_steps.settle)
 
-    def _extend_all(self, owner: Owner, lease: float, member_steps: MemberSteps) -> Op[None]:
-        hold = self.mine(owner)
+    def _extend_all(self, hold: CompositeHold, lease: float, member_steps: MemberSteps) -> Op[None]:
         if hold.state is ENDED:
-            raise not_held(self.kind, self.name, owner.label)
-        failure = yield from self._extend(owner, check_lease(lease))
+            raise not_held(self.kind, self.name, hold.label)
+        failure = yield from self._extend_members(hold, check_lease(lease))
         if isinstance(failure, HoldLostError):
             # The failed extension has ended the lost member's hold, so the others end too.
             yield from self._end(hold, member_steps)
@@ -477,14 +483,10 @@ class CompositeLock(ABC):
             raise not_held(self.kind, self.name, owner.label)
         return hold
 
-    def _extend(self, owner: Owner, lease: float) -> Op[InterlockError | None]:
-        """Extend every member that *owner* holds.
-
-        Return None if enough members succeeded; else the first loss, or without one the first
-        failure.
-        """
-        holding = [member for member in self.members if member.hold_of(owner) is not None]
-        outcomes = yield from self._all(lambda member: member.extend(owner, lease), holding, lease)
+    def _extend_members(self, hold: CompositeHold, lease: float) -> Op[InterlockError | None]:
+        """Extend every member of *hold*; return None if enough succeeded, else what to raise."""
+        steps = [(member.core.session, member.extend(lease)) for member in hold.members]
+        outcomes = yield from lockstep(steps, self._patience(lease))
         failures = [outcome for outcome in outcomes if outcome is not None]
         if len(outcomes) - len(failures) >= self.needed:
             return None
@@ -745,6 +747,10 @@ class CompositeHold:
     def release(self) -> Step[None]:
         """Go down by one depth in every member."""
         return self.core.release_hold(self)
+
+    def extend(self, lease: float) -> Step[None]:
+        """Extend every member to at least *lease* seconds from now."""
+        return self.core.extend_hold(self, lease)
 
     def listen(self, callback: Callable[[], object]) -> bool:
         """Tell *callback* once of a loss.

@@ -453,14 +453,14 @@ class DelayingRelease(Release):
 
 
 class Extend(Step[None]):
-    """An extension of *hold*, a hold of *lock*, to at least *lease* seconds from now.
+    """An extension of *hold*, which is of *lock*, to at least *lease* seconds from now.
 
-    Arguments, cost and errors as for `LockBase.extend`.
+    Arguments, cost and errors as for `Holdable.extend_hold`.
     """
 
     __slots__ = ("answer", "call", "hold", "lease", "lock", "sent_at")
     result = None
-    lock: LockBase
+    lock: Holdable
     hold: Hold
     lease: float
     call: Eval[list[bool]] | None
@@ -484,7 +484,7 @@ class Extend(Step[None]):
         hold, lock, lease = self.hold, self.lock, self.lease
         kept = lock.kept_extension
         if kept is None or kept[0] != hold.holder or kept[1] != lease:
-            first = hold.core.renewal([lock.key], lease, [hold.holder], deadline=NEVER)
+            first = hold.core.renewal([hold.key], lease, [hold.holder], deadline=NEVER)
             kept = lock.kept_extension = hold.holder, lease, first
         call = self.call = kept[2].anew()
         outage_end, until = now + lock.session.options.outage_timeout, hold.valid_until
@@ -556,7 +556,11 @@ class Refused(Step[None]):
 class Holdable(ABC):
     """What a hold may be of: a lock, permits, or a wait."""
 
+    kind: str
+    name: str
     session: Session
+    kept_extension: tuple[str, float, Eval[list[bool]]] | None = None
+    """The last extension: whose it was, how long, and the encoded command."""
 
     @abstractmethod
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
@@ -570,6 +574,23 @@ class Holdable(ABC):
     def release_hold(self, hold: Hold) -> Release:
         """Go down by one depth in *hold*, no matter who asks; errors as for `LockBase.release`."""
         return Release().of(self.session, hold)
+
+    def extend_hold(self, hold: Hold, lease: float) -> Step[None]:
+        """Extend *hold* to at least *lease* seconds from now; nothing makes it shorter.
+
+        Raises:
+            NotHeldError: it was released.
+            HoldLostError: it is lost.
+            ServerUnavailableError: no usable answer.
+
+        Cost:
+            One round trip.
+        """
+        if hold.state is ENDED:
+            return Refused(not_held(self.kind, self.name, hold.label))
+        step = Extend()  # made without `__init__`, as in `LockBase.acquire`
+        step.lock, step.hold, step.lease, step.call = self, hold, lease, None
+        return step
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
@@ -607,7 +628,6 @@ class LockBase(Holdable, KnownLock):
         super().__init__(session, name, reentrant=reentrant)
         self._kept: KeptCommands | None = None
         self._last_holder = ""
-        self.kept_extension: tuple[str, float, Eval[list[bool]]] | None = None
         self.kept_renewal = self.renewal  # Python 3.11 looks up an attribute of the class anew
 
     # What the faces call.
@@ -671,19 +691,11 @@ class LockBase(Holdable, KnownLock):
         return Release().of(session, hold)
 
     def extend(self, owner: Owner, lease: float) -> Step[None]:
-        """Extend the hold of *owner* to at least *lease* seconds from now, by one round trip.
-
-        Raises:
-            NotHeldError: *owner* does not hold it.
-            HoldLostError: it is lost.
-            ServerUnavailableError: no usable answer.
-        """
+        """Extend the hold of *owner* as `extend_hold` does; NotHeldError also without one."""
         hold = self.session.holds.table.get((self.hold_key, owner.identity))
         if hold is None or hold.state is PENDING:
             return Refused(not_held(self.kind, self.name, owner.label))
-        step = Extend()  # made without `__init__`, as in `acquire`
-        step.lock, step.hold, step.lease, step.call = self, hold, lease, None
-        return step
+        return self.extend_hold(hold, lease)
 
     # One try: a hold, the script that asks for it, and what takes the answer. Nothing here waits.
 

@@ -97,7 +97,7 @@ class MultiLock(CompositeLock):
             yield from self._pause(give_up)
 
     def _collect(self, request: AcquireRequest, deadline: float) -> Op[CompositeHold | None]:
-        clock, owner, lease, until = self._session.clock, request.owner, request.lease, deadline
+        clock, lease, until = self._session.clock, request.lease, deadline
         budget = MEMBER_BUDGET * len(self.members) * (0.75 + self._session.random() / 2)
         if lease is not None:
             # Else the first hold could end before the last member is taken.
@@ -110,14 +110,14 @@ class MultiLock(CompositeLock):
             held.append(taken)
             if member is self.members[0]:
                 until = min(deadline, clock() + budget)
+        hold = CompositeHold(self, held)
         if lease is not None and len(self.members) > 1:
             # The first members have used up some of their lease while the last was waited for.
-            failure = yield from self._extend(owner, lease)
+            failure = yield from self._extend_members(hold, lease)
             if isinstance(failure, HoldLostError):
                 return None
             if failure is not None:
                 raise failure
-        hold = CompositeHold(self, held)
         return hold if hold.valid(clock()) else None
 
     def _patience(self, lease: float | None = None) -> None:

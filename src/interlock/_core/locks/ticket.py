@@ -1,7 +1,7 @@
 """A hold that no process has: a ticket stands for it until it is released.
 
 Theory. `transfer.hand_over` leaves the lock to a holder id that nobody has. Any client that knows
-the ticket may set the lease of that holder, or adopt the hold and release it. So a pipeline or a
+the ticket may extend the lease of that holder, or adopt the hold and release it. So a pipeline or a
 shell holds a lock across many processes. Nobody renews it by itself.
 
 Operators read cards to learn who holds a lock. A ticket has no process that writes one, so it is
@@ -23,10 +23,9 @@ from interlock._core.locks.lock import Lock
 from interlock._core.locks.spin_lock import SpinLock
 from interlock._core.locks.transfer import not_a_ticket
 from interlock._core.model import names
-from interlock._core.scripts import lock as scripts
+from interlock._core.model.effects import NEVER
 from interlock._core.scripts.card import card_write
 from interlock._core.scripts.forced import forced_note_read
-from interlock._core.upkeep.idempotency import once
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import InterlockError, NotHeldError
 from interlock.options import check_lease
@@ -64,20 +63,20 @@ def lock_of(session: Session, ticket: Ticket) -> Lock:
     return make(session, ticket.name)
 
 
-def renew(session: Session, ticket: Ticket, lease: float) -> Op[None]:
-    """Restart the lease of *ticket*, with *lease* seconds from now.
+def extend(session: Session, ticket: Ticket, lease: float) -> Op[None]:
+    """Let *ticket* be good for at least *lease* seconds from now.
 
     Raises:
         NotHeldError: its hold is over.
-        ServerUnavailableError: no usable answer; the shorter of the two leases counts.
+        ServerUnavailableError: no usable answer.
 
     Cost:
         One round trip; two more if its hold is over.
     """
     core = lock_of(session, ticket)
-    renewal = scripts.lock_set_lease(core.key, check_lease(lease), ticket.holder)
-    call = once(session, core.key, renewal)
-    if not (yield from session.persist(call)):
+    call = core.renewal([core.key], check_lease(lease), [ticket.holder], deadline=NEVER)
+    [held] = yield from session.persist(call)
+    if not held:
         raise (yield from over(session, ticket))
 
 

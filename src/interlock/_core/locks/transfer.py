@@ -1,4 +1,4 @@
-"""The transfer of a hold to another process, and the exact setting of its lease.
+"""The transfer of a hold to another process.
 
 Theory. A web request acquires, and a worker on another machine releases. Two processes must never
 both believe that they have the hold. So one script (`lock_give`) changes the holder of the
@@ -24,7 +24,7 @@ import hashlib
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from interlock._core.locks.doubt import doubt, end_doubt
+from interlock._core.locks.doubt import doubt
 from interlock._core.locks.known_lock import not_held
 from interlock._core.locks.lock import Lock
 from interlock._core.locks.lock_base import end_late_grants, lost, renumber_owner, undo_acquire
@@ -248,63 +248,6 @@ def _take(session: Session, hold: Hold, call: Eval[int]) -> Op[int]:
     return (yield from session.persist(call))
 
 
-def set_lease(any_hold: AnyHold, lease: float) -> Op[None]:
-    """End the hold *any_hold* in *lease* seconds, sooner or later than before.
-
-    It is not renewed any more. If a renewal is under way, the server may execute it later. Then the
-    server frees the lock up to one lease of the client later, but the hold still ends in time. No
-    second command corrects that: it could cut short a lease that the user sets next.
-
-    Raises:
-        ConfigError: it is not a hold of a lock that can do this.
-        NotHeldError: it was released.
-        HoldLostError: it is lost.
-        ServerUnavailableError: no usable answer; the hold is valid for the shorter of the two
-            times.
-
-    Cost:
-        One round trip.
-    """
-    hold, core = transferable(any_hold)
-    session, lease = core.session, check_lease(lease)
-    sent_at = yield from ask_for_lease(session, hold, lease, scripts.lock_set_lease)
-    hold.set_lease(sent_at, lease, session.clock())
-    session.watchdog.watch(hold)
-
-
-def ask_for_lease(
-    session: Session,
-    hold: Hold,
-    lease: float,
-    script: Callable[..., Eval[bool]],
-    *,
-    renewed: bool = False,
-) -> Op[float]:
-    """Make the server end *hold* in *lease* seconds by *script*; return when that was sent.
-
-    Unless it is *renewed* from then on, its renewal ends before. Errors as for `set_lease`.
-    """
-    _ensure(session, hold)
-    yield from end_doubt(session, hold)
-    sent_at = session.clock()
-    deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
-    if not renewed or hold.renewal is None:
-        hold.end_renewal()
-    call = once(session, hold.key, script(hold.key, lease, hold.holder, deadline=deadline))
-    recall = copies_of(call, script(hold.key, 0.0, hold.holder))
-    # Before sending: it may end sooner than before, and the reply may be lost.
-    hold.ask_lease(sent_at, lease)
-    if hold.renewal is None:
-        session.watchdog.watch(hold)
-    if not (yield from undoing(session.persist(call), doubt, session, hold, recall)):
-        if hold.leaving():
-            # It was released meanwhile, and the release came first.
-            raise not_held(hold.core.kind, hold.name, hold.label)
-        session.lose(hold, hold.gone_reason(session.clock()))
-        raise lost(hold)
-    return sent_at
-
-
 def transferable(any_hold: AnyHold) -> tuple[Hold, Lock]:
     """Return the hold *any_hold* and its lock.
 
@@ -316,7 +259,7 @@ def transferable(any_hold: AnyHold) -> tuple[Hold, Lock]:
         return any_hold, core
     raise ConfigError(
         f"{any_hold.name!r} is not a lock, fair lock, fenced lock or spin lock: "
-        "only their holds can be handed over or shortened"
+        "only their holds can be handed over"
     )
 
 

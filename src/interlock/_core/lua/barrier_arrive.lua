@@ -9,7 +9,7 @@
 -- KEYS[2]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
 -- KEYS[3]  passed   zset {generation that passed: when, epoch milliseconds}
 -- KEYS[4]  request  string, the answer to this call, for copies of it: "<generation> <index>", or
---                   "<parties> -2"; index -1 also if the party has left; -3 if all are there
+--                   "<parties> -2"; index -1 also if the party has left
 -- KEYS[5]  spent    string, the same of an answered call, to be removed; or a key that never exists
 -- ARGV[1]  party    string, an id that nobody else has
 -- ARGV[2]  parties  integer > 0, how many parties end a generation
@@ -17,15 +17,14 @@
 -- ARGV[4]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[5]  kept     integer > 0, milliseconds that an idle barrier is remembered
 -- ARGV[6]  channel  string, where parties listen
--- ARGV[7]  acts     integer, 1 if the last party acts first and then ends the generation; else 0
 --
 -- Returns  {generation, index}; index -1 if the barrier is broken; {parties, -2} if it is in use
---          with another number of parties; index -3 while the last party acts
+--          with another number of parties
 -- Source   threading.Barrier of Python 3.13
 -- Wire     ours alone: Redisson has no such object
 local barrier, waiting, passed, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local party, parties, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local ttl, kept, channel, acts = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local ttl, kept, channel = ARGV[4], ARGV[5], ARGV[6]
 
 local before = redis.call('get', request)
 if before then
@@ -56,10 +55,6 @@ if known[3] then
   redis.call('set', request, name .. ' -1', 'px', ttl)
   return {name, -1}
 end
-if index >= parties then
-  redis.call('set', request, name .. ' -3', 'px', ttl)
-  return {name, -3}
-end
 local place, places = index, tonumber(known[4] or 0)
 if places ~= index then
   -- A party has left.
@@ -80,7 +75,7 @@ if places ~= index then
   end
 end
 redis.call('set', request, name .. ' ' .. place, 'px', ttl)
-if index + 1 < parties or acts == '1' then
+if index + 1 < parties then
   redis.call('hset', barrier, 'generation', name, 'parties', parties)
   redis.call('hset', barrier, 'places', math.max(places, place + 1), 'place:' .. party, place)
   redis.call('zadd', waiting, now + lease, party)

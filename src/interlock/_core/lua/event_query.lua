@@ -1,11 +1,12 @@
 -- event_query: tell whether an event is set, and which setting was the last.
 --
 -- KEYS[1]  event  string, "set <mark>", or "clear <mark>" for a while after it was cleared
+-- ARGV[1]  idle   integer > 0, milliseconds after this use when it ends; may be left out
 --
 -- Returns  {1 when it is set, else 0; the mark of the last setting (nil: none lately)}
 -- Source   threading.Event.is_set of Python 3.13
--- Wire     nothing is written; ours alone
-local event = KEYS[1]
+-- Wire     the TTL; ours alone
+local event, idle = KEYS[1], ARGV[1]
 
 local state = redis.call('get', event)
 if not state then
@@ -14,5 +15,8 @@ end
 local word, mark = state:match('^(%l+) (%S+)$')
 if word ~= 'set' and word ~= 'clear' then
   return redis.error_reply('WRONGTYPE this is not the state of an event')
+end
+if idle and word == 'set' then
+  redis.call('pexpire', event, idle)
 end
 return {word == 'set' and 1 or 0, mark}

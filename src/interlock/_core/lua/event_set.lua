@@ -6,13 +6,13 @@
 -- ARGV[1]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[2]  mark     string, tells this setting from others
 -- ARGV[3]  channel  string, where waiters listen
--- ARGV[4]  kept     integer >= 0, milliseconds after which it is clear again; 0: never
+-- ARGV[4]  idle     integer >= 0, milliseconds after its last use when it ends; 0: never
 --
 -- Returns  1
 -- Source   threading.Event.set of Python 3.13
 -- Wire     ours alone: Redisson has no such object
 local event, request, spent = KEYS[1], KEYS[2], KEYS[3]
-local ttl, mark, channel, kept = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local ttl, mark, channel, idle = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 -- include: change_event
 
@@ -20,7 +20,7 @@ if word == 'clear' then
   redis.call('set', event, 'set ' .. mark)
   redis.call(PUBLISH, channel, '1')
 end
-if kept > 0 then
-  redis.call('pexpire', event, kept)
+if idle > 0 then
+  redis.call('pexpire', event, idle)
 end
 return 1

@@ -190,6 +190,7 @@ class CoreLock(Protocol):
         ...
 
     def release_hold(self, hold: Hold) -> Step[None]: ...
+    def extend_hold(self, hold: Hold, lease: float) -> Step[None]: ...
     def kept_release(self, hold: Hold, depth: int) -> Eval[int]: ...
     def release_script(self, hold: Hold, depth: int) -> Eval[int]: ...
 
@@ -234,6 +235,7 @@ class AnyHold(Protocol):
     def owner(self) -> Callable[[], Owner | None]: ...
     def latest(self) -> AnyHold: ...
     def release(self) -> Step[None]: ...
+    def extend(self, lease: float) -> Step[None]: ...
 
 
 class HoldUsers:
@@ -403,25 +405,11 @@ class HoldLease(HoldUsers):
             if until > self.valid_until:  # noqa: PLR1730 - `max` takes as long as all the rest
                 self.valid_until = until
 
-    def set_lease(self, sent_at: float, lease: float, now: float) -> None:
-        """Note at *now* that it ends *lease* seconds after *sent_at*, when `ask_lease` was called.
-
-        If another such command was under way meanwhile, either may be the last that the server
-        executed. So the earlier end counts.
-        """
-        self.lease = lease
-        self.asked_by = 0.0
-        if sent_at >= self.cut_at and self.cuts == 1:
-            self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
-        if self.cut_at != NEVER:
-            self.cut_at = now
-        self.cuts -= 1  # last: another thread may note a renewal at any time
-
     def ask_lease(self, sent_at: float, lease: float) -> None:
         """Note that at *sent_at* the server is asked to end it after *lease* seconds.
 
-        Until the server answers, the earlier end counts. `set_lease` or `doubt_lease` must follow,
-        unless the hold is over.
+        Until the server answers, the earlier end counts. `doubt_lease` must follow, unless the hold
+        is over.
         """
         self.cuts += 1
         self.valid_until = min(self.valid_until, valid_until(sent_at, lease))
@@ -495,10 +483,8 @@ class Hold(HoldLease):
         offered: whether the release of another hold may make it the holder; set and reset under
             the mutex of `waiters`.
         queued: whether it may have a place in the server's queue (fair locks).
-        placed: whether its client may stand in the queue in its name, so that a release may make it
-            the holder.
-        newest: a list that holds of one owner share when each has replaced the one before. It has
-            the newest of them. Unset for most holds.
+        placed: whether its client may stand in the queue in its name, to be given it by a release.
+        newest: a list with the newest of holds that replaced each other. Unset for most holds.
     """
 
     __slots__ = (
@@ -877,6 +863,10 @@ class Hold(HoldLease):
         """Go down by one depth; free the lock at 0."""
         return self.core.release_hold(self)
 
+    def extend(self, lease: float) -> Step[None]:
+        """Extend it to at least *lease* seconds from now."""
+        return self.core.extend_hold(self, lease)
+
 
 class Permit(Hold):
     """Permits that were acquired together, and end together.
@@ -892,27 +882,11 @@ class Permit(Hold):
         ids = self.holder
         return tuple(ids[at : at + ID_DIGITS] for at in range(0, len(ids), ID_DIGITS))
 
-    def extend_validity(self, sent_at: float, lease: float) -> None:
-        """Note an acknowledged renewal; see `Hold.extend_validity`.
-
-        If they have got a lease of their own meanwhile, the renewal does not count. The first one
-        of a permit that began with a claim does: it keeps the permit for its lease.
-        """
-        if self.renewal is not None or self.asked_by:
-            super().extend_validity(sent_at, lease)
-
     def hear(self, answer: str | int | None) -> None:
         """Take the *answer* to why they are gone; without one, others may have given them back."""
         super().hear(answer)
         if self.reason == "server lost it":
             self._detail = self._detail or GIVEN_BACK
-
-    def update_lease(
-        self, sent_at: float, lease: float, renewal: Renewal | None, now: float
-    ) -> None:
-        """Note at *now* their *renewal*, and the rest as `Hold.set_lease` does."""
-        self.renewal = renewal
-        self.set_lease(sent_at, lease, now)
 
 
 class HoldObserver(Protocol):

@@ -102,3 +102,8 @@ class NoHold:
     def release(self) -> Step[None]:
         """Raise NotHeldError."""
         return Refused(self.not_held())
+
+    def extend(self, lease: float) -> Step[None]:
+        """Raise NotHeldError."""
+        del lease
+        return Refused(self.not_held())

@@ -12,9 +12,6 @@ Rules:
 * The end of a generation is final. One look serves all parties of a client.
 * A generation that has passed is noted. If one is neither present nor noted, it did not pass: the
   barrier was reset, or the server has lost its data.
-* With an action, the last party does not end the generation. It stays a party and acts, and its
-  lease is renewed. Then it ends the generation, if all parties are still there. If it fails or
-  dies, it breaks the barrier. Others that come meanwhile belong to the next generation.
 * An arrival that is sent twice counts once. An interrupted arrival is taken back. Late copies of an
   arrival that was taken back or refused do not count.
 
@@ -23,13 +20,12 @@ Source: threading.Barrier of Python 3.13.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from interlock._core.locks.lock_base import undo_acquire
 from interlock._core.model import names
-from interlock._core.model.effects import NEVER, undoing
-from interlock._core.model.holds import HELD, Hold, Owner
+from interlock._core.model.effects import NEVER
+from interlock._core.model.holds import Hold, Owner
 from interlock._core.objects.leased_waiters import MOST, LeasedWaiters
 from interlock._core.queue.lines import section
 from interlock._core.queue.waiting import wait_in_queue
@@ -38,35 +34,15 @@ from interlock.errors import BrokenBarrierError, ConfigError
 from interlock.options import check_number
 
 if TYPE_CHECKING:
-    from interlock._core.model.effects import Eval, Op, R, Step
+    from interlock._core.model.effects import Eval, Op, Step
     from interlock._core.scripts.barrier import Arrival
     from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock._core.upkeep.session import Session
 
-_ACTING = -3
-"""The place of a party that came while another one acts."""
 GIVING_UP = 0.15
 """Seconds after its deadline that a party has to arrive, or to learn how its generation ended."""
-
-
 REMEMBERED = 10_000
 """Generations whose end a client remembers, at least; the server remembers as many that passed."""
-
-
-class Acting(NamedTuple):
-    """The last party of a generation, which acts before it ends the generation.
-
-    Attributes:
-        owner: keeps the party alive.
-        party: is renewed until then.
-        generation: which.
-        place: the index of the party.
-    """
-
-    owner: Owner
-    party: Hold
-    generation: str
-    place: int
 
 
 class Barrier(LeasedWaiters):
@@ -88,78 +64,32 @@ class Barrier(LeasedWaiters):
         self.parties = check_number(parties, "parties", 1, MOST)
         self.error = BrokenBarrierError
 
-    def wait(self, deadline: float, *, acts: bool = False) -> Step[int | Acting]:
+    def wait(self, deadline: float) -> Step[int]:
         """Wait until all parties have arrived; return the index of this one, from 0 on.
 
-        If the barrier *acts*, the last party gets an `Acting`, for `finish` or `fail`. The public
-        `Barrier.wait` lists errors and costs.
+        The public `Barrier.wait` lists errors and costs.
         """
         last: list[Hold] = []
-        return self._waiting(self._wait(deadline, last, acts=acts), last)
+        return self._waiting(self._wait(deadline, last), last)
 
-    def _wait(self, deadline: float, last: list[Hold], *, acts: bool) -> Op[int | Acting]:
+    def _wait(self, deadline: float, last: list[Hold]) -> Op[int]:
         """Wait as `wait` does; *last* gets the party, so that the step undoes it."""
-        while True:
-            owner = Owner(f"a party of barrier {self.name!r}")
-            request = self._calls.begin(deadline)
-            party = Hold(self, owner, request.id, self._lease, self.renewal)
-            last[:] = [party]
-            try:
-                arrival = yield from self._arrive_and_wait(party, request, deadline, acts=acts)
-            except GeneratorExit:
-                # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
-                self.session.holds.unreserve(party)
-                raise
-            if party.state is HELD:
-                return Acting(owner, party, arrival.generation, arrival.place)
-            if arrival.place != _ACTING:
-                return arrival.place
-            if self.session.clock() >= deadline:
-                raise self.error(
-                    f"time is up at barrier {self.name!r}: another party still acts", name=self.name
-                )
+        owner = Owner(f"a party of barrier {self.name!r}")  # it keeps the party alive
+        request = self._calls.begin(deadline)
+        party = Hold(self, owner, request.id, self._lease, self.renewal)
+        last.append(party)
+        try:
+            return (yield from self._arrive_and_wait(party, request, deadline))
+        except GeneratorExit:
+            # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
+            self.session.holds.unreserve(party)
+            raise
 
-    def finish(self, acting: Acting) -> Op[int]:
-        """End the generation of *acting*, whose action is done; return its index.
-
-        Raises:
-            BrokenBarrierError: a party has left meanwhile, or the barrier was broken.
-            ServerUnavailableError: no usable answer; the arrival is taken back.
-
-        Cost:
-            One round trip.
-        """
-        party = acting.party
-        call = scripts.barrier_pass(self._place(), acting.generation, party.holder, self._kept)
-        passed = yield from self._ending(party, self.session.persist(call))
-        if not passed:
-            raise self.error(f"barrier {self.name!r} is broken", name=self.name)
-        return acting.place
-
-    def fail(self, acting: Acting) -> Op[None]:
-        """Break the generation of *acting*, whose action failed; one round trip."""
-        party = acting.party
-        _ = yield from self._ending(party, self._give_up(party, acting.generation))
-
-    def _ending(self, party: Hold, op: Op[R]) -> Op[R]:
-        """Run *op*, which ends the wait of *party*; if it fails, the arrival is taken back."""
-        result = yield from undoing(op, undo_acquire, self.session, party)
-        self._forget(party)
-        return result
-
-    def _forget(self, party: Hold) -> None:
-        """Note that nothing is left to undo for *party*, however its wait ended."""
-        party.gave_back()
-        self.session.holds.end(party)
-
-    def _arrive_and_wait(
-        self, party: Hold, request: IdempotentCall, deadline: float, *, acts: bool
-    ) -> Op[Arrival]:
+    def _arrive_and_wait(self, party: Hold, request: IdempotentCall, deadline: float) -> Op[int]:
         session = self.session
         session.holds.begin(party)
         call = scripts.barrier_arrive(
             *(self._place(), request, party.holder, self.parties, self._lease, self._kept),
-            acts=acts,
             deadline=max(deadline, session.clock() + GIVING_UP),
         )
         sent_at = session.clock()
@@ -170,22 +100,18 @@ class Barrier(LeasedWaiters):
             party.uncount_try()
         elif party.grant(None, sent_at, session.clock()):
             session.watchdog.watch(party)
-            if acts and arrival.place + 1 == self.parties:
-                return arrival
-        if acts and arrival.place + 1 == self.parties:
-            # The reply came too late: its lease may be over, so it must not act.
-            passed = yield from self._give_up(party, arrival.generation)
-        else:
-            passed = yield from self._await_end(party, arrival, deadline)
-        self._forget(party)
+        passed = yield from self._await_end(party, arrival, deadline)
+        # Nothing is left to undo, however its wait ended.
+        party.gave_back()
+        session.holds.end(party)
         if arrival.place == -1:
             raise self.error(f"barrier {self.name!r} is broken; reset() mends it", name=self.name)
-        if not passed and arrival.place != _ACTING:
+        if not passed:
             cause = "a timeout, a dead party, abort, reset or lost data"
             raise self.error(
                 f"barrier {self.name!r} broke while this party waited ({cause})", name=self.name
             )
-        return arrival
+        return arrival.place
 
     def _await_end(self, party: Hold, arrival: Arrival, deadline: float) -> Op[bool]:
         """Wait until the generation of *arrival* ends; return whether all its parties came."""

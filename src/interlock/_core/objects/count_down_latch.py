@@ -164,7 +164,7 @@ class CountDownLatch(Numbered):
     def _interval(self) -> float:
         """Return the seconds between looks: several in the time after which it would end."""
         interval, lifetime = self.session.poll_interval(), self._lifetime
-        if lifetime is None or not lifetime.idle:
+        if lifetime is None:
             return interval
         return min(interval, lifetime.seconds / 4)
 
@@ -184,7 +184,7 @@ class CountDownLatch(Numbered):
     def _look(self, ending: str | None, deadline: float) -> Op[float | None]:
         """Look once; return None if the latch is open, or was opened since the note *ending*."""
         lifetime = self._lifetime
-        if lifetime is not None and lifetime.idle and lifetime.due:
+        if lifetime is not None and lifetime.due:
             _ = yield from lifetime.extend(deadline)
         status = yield from self._status(deadline)
         news = status.ending if status.ending != ending else None
@@ -202,15 +202,15 @@ class CountDownLatch(Numbered):
     def _check_end(self, deadline: float) -> Op[None]:
         """Raise LatchDeletedError if the latch is not open, but has come to its end.
 
-        One that ends when it is idle has done so only if this client could not look for so long.
+        That is so only if this client could not look for as long as the latch may be idle.
         """
         lifetime = self._lifetime
         if lifetime is None or not lifetime.over:
             return
-        if not lifetime.idle or not (yield from lifetime.extend(deadline)):
-            span = "idle time" if lifetime.idle else "ttl"
+        if not (yield from lifetime.extend(deadline)):
             raise LatchDeletedError(
-                f"the {span} of latch {self.name!r} ended while it was waited for", name=self.name
+                f"the idle time of latch {self.name!r} ended while it was waited for",
+                name=self.name,
             )
 
     def _status(self, deadline: float = NEVER, *, patient: bool = False) -> Op[LatchStatus]:

@@ -6,8 +6,8 @@ that somebody clears at once. After a clearing the mark stays for a while, and t
 
 Rules:
 
-* The state belongs to nobody: an event stays set when the process that set it dies. With a time to
-  be *kept*, its key ends by itself then.
+* The state belongs to nobody: an event stays set when the process that set it dies. One that may be
+  *idle* for some time ends so long after its last use.
 * One look serves all waiters of a client. If a look that was sent after a waiter came shows a
   setting, that waiter goes on without a command.
 
@@ -43,8 +43,8 @@ class Event:
 
     kind = "event"
 
-    def __init__(self, session: Session, name: str, kept: float = 0.0) -> None:
-        self._kept = kept
+    def __init__(self, session: Session, name: str, idle: float = 0.0) -> None:
+        self._idle = idle
         self.name = check_name(name)
         base = session.key(self.name)
         self.key = names.event_key(base)
@@ -96,14 +96,14 @@ class Event:
         return None
 
     def _status(self, deadline: float = NEVER, *, patient: bool = False) -> Op[EventStatus]:
-        call = scripts.event_query(self.key, deadline=deadline)
+        call = scripts.event_query(self.key, self._idle, deadline=deadline)
         call.patient = patient  # a full round trip, as for a single try of a lock
         return (yield from self._session.persist(call))
 
     def _set_script(self, request: IdempotentCall) -> Eval[bool]:
         session = self._session
         return scripts.event_set(
-            *(self.key, request, new_id(session), session.publish, self.channel), self._kept
+            *(self.key, request, new_id(session), session.publish, self.channel), self._idle
         )
 
     def _clear_script(self, request: IdempotentCall) -> Eval[bool]:

@@ -15,7 +15,6 @@ from interlock._core.locks.lock_base import (
     require_replicas,
     undo_acquire,
 )
-from interlock._core.locks.transfer import ask_for_lease
 from interlock._core.model import names
 from interlock._core.model.effects import NEVER, Eval, Opened
 from interlock._core.model.form import note_form
@@ -270,6 +269,15 @@ class LeasedPermits(Numbered, Holdable):
                 f"lease of {lease:g} s is longer: give a longer idle="
             )
 
+    def extend_hold(self, hold: Hold, lease: float) -> Step[None]:
+        """Extend permits as `Holdable.extend_hold` does, unless they would outlast the semaphore.
+
+        Source:
+            RPermitExpirableSemaphore.updateLeaseTime.
+        """
+        self.check_lease(lease)
+        return super().extend_hold(hold, lease)
+
     def _set_number(self, deadline: float) -> Op[bool]:
         permits, limits = self.named, self._limits
         assert permits is not None
@@ -452,31 +460,3 @@ class LeasedPermits(Numbered, Holdable):
         ):
             self._limits.missing(self.kind, self.name)
         return False
-
-
-def update_lease(session: Session, permit: Permit, lease: float | None) -> Op[None]:
-    """Set the lease of *permit* as if it had been acquired with *lease* just now.
-
-    The permit may end sooner than before.
-
-    Raises:
-        NotHeldError: it was released.
-        HoldLostError: it is lost.
-        ServerUnavailableError: no usable answer within the outage time-out; the lease that ends
-            first counts.
-
-    Cost:
-        One round trip.
-
-    Source:
-        RPermitExpirableSemaphore.updateLeaseTime.
-    """
-    core, renewed = permit.core, lease is None
-    wanted = session.options.lease if lease is None else check_lease(lease)
-    if isinstance(core, LeasedPermits):
-        core.check_lease(wanted)
-    script = scripts.leased_semaphore_update
-    sent_at = yield from ask_for_lease(session, permit, wanted, script, renewed=renewed)
-    renewal = core.renewal if renewed else None
-    permit.update_lease(sent_at, wanted, renewal, session.clock())
-    session.watchdog.watch(permit)

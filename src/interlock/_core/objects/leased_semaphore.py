@@ -24,14 +24,15 @@ from typing import TYPE_CHECKING
 
 from interlock._core.locks.known_lock import not_held
 from interlock._core.model import names
+from interlock._core.model.effects import NEVER
 from interlock._core.model.holds import HELD, Permit
-from interlock._core.objects.leased_permits import LeasedPermits, update_lease
+from interlock._core.objects.leased_permits import LeasedPermits
 from interlock._core.objects.semaphore import check_change, check_permits, delete
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.semaphore import semaphore_release, semaphore_undo
 from interlock._core.upkeep.idempotency import once
 from interlock.errors import ConfigError
-from interlock.options import check_lease, check_text
+from interlock.options import check_text
 
 if TYPE_CHECKING:
     from interlock._core.model.effects import Eval, Op, Step
@@ -66,8 +67,8 @@ class LeasedSemaphore(LeasedPermits):
         if not (yield from self.session.persist(call)) and not call.unknown:
             raise self._not_held(f"permit {permit_id}")
 
-    def update_lease_of_id(self, permit_id: str, lease: float | None) -> Op[None]:
-        """Set the end of the permit *permit_id* to *lease* seconds from now, no matter who took it.
+    def extend_id(self, permit_id: str, lease: float) -> Op[None]:
+        """Extend the permit *permit_id* to at least *lease* seconds from now, whoever took it.
 
         Raises:
             InterlockError: as for `release_id`.
@@ -76,17 +77,17 @@ class LeasedSemaphore(LeasedPermits):
             One round trip.
 
         Source:
-            RPermitExpirableSemaphore.updateLeaseTime.
+            RPermitExpirableSemaphore.updateLeaseTime, which may also shorten it.
         """
         known = self._known(permit_id)
         if known is not None:
-            yield from update_lease(self.session, known, lease)
+            yield from known.extend(lease)
             return
-        if lease is None:
-            raise ConfigError("a lease is wanted: only a permit of this client can be renewed")
         self.check_lease(lease)
-        call = scripts.leased_semaphore_update(self.key, check_lease(lease), permit_id)
-        if not (yield from self.session.persist(once(self.session, self.key, call))):
+        [held] = yield from self.session.persist(
+            self.renewal([self.key], lease, [permit_id], deadline=NEVER)
+        )
+        if not held:
             raise self._not_held(f"permit {permit_id}")
 
     def try_set_permits(self, permits: int) -> Op[bool]:

@@ -1,8 +1,7 @@
 """How long an object stays on the server that nobody uses any more.
 
 Theory. The keys of a semaphore or a latch get a TTL, by a script that the client runs before a use.
-With ``idle``, each use makes the TTL new, but a client does so only once in a tenth of that time.
-With ``ttl``, only keys without an end get one. So a client runs the script once.
+Each use makes the TTL new, but a client does so only once in a tenth of that time.
 
 Rejected: to set the TTL in each script. Every acquire would cost more, also where none is wanted.
 
@@ -11,7 +10,7 @@ Source: RExpirable of Redisson 4.7.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core.model.effects import NEVER
 from interlock._core.scripts.semaphore import semaphore_expire
@@ -30,16 +29,14 @@ REMEMBERED = 10_000
 
 
 class Kept(NamedTuple):
-    """How long users want an object to be kept.
+    """How long users want an object to be kept that nobody uses.
 
     Attributes:
-        seconds: how long.
-        idle: whether that is from the last use on; else from its making on.
+        seconds: how long after its last use.
         due: when the client sets it again, by the object's key; shared by all of a client.
     """
 
     seconds: float
-    idle: bool
     due: dict[str, float]
 
 
@@ -53,12 +50,12 @@ class Lifetime:
         kept: how long users want it to be kept.
     """
 
-    __slots__ = ("_due", "_key", "_rest", "_session", "idle", "seconds")
+    __slots__ = ("_due", "_key", "_rest", "_session", "seconds")
 
     def __init__(self, session: Session, key: str, rest: str, kept: Kept) -> None:
         self._session = session
         self._key, self._rest = key, rest
-        self.seconds, self.idle, self._due = kept
+        self.seconds, self._due = kept
 
     @property
     def due(self) -> bool:
@@ -68,7 +65,7 @@ class Lifetime:
     @property
     def over(self) -> bool:
         """Return whether the object may have come to its end; no round trip."""
-        since_due = self.seconds * (1 - RENEWED) if self.idle else 0.0
+        since_due = self.seconds * (1 - RENEWED)
         return self._session.clock() >= self._due.get(self._key, NEVER) + since_due
 
     def extend(self, deadline: float = NEVER) -> Op[bool]:
@@ -79,27 +76,20 @@ class Lifetime:
         """
         session, due = self._session, self._due
         now = session.clock()
-        call = semaphore_expire(
-            self._key, self._rest, self.seconds, idle=self.idle, deadline=deadline
-        )
+        call = semaphore_expire(self._key, self._rest, self.seconds, deadline=deadline)
         call.patient = True  # a full round trip, as for the call that follows
-        ends = yield from session.persist(call)
-        if ends is None:
+        if not (yield from session.persist(call)):
             if not self.over:  # else all who wait for it must still learn that it is over
                 _ = due.pop(self._key, None)
             return False
         if len(due) >= REMEMBERED:
             due.clear()
-        due[self._key] = now + (self.seconds * RENEWED if self.idle else ends)
+        due[self._key] = now + self.seconds * RENEWED
         return True
 
 
 def check_kept(
-    due: dict[str, float],
-    needs: str,
-    number: object,
-    idle: Duration | None,
-    ttl: Duration | None = None,
+    due: dict[str, float], needs: str, number: object, idle: Duration | None
 ) -> Kept | None:
     """Return how long to keep an object; None for ever.
 
@@ -108,17 +98,12 @@ def check_kept(
         needs: the argument that names its number.
         number: that number.
         idle: seconds from its last use on.
-        ttl: seconds from its making on.
 
     Raises:
-        ConfigError: both are given, or the number is not, or one cannot be.
+        ConfigError: *idle* cannot be, or the number is not given.
     """
-    if idle is None and ttl is None:
+    if idle is None:
         return None
-    if ttl is not None and idle is not None:
-        raise ConfigError("give ttl= or idle=, not both")
     if number is None:
         raise ConfigError(f"what ends by itself must be set up again: give {needs}= too")
-    if idle is not None:
-        return Kept(check_interval(idle, "idle"), idle=True, due=due)
-    return Kept(check_interval(cast("Duration", ttl), "ttl"), idle=False, due=due)
+    return Kept(check_interval(idle, "idle"), due)

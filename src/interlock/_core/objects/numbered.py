@@ -90,7 +90,7 @@ class Numbered(ABC):
             the end.
         """
         lifetime = self._lifetime
-        if ended and lifetime and lifetime.idle and lifetime.over:
+        if ended and lifetime and lifetime.over:
             # Nobody has a permit for so long: others gave back what this client took.
             self._limits.note_over(self.key)
         made = (lost or self.numberless) and (yield from self._set_number(deadline))

@@ -44,7 +44,7 @@ class Arrival(NamedTuple):
     Attributes:
         generation: the generation of the party.
         place: the party's index in it. -1: the barrier is broken. -2: it has another
-            number of parties, in *generation*. -3: all are there, and one acts.
+            number of parties, in *generation*.
     """
 
     generation: str
@@ -77,7 +77,6 @@ _BARRIER_ARRIVE = Variants("barrier_arrive", _arrival)
 _BARRIER_LOOK = Variants("barrier_look", _stand)
 _BARRIER_END = Variants("barrier_end", done)
 _BARRIER_QUERY = load("barrier_query", _counts)
-_BARRIER_PASS = Variants("barrier_pass", done)
 _BARRIER_LEAVE = load("barrier_leave", number)
 
 
@@ -89,13 +88,12 @@ def barrier_arrive(
     lease: float,
     kept_for: float,
     *,
-    acts: bool = False,
     deadline: float = NEVER,
 ) -> Eval[Arrival]:
-    """Count *party* as arrived; the last one of *parties* ends the generation, unless it *acts*."""
+    """Count *party* as arrived; the last one of *parties* ends the generation."""
     keys = (barrier.key, barrier.waiting, barrier.passed, request.key, request.old_latch)
     times = (milliseconds(lease), milliseconds(request.ttl), milliseconds(kept_for))
-    args = (party, parties, *times, barrier.channel, int(acts))
+    args = (party, parties, *times, barrier.channel)
     return Eval(_BARRIER_ARRIVE[barrier.publish], keys, args, deadline)
 
 
@@ -109,13 +107,6 @@ def barrier_look(
     keys = (barrier.key, barrier.waiting, barrier.passed)
     args = (generation, party, milliseconds(kept_for), barrier.channel)
     return Eval(_BARRIER_LOOK[barrier.publish], keys, args, deadline)
-
-
-def barrier_pass(barrier: Barrier, generation: str, party: str, kept_for: float) -> Eval[bool]:
-    """End *generation*, whose last *party* has acted; False if it is broken or has left it."""
-    keys = (barrier.key, barrier.waiting, barrier.passed)
-    args = (generation, party, milliseconds(kept_for), barrier.channel)
-    return Eval(_BARRIER_PASS[barrier.publish], keys, args)
 
 
 def barrier_end(barrier: Barrier, request: Request, how: str, kept_for: float) -> Eval[bool]:

@@ -46,10 +46,10 @@ _EVENT_QUERY = load("event_query", _status)
 
 
 def event_set(
-    event: str, request: Request, mark: str, publish: str, channel: str, kept: float = 0.0
+    event: str, request: Request, mark: str, publish: str, channel: str, idle: float = 0.0
 ) -> Eval[bool]:
-    """Set the event and tell the waiters; it is clear again after *kept* seconds, 0 for never."""
-    args = (milliseconds(request.ttl), mark, channel, milliseconds(kept) if kept else 0)
+    """Set the event and tell the waiters; it ends *idle* seconds after its last use, 0 for never."""
+    args = (milliseconds(request.ttl), mark, channel, milliseconds(idle) if idle else 0)
     return Eval(_EVENT_SET[publish], (event, request.key, request.old_latch), args)
 
 
@@ -59,6 +59,7 @@ def event_clear(event: str, request: Request, kept: float) -> Eval[bool]:
     return Eval(_EVENT_CLEAR, (event, request.key, request.old_latch), args)
 
 
-def event_query(event: str, *, deadline: float = NEVER) -> Eval[EventStatus]:
-    """Tell whether the event is set, and the mark of the last `event_set`."""
-    return Eval(_EVENT_QUERY, (event,), (), deadline)
+def event_query(event: str, idle: float = 0.0, *, deadline: float = NEVER) -> Eval[EventStatus]:
+    """Tell whether the event is set, and the mark of the last `event_set`; *idle* as for that."""
+    args = (milliseconds(idle),) if idle else ()
+    return Eval(_EVENT_QUERY, (event,), args, deadline, spare_args=len(args))

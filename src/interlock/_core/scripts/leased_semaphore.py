@@ -34,7 +34,6 @@ _LEASED_SEMAPHORE_ACQUIRE = Variants("leased_semaphore_acquire", grant_or_left, 
 _LEASED_SEMAPHORE_RELEASE = Variants("leased_semaphore_release", released, varies=True)
 _LEASED_SEMAPHORE_LEAVE = Variants("leased_semaphore_leave", released)
 _LEASED_SEMAPHORE_RENEW = load("leased_semaphore_renew", kept)
-_LEASED_SEMAPHORE_UPDATE = load("leased_semaphore_update", done)
 _LEASED_SEMAPHORE_QUERY = Variants("leased_semaphore_query", _counts)
 _LEASED_SEMAPHORE_ADD = Variants("leased_semaphore_add", done)
 _LEASED_SEMAPHORE_SET = Variants("leased_semaphore_set", done)
@@ -93,18 +92,6 @@ def leased_semaphore_renew(
     if idle:
         keys, kept_for = (*keys, *semaphores), milliseconds(idle)
     return Eval(_LEASED_SEMAPHORE_RENEW, keys, (milliseconds(lease), kept_for, *ids), deadline)
-
-
-def leased_semaphore_update(
-    semaphore: str, lease: float, ids: str, *, deadline: float = NEVER
-) -> Eval[bool]:
-    """Set the lease of the permits *ids* to *lease* from now; False if one is not held.
-
-    With 0 it changes no lease: copies of the call do nothing from then on.
-    """
-    keys = (permit_leases(semaphore), semaphore)
-    args = (milliseconds(lease) if lease else 0, ids)
-    return Eval(_LEASED_SEMAPHORE_UPDATE, keys, args, deadline)
 
 
 def leased_semaphore_query(

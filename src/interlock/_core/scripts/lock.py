@@ -74,7 +74,6 @@ _LOCK_RELEASE = Variants("lock_release", released)
 _LOCK_PASS_LOCALLY = load("lock_pass_locally", released)
 _LOCK_RENEW = load("lock_renew", kept)
 _LOCK_GIVE = load("lock_give", released)
-_LOCK_SET_LEASE = load("lock_set_lease", done)
 _LOCK_FORCE_RELEASE = Variants("lock_force_release", done)
 _LOCK_QUERY = load("lock_query", status)
 _LOCKS_ACQUIRE = load("locks_acquire", grant_or_left)
@@ -127,15 +126,6 @@ def lock_renew(
 ) -> Eval[list[bool]]:
     """Keep *locks* for another *lease*; return for each whether its holder still holds it."""
     return Eval(_LOCK_RENEW, tuple(locks), (milliseconds(lease), *holders), deadline)
-
-
-def lock_set_lease(lock: str, lease: float, holder: str, *, deadline: float = NEVER) -> Eval[bool]:
-    """End *lock* after exactly *lease*; False when *holder* does not hold it.
-
-    With 0 it changes no lock: copies of the call do nothing from then on.
-    """
-    args = (milliseconds(lease) if lease else 0, holder)
-    return Eval(_LOCK_SET_LEASE, (lock,), args, deadline)
 
 
 def lock_give(

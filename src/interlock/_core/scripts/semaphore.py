@@ -14,7 +14,6 @@ from interlock._core.scripts.script import (
     number,
     pair,
     released,
-    seconds,
     with_queue,
 )
 
@@ -22,12 +21,6 @@ from interlock._core.scripts.script import (
 def _permits(reply: object) -> int | None:
     """Read a number of permits; nil where there is no semaphore."""
     return None if reply is None else number(reply)
-
-
-def _end(reply: object) -> float | None:
-    """Read the seconds until a key ends; None if there is none."""
-    remaining = seconds(reply)
-    return None if remaining < 0 else remaining
 
 
 def _numbers(reply: object) -> tuple[int | None, int | None]:
@@ -45,7 +38,7 @@ _SEMAPHORE_ADD = Variants("semaphore_add", done)
 _SEMAPHORE_SET = Variants("semaphore_set", done)
 _SEMAPHORE_TOTAL = load("semaphore_total", _numbers)
 _SEMAPHORE_DELETE = load("semaphore_delete", done)
-_SEMAPHORE_EXPIRE = load("semaphore_expire", _end)
+_SEMAPHORE_EXPIRE = load("semaphore_expire", done)
 _SEMAPHORE_QUERY = load("semaphore_query", _permits)
 
 
@@ -158,14 +151,10 @@ def semaphore_query(semaphore: str, *, deadline: float = NEVER) -> Eval[int | No
 
 
 def semaphore_expire(
-    semaphore: str, rest: str, ttl: float, *, idle: bool, deadline: float = NEVER
-) -> Eval[float | None]:
-    """Set that the number *semaphore* and its other key *rest* end in *ttl* seconds.
-
-    Unless *idle*, they keep an end that they have. Return the seconds until then; None if there is
-    nothing.
-    """
-    args = (milliseconds(ttl), int(idle))
+    semaphore: str, rest: str, idle: float, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Set that *semaphore* and its other key *rest* end in *idle* seconds; False without them."""
+    args = (milliseconds(idle),)
     return Eval(_SEMAPHORE_EXPIRE, (semaphore, rest), args, deadline, spare_keys=1)
 
 

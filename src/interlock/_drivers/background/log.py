@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.insight.events import Observer, tell_loss
 from interlock._core.model.foreign_text import safe
+from interlock._misuse import warn
 
 if TYPE_CHECKING:
     from interlock._core.insight import events
@@ -117,6 +118,15 @@ def log_gone(name: str, permits: int) -> None:
     )
 
 
+def log_unreachable(name: str, choice: str, error: Exception) -> None:
+    """Log, at once, that a call under the lock *name* runs without it, or is skipped."""
+    done = "runs without it" if choice == "run" else "is skipped"
+    extra = {"event": "call.unreachable", "lock_name": name, "choice": choice}
+    LOGGER.warning(
+        "no server answers for lock %r, so the call %s: %s", name, done, error, extra=extra
+    )
+
+
 def log_lack(event: str, server: str, text: str) -> None:
     """Log, at once, what *server* lacks, and what follows."""
     LOGGER.warning("%s: %s", server, text, extra={"event": event, "server": server})
@@ -127,3 +137,36 @@ def _log(level: int, name: str, event: events.Event, text: str, *args: object) -
         _RENAMED.get(field.name, field.name): getattr(event, field.name) for field in fields(event)
     }
     LOGGER.log(level, text, *args, extra={"event": name, **extra})
+
+
+def warn_other_permits(name: str, found: int, wanted: int) -> None:
+    """Warn that the server has another number of permits than the user's code names."""
+    warn(
+        f"{name!r} has {found} permits on the server, not {wanted} as permits={wanted} says: "
+        f"set_permits({wanted}) changes it"
+    )
+
+
+def warn_other_count(name: str, found: int, wanted: int) -> None:
+    """Warn that a latch was set up with another count than the user's code names."""
+    warn(
+        f"latch {name!r} was set up with the count {found}, not {wanted} as count={wanted} says: "
+        "delete() it to begin anew"
+    )
+
+
+def warn_no_permits(kind: str, name: str) -> None:
+    """Warn that a semaphore is waited for that nobody has set up."""
+    warn(
+        f"{kind} {name!r} has no permits, because nobody has set it up: this waits until somebody "
+        f"does. Write client.{kind.replace(' ', '_')}({name!r}, permits=n) to set it up"
+    )
+
+
+def warn_too_many_permits(kind: str, name: str, wanted: int, permits: int) -> None:
+    """Warn that more permits are wanted together than there are."""
+    has = "1 permit" if permits == 1 else f"{permits} permits"
+    warn(
+        f"{kind} {name!r} has {has} in all, and {wanted} are wanted together: this cannot succeed "
+        f"before set_permits({wanted}) or add_permits({wanted - permits})"
+    )

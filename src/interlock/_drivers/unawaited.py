@@ -1,0 +1,154 @@
+"""What a method of the asyncio face returns until it is awaited: it has no truth value."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Coroutine
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+from interlock._drivers.stepped import in_c
+from interlock._misuse import publish
+from interlock._traceback import shorten
+from interlock.errors import InterlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from contextlib import AbstractAsyncContextManager
+    from types import CoroutineType, TracebackType
+
+P = ParamSpec("P")
+T = TypeVar("T")
+H = TypeVar("H", bound="AbstractAsyncContextManager[object, None]")
+
+
+_STEPPED = inspect.CORO_RUNNING, inspect.CORO_SUSPENDED
+
+
+class Unawaited(Coroutine[Any, Any, T]):
+    """The result of a method that was called and not awaited yet.
+
+    A coroutine is always true, so ``if lock.acquire():`` would go on without the lock. This raises.
+    A scheduler may step it as a coroutine. Its name, frame and state are those of the coroutine.
+    While it steps it, it is true.
+    """
+
+    __slots__ = ("__weakref__", "_coroutine")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+
+    def __bool__(self) -> bool:  # to type checkers: NoReturn would hide from them what follows
+        if self._is_stepped():
+            return True
+        self._coroutine.close()
+        name = getattr(self._coroutine, "__name__", "this")
+        raise TypeError(
+            f"{name} has not run yet and has no truth value: write `await` in front of it"
+        )
+
+    def _is_stepped(self) -> bool:
+        """Return whether a task asks for the truth value: from Python 3.14 on its `repr` does."""
+        state = inspect.getcoroutinestate(cast("CoroutineType[Any, Any, T]", self._coroutine))
+        asks = sys._getframe(2).f_globals.get("__name__")  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        return state in _STEPPED or asks == "asyncio.base_tasks"
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._coroutine.__await__()
+
+    def send(self, value: Any, /) -> Any:
+        """Go on with *value*."""
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Go on with *error*."""
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """Give up."""
+        self._coroutine.close()
+
+
+def _as_a_coroutine(self: Unawaited[Any], name: str) -> object:
+    """Return what schedulers and `inspect.getcoroutinestate` ask of a coroutine."""
+    if name in ("__name__", "__qualname__") or name.startswith("cr_"):
+        return getattr(self._coroutine, name)  # pyright: ignore[reportPrivateUsage]
+    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+# Type checkers shall not know of it.
+setattr(Unawaited, "__getattr__", _as_a_coroutine)  # noqa: B010
+
+
+def _refuse_a_block(self: Unawaited[Any], *_: object) -> None:
+    self.close()
+    name = getattr(self._coroutine, "__name__", "this")  # pyright: ignore[reportPrivateUsage]
+    raise TypeError(
+        f"{name}() is no block: write `await {name}()`; a block takes the lock itself, as in "
+        "`async with client.lock(name) as hold:`"
+    )
+
+
+# Type checkers shall not know of them.
+for _method in ("__aenter__", "__aexit__"):
+    setattr(Unawaited, _method, _refuse_a_block)
+
+
+if not TYPE_CHECKING:
+    Unawaited = in_c(Unawaited)
+
+
+class Attempt(Unawaited[H]):
+    """An acquire that gives a hold: ``await`` it, or enter it by ``async with``.
+
+    Leaving the block releases the hold, by any task.
+    """
+
+    _hold: H | None = None
+
+    def __bool__(self) -> bool:
+        if self._is_stepped():
+            return True
+        self._coroutine.close()
+        raise TypeError("nothing was acquired yet: `await` it, or use `async with`")
+
+    async def __aenter__(self) -> H:
+        hold = self._hold = await self._coroutine
+        return cast("H", await hold.__aenter__())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._hold is not None:
+            try:
+                await self._hold.__aexit__(kind, raised, trace)
+            except InterlockError as error:
+                shorten(error)
+                raise
+
+
+publish("interlock.asyncio", Attempt, Unawaited)
+
+
+def attempt(function: Callable[P, Coroutine[Any, Any, H]]) -> Callable[P, Attempt[H]]:
+    """Make *function* return what may be awaited or entered."""
+
+    @wraps(function)
+    def attempted(*args: P.args, **kwargs: P.kwargs) -> Attempt[H]:
+        return Attempt(function(*args, **kwargs))
+
+    return attempted
+
+
+def awaited(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Unawaited[T]]:
+    """Make *function* return what must be awaited: a truth test of it raises."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Unawaited[T]:
+        return Unawaited(function(*args, **kwargs))
+
+    return called
