@@ -23,7 +23,7 @@ from tests.objects.common import each_face, in_asyncio
 from tests.objects.kinds import KINDS, named
 from tests.support.patience import wait_until
 
-from interlock import HoldLostError, NotHeldError
+from interlock import HoldLostError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from tests.objects.stage import Stage
@@ -201,6 +201,61 @@ def test_a_lease_that_ends_is_a_loss(stage: Stage) -> None:
     assert ends - 0.01 <= told[0] < ends + PROMPT
     with pytest.raises(HoldLostError, match="expired"):
         hold.ensure()
+
+
+@pytest.mark.promise("release")
+@each_face
+def test_a_release_without_an_answer_ends_with_the_lease(trouble: Stage) -> None:
+    """What was done in time is no loss: it returns quietly, and no listener is called."""
+    place: TroubledPlace = trouble.place
+    lock, owner, told = trouble.lock(*trouble.clients()), trouble.actor(), list[str]()
+    for reached in (place.unreachable, place.paused):
+        hold = held(owner, lock, lease=1.5, timeout=10)
+        owner.do(hold.on_lost, lambda: told.append("lost"))
+        ends = time.monotonic() + hold.remaining
+        with reached():
+            owner.do(lock.release)
+            assert ends - 0.1 < time.monotonic() < ends + PROMPT
+            assert not hold.lost.is_set()
+        freed(trouble)
+    assert not told
+
+
+@pytest.mark.promise("release")
+@each_face
+@of_kinds(lambda kind: kind.name in ("lock", "read", "multi", "red"))
+def test_an_outage_ends_a_release_whose_lease_goes_on(trouble: Stage) -> None:
+    """It raises after the outage timeout, the hold is never lost, and the background goes on."""
+    place: TroubledPlace = trouble.place
+    clients = trouble.clients(lease=4, outage_timeout=0.5, command_timeout=0.3)
+    lock, owner, told = trouble.lock(*clients), trouble.actor(), list[str]()
+    hold = held(owner, lock)
+    time.sleep(1)  # it would have been renewed
+    owner.do(hold.on_lost, lambda: told.append("lost"))
+    with place.paused():
+        began = time.monotonic()
+        with pytest.raises(ServerUnavailableError):
+            owner.do(lock.release)
+        assert time.monotonic() - began < PROMPT
+        time.sleep(hold.remaining)
+        time.sleep(4)
+    freed(trouble)
+    assert not told
+    assert not hold.lost.is_set()
+
+
+@pytest.mark.promise("release")
+@each_face
+def test_a_release_hears_in_time_that_the_hold_is_gone(stage: Stage) -> None:
+    """The server's answer is a loss, although no renewal was due."""
+    lock, owner, told = stage.lock(), stage.actor(), list[str]()
+    hold = held(owner, lock)
+    owner.do(hold.on_lost, lambda: told.append("lost"))
+    assert stage.actor().do(stage.lock().force_release)
+    with pytest.raises(HoldLostError, match="force-released"):
+        owner.do(lock.release)
+    wait_until(lambda: told == ["lost"], 10, "the listener is called")
+    assert hold.lost.is_set()
 
 
 def test_listeners_are_called_once_each(stage: Stage) -> None:

@@ -52,7 +52,16 @@ from interlock._core.insight.forced_note import ask_why
 from interlock._core.locks.doubt import end_doubt
 from interlock._core.locks.kept_commands import KeptCommands
 from interlock._core.locks.known_lock import KnownLock, not_held
-from interlock._core.model.effects import NEVER, PAST, Carried, Step, Undone, failing, undoing
+from interlock._core.model.effects import (
+    NEVER,
+    PAST,
+    Carried,
+    Step,
+    Undone,
+    Wait,
+    failing,
+    undoing,
+)
 from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, UNASKED, Hold, Owner
 from interlock._core.model.replication import Replication
 from interlock._core.queue.grant_looks import GIVEN
@@ -314,7 +323,8 @@ class Release(Carried[None]):
     """
 
     __slots__ = (
-        "_begun", "_call", "_depth", "_found", "_given_up", "_hold", "_resumed", "_session"
+        "_begun", "_call", "_depth", "_found", "_given_up", "_hold", "_resumed", "_session",
+        "_valid",
     )  # fmt: skip
     of_owner = True
     result = None
@@ -345,13 +355,20 @@ class Release(Carried[None]):
         # A release that was begun before may have been executed, even if its caller was not told.
         self._resumed = not first
         self._begun = True
+        left = hold.valid_until - now
+        self._valid = left > 0
+        if left < self._session.options.command_timeout and not hold.asked_by:
+            # Nobody waits for an answer beyond the lease.
+            call = self._call = core.release_script(hold, depth)
+            call.deadline = hold.valid_until
+            return call
         call = self._call = core.kept_release(hold, depth)
         return call
 
     def resume(self, depth: int, first: bool) -> Eval[int]:
         """Go on from `Hold.begin_release`, which told *depth* and *first*; return the release."""
         hold, self._depth, self._found = self._hold, depth, 0
-        self._resumed, self._begun = not first, True
+        self._resumed, self._begun, self._valid = not first, True, True
         core = hold.core
         call = self._call = core.kept_release(hold, depth)
         return call
@@ -384,17 +401,21 @@ class Release(Carried[None]):
         return self.finish(failure)
 
     def finish(self, failure: BaseException | None) -> Op[None]:
-        """Complete a release whose first try was answered, or ended by *failure*."""
+        """Complete a release whose first try was answered, or ended by *failure*.
+
+        If the hold was valid when it began, its work is done: nothing is a loss that is heard after
+        the validity.
+        """
         hold, depth, found = self._hold, self._depth, self._found
         session = self._session
         call = (
             self._call.anew() if self._call is not None else hold.core.release_script(hold, depth)
         )
         if failure is not None:
-            # By then the lease has ended the hold. A composite lock may have set an
-            # earlier deadline.
+            # A composite lock may have set an earlier deadline.
             outage_end = session.clock() + session.options.outage_timeout
-            call.deadline = min(call.deadline, hold.over_by(session.clock()), outage_end)
+            over_by = hold.over_by(session.clock())
+            call.deadline = min(call.deadline, over_by, outage_end)
             try:
                 found = yield from undoing(
                     session.again(call, failure), _finish_later, session, hold, depth
@@ -404,13 +425,18 @@ class Release(Carried[None]):
                 if not isinstance(error, ServerUnavailableError):
                     raise
                 if depth == 0:
-                    raise unreleased(hold, error) from error.__cause__
+                    if not (self._valid and error.transient and over_by <= outage_end):
+                        raise unreleased(hold, error) from error.__cause__
+                    yield from Wait(None, over_by)
+                    session.holds.released(hold)
+                    return
                 # It stays held at the lower depth, and the background tells the server. If this
                 # raised, the caller could not know how many releases are still to come.
                 found = 1
         # Another thread may have released the last depth meanwhile.
         freed = depth > 0 and (hold.state is ENDING or hold.state is ENDED)
-        gone = not found and not (self._resumed or freed or call.unknown)
+        late = self._valid and session.clock() >= hold.valid_until
+        gone = not (found or late or self._resumed or freed or call.unknown)
         if depth == 0 and (call.unknown or hold.unanswered):
             renumber_owner(hold)  # an earlier try may still be under way
         if gone:

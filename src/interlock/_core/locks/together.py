@@ -271,8 +271,10 @@ class ReleaseTogether(ReleaseMembers):
             return None
         clock = way.session.clock
         holder, now = holds[0].holder, clock()
+        # Nobody waits for an answer beyond the lease.
+        until = now + way.session.options.command_timeout
         for each in holds:
-            if each.depth != 1 or each.holder != holder or each.unanswered or not each.valid(now):
+            if each.depth != 1 or each.holder != holder or each.unanswered or not each.valid(until):
                 return None
         self._holds, begun = holds, self._begun
         for each in holds:

@@ -444,7 +444,8 @@ class HoldLease(HoldUsers):
         """Return whether the hold ended without being released."""
         if self.state is LOST:
             return True
-        over = self.state in (HELD, ENDING) and now >= self.valid_until
+        # A release that has begun tells itself whether the server still had the hold.
+        over = self.state is HELD and now >= self.valid_until
         return over and now >= self.asked_by and not self._renewed_meanwhile(now)
 
     def _renewed_meanwhile(self, now: float) -> bool:

@@ -214,7 +214,7 @@ class Watchdog:
         """
         self._soonest = soonest = NEVER
         for hold in self._holds:
-            if hold.state is HELD or hold.state is ENDING:
+            if hold.state is HELD:
                 if _overdue(hold, now, asks=asks):
                     self._lose(hold, hold.expiry_reason())()
                 else:
@@ -293,14 +293,8 @@ class Watchdog:
         deserted = self.deserted()
         due: list[Hold] = []
         for hold in self._holds:
-            if hold.state is LOST:
-                if hold.abandoned():
-                    self._holds.end(hold)
-                elif hold.ran_out() and now >= hold.valid_until + max(hold.lease, self.lease):
-                    # Its owner is not bound to release it, as in a rate limit. Its next hold must
-                    # not be hit by a late command.
-                    _ = hold.keep_holder_unique()
-                    self._holds.end(hold)
+            if hold.state is LOST or hold.state is ENDING:
+                self._forget(hold, now)
             elif hold.state is HELD and (hold.renewal is not None or hold.asked_by):
                 if hold.renewal is not None and (deserted or hold.abandoned()):
                     if hold.state is HELD:  # its user may have released it, and ended, since
@@ -309,6 +303,20 @@ class Watchdog:
                 elif hold.renew_at <= now:
                     due.append(hold)
         return due
+
+    def _forget(self, hold: Hold, now: float) -> None:
+        """End *hold*, which is lost or being released, if nobody is bound to do so any more."""
+        long_over = now >= hold.valid_until + max(hold.lease, self.lease)
+        if hold.state is ENDING:
+            if long_over:  # its release was given up
+                self._holds.released(hold)
+        elif hold.abandoned():
+            self._holds.end(hold)
+        elif hold.ran_out() and long_over:
+            # Its owner is not bound to release it, as in a rate limit. Its next hold must not be hit
+            # by a late command.
+            _ = hold.keep_holder_unique()
+            self._holds.end(hold)
 
     def _abandon(self, hold: Hold) -> None:
         """Stop the renewal of *hold*."""
@@ -398,14 +406,11 @@ class Watchdog:
 
 def _overdue(hold: Hold, now: float, *, asks: bool) -> bool:
     """Return whether *hold* is lost at *now*, though nobody was told; *asks* as in `_look`."""
-    if hold.asked_by != NEVER or (asks and hold.state is HELD):
+    if hold.asked_by != NEVER or asks:
         return hold.lost(now)
     return now >= _end_of(hold)
 
 
 def _end_of(hold: Hold) -> float:
     """Return when *hold* ends without another answer of the server."""
-    if hold.asked_by != NEVER:
-        return max(hold.valid_until, hold.asked_by)
-    # Nobody asks about a hold that is being released. The release tells whether it was kept.
-    return hold.valid_until if hold.state is HELD else hold.since + hold.lease
+    return hold.valid_until if hold.asked_by == NEVER else max(hold.valid_until, hold.asked_by)
