@@ -29,7 +29,7 @@ WORDS = [
     (r"[ ]*cancel_on_lost: .*\n", ""),
     (r"import asyncio\n", ""),
     (r"\bCoroutine\[Any, Any, (.*?)\]", r"\1"),
-    (r"\bcheck_async_function\b", "check_function"),
+    (r"\bcheck_function\(function, is_async=True\)", "check_function(function)"),
     (r"\bcheck_callback\((function|callback)\)", r"check_callback(\1, plain=True)"),
     (r"\bchecked_awaitable\b", "checked_result"),
     (r"an ``async with``", "a ``with``"),

@@ -121,7 +121,7 @@ def _answer(self: object, name: str) -> NoReturn:
 
 
 def _made_by(cls: type, maker: str) -> Callable[..., None]:
-    init: Callable[..., None] = vars(cls)["__init__"]
+    init: Callable[..., None] = getattr(cls, "__init__")  # noqa: B009 - unsound for mypy
 
     @wraps(init)
     def __init__(self: object, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it becomes that

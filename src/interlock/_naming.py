@@ -120,11 +120,6 @@ def check_function(function: object, *, is_async: bool = False) -> None:
         )
 
 
-def check_async_function(function: object) -> None:
-    """Raise TypeError unless *function* can be decorated by an asyncio client."""
-    check_function(function, is_async=True)
-
-
 def check_unreachable(choice: object) -> None:
     """Raise ConfigError unless *choice* says what to do when no server answers."""
     if choice not in ("raise", "run", "skip"):

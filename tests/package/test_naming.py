@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 
 import pytest
 
-from interlock._naming import check_async_function, check_function, fixed_name, naming
+from interlock._naming import check_function, fixed_name, naming
 from interlock.errors import ConfigError
 
 
@@ -68,10 +69,10 @@ def _generator() -> object:
 def test_each_face_decorates_its_own_functions() -> None:
     """A coroutine function is for asyncio, a plain function is not, and a generator for neither."""
     check_function(pay)
-    check_async_function(_task)
+    check_function(_task, is_async=True)
     for check, wrong in (
         (check_function, _task),
-        (check_async_function, pay),
+        (partial(check_function, is_async=True), pay),
         (check_function, _generator),
         (check_function, int),
     ):

@@ -389,11 +389,7 @@ class Client:
 
     @told
     def read_write_lock(
-        self,
-        name: str,
-        *,
-        timeout: Duration | None = None,
-        lease: Duration | None = None,
+        self, name: str, *, timeout: Duration | None = None, lease: Duration | None = None
     ) -> ReadWriteLock:
         """Return the read/write lock *name*: many owners hold ``read``, or one holds ``write``.
 
@@ -443,11 +439,7 @@ class Client:
 
     @told
     def try_lock(
-        self,
-        name: str,
-        *,
-        timeout: Duration = 0,
-        lease: Duration | None = None,
+        self, name: str, *, timeout: Duration = 0, lease: Duration | None = None
     ) -> Trying[Hold]:
         """Return ``lock(name).trying(timeout, lease=lease)``, a block that may be entered without.
 
@@ -461,20 +453,16 @@ class Client:
     async def adopt(self, ticket: Ticket | str, *, lease: Duration | None = None) -> Hold:
         """Take over a hold that another process gave away by `Hold.hand_over`; one round trip.
 
+        It is a hold of this task. If nobody keeps it, it is renewed until the task ends, and a
+        MisuseWarning tells so.
+
         Args:
             ticket: what ``hand_over()`` returned there, or its text.
-            lease: seconds after which it ends by itself; None for a hold that is renewed until it
-                is released.
-
-        Returns:
-            The hold, of this task. If it is not kept, it is renewed until its task ends, and
-            a MisuseWarning tells so.
+            lease: as for `lock`.
 
         Raises:
-            ConfigError: *ticket* is not one.
             NotHeldError: it was adopted before, or its lease has ended.
             ReentryError: this task holds the lock.
-            ServerUnavailableError: no usable answer; it may be tried again.
         """
         return await adopt(self._driver, ticket, lease)
 
@@ -530,16 +518,12 @@ class Client:
 
         Args:
             name: the lock, or a template for it.
-            timeout: seconds that a call waits, before it raises AcquireTimeoutError.
+            timeout: as for `lock`; a call then raises AcquireTimeoutError.
             lease: as for `lock`.
             cancel_on_lost: cancel the task of a call when its hold is lost.
             if_unreachable: what a call does if no server answers: ``"raise"``
                 ServerUnavailableError, ``"run"`` without the lock, or ``"skip"`` and return None.
                 The last two are logged as a warning.
-
-        Raises:
-            ConfigError: not a template for a name. When a function is decorated: the template names
-                a parameter that the function lacks.
         """
 
         def make(called: str) -> Lock:
@@ -594,9 +578,6 @@ class Client:
             otherwise: what a call returns that is skipped.
             if_unreachable: as for `locked`; ``"skip"`` returns *otherwise*.
 
-        Raises:
-            ConfigError: as `locked`; or *max_hold* is shorter than *min_hold*.
-
         Cost:
             One round trip for a call that is skipped, two for one that is not.
         """
@@ -637,14 +618,11 @@ class Client:
     ) -> LeasedSemaphore:
         """Return the semaphore *name*, whose permits have ids and leases.
 
-        A permit comes back when its lease ends. Without *permits*, a first wait for a semaphore
-        that nobody has set up goes on, and a `MisuseWarning` tells of it.
+        A permit comes back when its lease ends.
 
         Args:
             name: the key in Redis, unless a name mapper says otherwise.
-            permits: how many there are if there are none yet. The client sets that before its first
-                call, and again if the server has lost them. If the server has another number, that
-                one counts, and a `MisuseWarning` tells of it.
+            permits: as for `semaphore`.
             idle: seconds after its last use, when the server removes it. A permit that is renewed
                 is a use; no lease may be longer. The next use sets *permits* again.
         """
@@ -691,11 +669,7 @@ class Client:
 
     @told
     def count_down_latch(
-        self,
-        name: str,
-        count: int | None = None,
-        *,
-        idle: Duration | None = None,
+        self, name: str, count: int | None = None, *, idle: Duration | None = None
     ) -> CountDownLatch:
         """Return the count-down latch *name*.
 
@@ -738,19 +712,13 @@ class Client:
         return Condition(self._driver, core, held)
 
     @told
-    def barrier(
-        self,
-        name: str,
-        parties: int,
-        *,
-        timeout: Duration | None = None,
-    ) -> Barrier:
+    def barrier(self, name: str, parties: int, *, timeout: Duration | None = None) -> Barrier:
         """Return the barrier *name*, at which *parties* wait for each other.
 
         Args:
             name: all parties use the same one.
             parties: how many there are.
-            timeout: seconds that `Barrier.wait` waits unless it is told; None for ever.
+            timeout: seconds that `Barrier.wait` waits unless it is told.
         """
         core = core_barrier.Barrier(self._driver.session, name, parties)
         return Barrier(self._driver, core, timeout=timeout)

@@ -96,13 +96,9 @@ class Condition:
         goes for a cancellation too: it is raised when the lock is held. The notification of a
         waiter that is cancelled or dies goes to the next one.
 
-        Args:
-            timeout: seconds to wait for the notification; None or -1 for ever. The lock is waited
-                for as long as it takes.
-
         Returns:
-            Whether it was notified. False when the time is up, and when this process was frozen or
-            cut off for its lease: then it may have missed a notification.
+            Whether it was notified within *timeout* seconds; the lock is waited for as long as it
+            takes. False also if this process was frozen or cut off for its lease.
 
         Raises:
             NotHeldError: this owner does not hold the lock.

@@ -13,7 +13,7 @@ from interlock._core.model.holds import Owner
 from interlock._drivers.awaited import acquire_for, inside, within
 from interlock._hints import hints
 from interlock._naming import (
-    check_async_function,
+    check_function,
     check_unreachable,
     checked_result,
     fixed_name,
@@ -84,7 +84,7 @@ class Locked(Generic[T]):
             TypeError: not a function for this face, or a generator function.
             ConfigError: the name has a field that is not a parameter of *function*.
         """
-        check_async_function(function)
+        check_function(function, is_async=True)
         name_of = naming(self._template, function)
 
         @functools.wraps(function)
@@ -150,7 +150,7 @@ class Single(Generic[T]):
             TypeError: not a function for this face, or a generator function.
             ConfigError: the name has a field that is not a parameter of *function*.
         """
-        check_async_function(function)
+        check_function(function, is_async=True)
         name_of, driver = naming(self._template, function), self._driver
 
         @functools.wraps(function)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from interlock._core.objects.election import Election as CoreElection
     from interlock._core.objects.election import LeaderInfo
-    from interlock._drivers.protocol import AwaitedDriver
-    from interlock.options import Duration
 
 T = TypeVar("T")
 
@@ -64,16 +62,6 @@ class Election(Lock):
 
     if TYPE_CHECKING:  # help() would show it
         _core: CoreElection
-
-    def __init__(
-        self,
-        driver: AwaitedDriver,
-        core: CoreElection,
-        *,
-        timeout: Duration | None = None,
-        lease: Duration | None = None,
-    ) -> None:
-        super().__init__(driver, core, timeout=timeout, lease=lease)
 
     async def leader(self) -> LeaderInfo | None:
         """Return who leads, or None; one round trip."""

@@ -24,11 +24,7 @@ from interlock._misuse import check_long_lease
 from interlock._naming import check_callback
 from interlock._traceback import shorten
 from interlock.asyncio.ticket import Ticket
-from interlock.errors import (
-    HoldLostError,
-    InterlockError,
-    NotHeldError,
-)
+from interlock.errors import HoldLostError, InterlockError, NotHeldError
 from interlock.options import MIN_LEASE, check_lease, lease_of
 
 if TYPE_CHECKING:
@@ -61,12 +57,7 @@ class Hold:
 
     __slots__ = ("__weakref__", "_claim", "_driver", "_hold", "_last", "_lost", "_released", "name")
 
-    def __init__(
-        self,
-        driver: AwaitedDriver,
-        hold: AnyHold,
-        claim: AnyClaim | None = None,
-    ) -> None:
+    def __init__(self, driver: AwaitedDriver, hold: AnyHold, claim: AnyClaim | None = None) -> None:
         self._driver = driver
         self._hold = hold
         self._claim = claim
@@ -234,15 +225,13 @@ class Hold:
     async def hand_over(self, *, lease: Duration | None = None) -> Ticket:
         """Give the hold to another process, without freeing the lock; one round trip.
 
-        That process passes the ticket's text to `Client.adopt`. The hold is over here then, and
-        leaving its ``with`` block is not an error. Nobody renews it until it is adopted.
+        That process passes the ticket's text to `Client.adopt`, once; whoever reads it can do so.
+        The hold is over here then, and leaving its ``with`` block is not an error. Nobody renews it
+        until it is adopted.
 
         Args:
             lease: seconds after which the lock is free unless it is adopted before; None for
                 `Options.lease`.
-
-        Returns:
-            A ticket, good for one adoption. Everybody who reads its text can take the lock.
 
         Raises:
             ConfigError: it is not a hold of a lock, fair lock, fenced lock or spin lock.

@@ -166,10 +166,7 @@ class LeasedSemaphore:
     @awaited
     # end
     async def try_acquire(
-        self,
-        n: int = 1,
-        timeout: Duration = 0,
-        lease: Duration | None = None,
+        self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
     ) -> Permit | None:
         """Take *n* permits as `acquire` does, or return None if they do not become free in time."""
         limit = check_timeout(blocking=True, timeout=timeout)
@@ -213,10 +210,7 @@ class LeasedSemaphore:
         return permit
 
     async def _take(
-        self,
-        timeout: Duration | None,
-        lease: Duration | None,
-        keep: Callable[[Permit], None],
+        self, timeout: Duration | None, lease: Duration | None, keep: Callable[[Permit], None]
     ) -> Permit:
         """Take a permit and *keep* it, or raise as `acquire` does."""
         driver, core, limit = self._driver, self._recipe, check_timeout(True, timeout)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from interlock._drivers.awaited_block import caller, exits
 from interlock._drivers.block import ByHand, entered
 from interlock._hints import hints
-from interlock._naming import check_async_function, checked_result, fixed_name, naming
+from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock._traceback import shorten
 from interlock.errors import NotHeldError
 from interlock.options import check_timeout
@@ -72,7 +72,7 @@ class Limited:
             TypeError: not a function for this face, or a generator function.
             ConfigError: the name has a field that is not a parameter of *function*.
         """
-        check_async_function(function)
+        check_function(function, is_async=True)
         name_of, make = naming(self._template, function), self._make
 
         @functools.wraps(function)
@@ -87,12 +87,8 @@ class Limited:
     async def acquire(self, timeout: Duration | None = None) -> Permit:
         """Take a permit; release it from any task, or leave its ``async with`` block.
 
-        Args:
-            timeout: seconds to wait; None for the object's own, -1 for ever, 0 for one try.
-
         Raises:
-            AcquireTimeoutError: none became free in time.
-            InterlockError: as `LeasedSemaphore.acquire`.
+            AcquireTimeoutError: none became free in *timeout* seconds, or the object's own.
 
         Cost:
             One round trip when one is free. The first acquire of a client costs one more, and two

@@ -31,11 +31,7 @@ class Barrier:
     __slots__ = ("__weakref__", "_core", "_driver", "_timeout", "name", "parties")
 
     def __init__(
-        self,
-        driver: BlockingDriver,
-        core: CoreBarrier,
-        *,
-        timeout: Duration | None = None,
+        self, driver: BlockingDriver, core: CoreBarrier, *, timeout: Duration | None = None
     ) -> None:
         self._driver = driver
         self._core = core
@@ -51,9 +47,6 @@ class Barrier:
 
         A party whose *timeout* passes breaks the barrier for all. One that is interrupted or
         cancelled takes its arrival back. One that dies breaks the barrier within its lease.
-
-        Args:
-            timeout: seconds to wait; -1 for ever, None for the barrier's own.
 
         Returns:
             Which of the parties this one is: 0 for the first to arrive.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from interlock._core.objects.election import Election as CoreElection
     from interlock._core.objects.election import LeaderInfo
-    from interlock._drivers.protocol import BlockingDriver
-    from interlock.options import Duration
 
 T = TypeVar("T")
 
@@ -63,16 +61,6 @@ class Election(Lock):
 
     if TYPE_CHECKING:  # help() would show it
         _core: CoreElection
-
-    def __init__(
-        self,
-        driver: BlockingDriver,
-        core: CoreElection,
-        *,
-        timeout: Duration | None = None,
-        lease: Duration | None = None,
-    ) -> None:
-        super().__init__(driver, core, timeout=timeout, lease=lease)
 
     def leader(self) -> LeaderInfo | None:
         """Return who leads, or None; one round trip."""

@@ -86,12 +86,8 @@ class Limited:
     def acquire(self, timeout: Duration | None = None) -> Permit:
         """Take a permit; release it from any thread, or leave its ``with`` block.
 
-        Args:
-            timeout: seconds to wait; None for the object's own, -1 for ever, 0 for one try.
-
         Raises:
-            AcquireTimeoutError: none became free in time.
-            InterlockError: as `LeasedSemaphore.acquire`.
+            AcquireTimeoutError: none became free in *timeout* seconds, or the object's own.
 
         Cost:
             One round trip when one is free. The first acquire of a client costs one more, and two

@@ -16,12 +16,7 @@ from interlock._core.locks.lock_base import LockBase, Refused
 from interlock._core.model.holds import ENDED, HELD, LOST
 from interlock._core.model.no_hold import NoHold
 from interlock._drivers.block import Block, ByHand, entered
-from interlock._drivers.blocking import (
-    acquire_for,
-    change_hold,
-    end_block,
-    tell_holder,
-)
+from interlock._drivers.blocking import acquire_for, change_hold, end_block, tell_holder
 from interlock._drivers.blocking_block import exits
 from interlock._drivers.flow import current_owner
 from interlock._hints import hints, told, unexpected
@@ -225,11 +220,8 @@ class Lock:
 
         For example ``with lock.trying(timeout=1) as hold: if hold: ...``. Leaving the block
         releases the lock. The hold is empty and falsy if the lock was not acquired, and its
-        ``holder`` tells who holds the lock, if that is known. Nothing is sent before the block.
-
-        Args:
-            timeout: seconds to wait.
-            lease: seconds after which the hold ends by itself; None for the one given at making.
+        ``holder`` tells who holds the lock, if that is known. Nothing is sent before the block,
+        which raises as `acquire` does.
 
         Cost:
             One round trip when it is free; one more to ask for the holder when it is not acquired.

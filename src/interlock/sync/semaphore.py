@@ -118,11 +118,7 @@ class Semaphore:
 
     @told
     def acquire(
-        self,
-        n: int = 1,
-        blocking: bool = True,
-        timeout: Duration | None = None,
-        **_foreign: Never,
+        self, n: int = 1, blocking: bool = True, timeout: Duration | None = None, **_foreign: Never
     ) -> bool:
         """Take *n* permits together, waiting as long as allowed.
 
