@@ -238,6 +238,28 @@ def test_extend_lengthens_and_never_shortens(stage: Stage) -> None:
     assert not stage.left()
 
 
+def test_a_hold_is_extended_by_anybody(stage: Stage) -> None:
+    """A hold is lengthened from anywhere, until it is released or lost; an empty one never."""
+    lock, owner, other = stage.lock(), stage.actor(), stage.actor()
+    hold = held(owner, lock, lease=30)
+    for seconds in (100, 2):
+        other.do(hold.extend, seconds)
+        assert 60 < owner.do(lock.remaining) <= 100
+        assert 60 < hold.remaining <= 100
+    owner.do(lock.release)
+    for _ in range(2):
+        with pytest.raises(NotHeldError):
+            other.do(hold.extend, 60)
+    assert not stage.left()
+    hold = held(owner, lock, lease=30)
+    other.do(lock.force_release)
+    with pytest.raises(HoldLostError):
+        other.do(hold.extend, 60)
+    with pytest.raises((HoldLostError, NotHeldError)):
+        owner.do(lock.release)
+    assert not other.do(lock.locked)
+
+
 @reentrant
 def test_an_entry_never_shortens(stage: Stage) -> None:
     """An entry with a shorter lease leaves the hold its time, and a longer one lengthens it."""
