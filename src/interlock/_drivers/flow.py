@@ -65,7 +65,7 @@ The variable has the present job, or counts those before. None is needed where e
 context of its own.
 """
 _ALONE = (
-    "job of an executor with this one thread, so nobody could release it: use a whole `with` block "
+    "job of a pool with this one thread, so nobody could release it: use a whole `with` block "
     "in one job, or in async code interlock.asyncio"
 )
 _HERE = (

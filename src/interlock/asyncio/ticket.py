@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks import ticket as core_ticket
 from interlock._drivers.awaited import adopt_ticket
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from interlock._core.locks import transfer
     from interlock._drivers.protocol import AwaitedDriver
-    from interlock.asyncio.hold import Hold
     from interlock.options import Duration
 
 
@@ -36,7 +35,7 @@ class Ticket:
         self,
         driver: AwaitedDriver,
         _ticket: transfer.Ticket,
-        _adopt: Callable[[str], Awaitable[Hold]],
+        _adopt: Callable[[str], Awaitable[Any]],
     ) -> None:
         self._driver = driver
         self._adopt = _adopt
