@@ -72,8 +72,8 @@ async def holding(client: face.Client) -> None:
     """A hold answers without a round trip."""
     async with client.try_lock("name", timeout=SECOND) as hold:
         assert_type(hold, face.Hold)
-    hold = await client.lock("name").__aenter__()
-    assert_type(hold, face.Hold)
+    async with client.lock("name") as hold:
+        assert_type(hold, face.Hold)
     assert_type(hold.name, str)
     assert_type(hold.holder, str | None)
     assert_type(hold.token, int | None)

@@ -179,8 +179,8 @@ class Lock:
         held, token = self.local.held, self.local.token
         if token is None:
             return False
-        ours = held is not None and held.token == token
-        return (held.hold.holder if ours else _text(token)) in await self._holders()
+        ours = held is not None and held.token == token and held.hold.holder
+        return (ours or _text(token)) in await self._holders()
 
     async def release(self) -> None:
         """Release it; one round trip, or two for a token of another process.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock._core.locks import ticket as core_ticket
 from interlock._drivers.blocking import adopt_ticket
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from interlock._core.locks import transfer
     from interlock._drivers.protocol import BlockingDriver
     from interlock.options import Duration
-    from interlock.sync.hold import Hold
 
 
 @hints("hold.hand_over() or client.ticket(text)")
@@ -37,7 +36,7 @@ class Ticket:
         self,
         driver: BlockingDriver,
         _ticket: transfer.Ticket,
-        _adopt: Callable[[str], Hold],
+        _adopt: Callable[[str], Any],
     ) -> None:
         self._driver = driver
         self._adopt = _adopt
