@@ -346,7 +346,7 @@ def test_holds_without_a_process_are_told_as_such(
             assert "unless" not in told[name]
         with connect(redis_url, card=False) as another:
             another.ticket(str(ticket)).release()
-            another.ticket(queued).release()
+            another.ticket(str(queued)).release()
         assert redis_client.exists(f"interlock_client:{{{other.client_id}}}")
         assert not redis_client.exists(f"interlock_client:{{{ticket.holder.partition(':')[0]}}}")
 
