@@ -62,6 +62,7 @@ async def test_a_keyword_of_another_library(face: Any) -> None:
         (lambda **more: client.try_lock("x", **more), "expire", "lease=seconds"),
         (lock.acquire, "auto_renewal", "lease=seconds"),
         (lock.acquire, "force", r"force_release\(\)"),
+        (lock.release, "force", r"force_release\(\)"),
         (lambda **more: client.lock("x", **more), "thread_local", "nothing: a hold belongs to"),
         (semaphore.acquire, "wait_time", "timeout=seconds"),
         (leased.acquire, "lease_time", "lease=seconds"),

@@ -143,7 +143,8 @@ class Lock:
         self._taken = hold
         return True
 
-    def release(self) -> None:
+    @told
+    def release(self, **_foreign: Never) -> None:
         """Go down by one depth; free the lock at 0.
 
         Raises:
@@ -154,6 +155,8 @@ class Lock:
         Cost:
             One round trip, and another one to name the present holder in NotHeldError.
         """
+        if _foreign:
+            raise unexpected(self.release, _foreign)
         driver, core, _, _ = self._parts
         taken = self._taken
         # To look who calls takes as long as all that is saved here, and a thread with one owner may
