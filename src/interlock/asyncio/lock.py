@@ -174,12 +174,14 @@ class Lock:
         taken = self._taken
         # To look who calls takes as long as all that is saved here, and a thread with one owner may
         # release what that has: its contexts may do so for each other.
-        owner = None if taken is None else taken.owner()
-        if owner is None or owner.alone_in != get_ident():
+        owner = None if taken is None or taken.state is not HELD else taken.owner()
+        if taken is not None and owner is not None and owner.alone_in == get_ident():
+            step = taken.release()
+        else:
             owner = current_owner()
-        step = core.release(owner)
-        if type(step) is Refused:
-            step = self._release_taken(owner) or step
+            step = core.release(owner)
+            if type(step) is Refused:
+                step = self._release_taken(owner) or step
         try:
             await driver.perform(step)
         except InterlockError as error:

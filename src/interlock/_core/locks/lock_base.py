@@ -323,12 +323,12 @@ class Release(Carried[None]):
     """
 
     __slots__ = (
-        "_begun", "_call", "_depth", "_found", "_given_up", "_hold", "_resumed", "_session",
-        "_valid",
+        "_begun", "_call", "_depth", "_found", "_given_up", "_hold", "_resumed", "_session"
     )  # fmt: skip
     of_owner = True
     result = None
     _call: Eval[int] | None
+    _begun: float | None
 
     def of(self, session: Session, hold: Hold) -> Self:
         """Begin with *hold*; return this step.
@@ -337,7 +337,7 @@ class Release(Carried[None]):
         """
         self._session = session
         self._hold = hold
-        self._begun = self._given_up = False
+        self._begun, self._given_up = None, False
         return self
 
     def begin(self) -> Eval[int] | None:
@@ -354,10 +354,8 @@ class Release(Carried[None]):
         self._depth, self._found, self._call = depth, 0, None
         # A release that was begun before may have been executed, even if its caller was not told.
         self._resumed = not first
-        self._begun = True
-        left = hold.valid_until - now
-        self._valid = left > 0
-        if left < self._session.options.command_timeout and not hold.asked_by:
+        self._begun = now
+        if hold.valid_until < now + self._session.options.command_timeout and not hold.asked_by:
             # Nobody waits for an answer beyond the lease.
             call = self._call = core.release_script(hold, depth)
             call.deadline = hold.valid_until
@@ -368,7 +366,7 @@ class Release(Carried[None]):
     def resume(self, depth: int, first: bool) -> Eval[int]:
         """Go on from `Hold.begin_release`, which told *depth* and *first*; return the release."""
         hold, self._depth, self._found = self._hold, depth, 0
-        self._resumed, self._begun, self._valid = not first, True, True
+        self._resumed, self._begun = not first, PAST
         core = hold.core
         call = self._call = core.kept_release(hold, depth)
         return call
@@ -387,16 +385,16 @@ class Release(Carried[None]):
 
     def begun(self) -> bool:
         """Return whether the hold goes down."""
-        return self._begun
+        return self._begun is not None
 
     def carry_on(self, failure: BaseException | None) -> Op[None]:
         """Go on with the release after any *failure*; a lost hold is forgotten."""
-        if not self._begun:
+        if self._begun is None:
             try:
                 _ = self.begin()
             except Exception as error:  # noqa: BLE001 - the returned operation raises it
                 return failing(failure or error)
-        if not self._begun:
+        if self._begun is None:
             return _end_lost(self._session, self._hold)
         return self.finish(failure)
 
@@ -407,7 +405,7 @@ class Release(Carried[None]):
         the validity.
         """
         hold, depth, found = self._hold, self._depth, self._found
-        session = self._session
+        session, in_time = self._session, (self._begun or PAST) < self._hold.valid_until
         call = (
             self._call.anew() if self._call is not None else hold.core.release_script(hold, depth)
         )
@@ -425,7 +423,7 @@ class Release(Carried[None]):
                 if not isinstance(error, ServerUnavailableError):
                     raise
                 if depth == 0:
-                    if not (self._valid and error.transient and over_by <= outage_end):
+                    if not (in_time and error.transient and over_by <= outage_end):
                         raise unreleased(hold, error) from error.__cause__
                     yield from Wait(None, over_by)
                     session.holds.released(hold)
@@ -435,7 +433,7 @@ class Release(Carried[None]):
                 found = 1
         # Another thread may have released the last depth meanwhile.
         freed = depth > 0 and (hold.state is ENDING or hold.state is ENDED)
-        late = self._valid and session.clock() >= hold.valid_until
+        late = in_time and session.clock() >= hold.valid_until
         gone = not (found or late or self._resumed or freed or call.unknown)
         if depth == 0 and (call.unknown or hold.unanswered):
             renumber_owner(hold)  # an earlier try may still be under way
@@ -452,7 +450,7 @@ class Release(Carried[None]):
         """Return whether the release is over."""
         state = self._hold.state
         over = state is ENDED or state is LOST or self._given_up
-        return over or (self._begun and self._depth > 0)
+        return over or (self._begun is not None and self._depth > 0)
 
 
 class DelayingRelease(Release):
