@@ -124,7 +124,7 @@ def test_a_long_outage_is_a_loss(own_runs: Runs, fresh_server: RedisServer) -> N
 def test_a_server_that_died_meanwhile_does_not_cost_the_jobs_status(
     own_runs: Runs, fresh_server: RedisServer, tmp_path: Path
 ) -> None:
-    """A job that ended well has ended well, even if the lock cannot be released."""
+    """A job that ended in time has ended well, even if nobody answers the release."""
     gate = tmp_path / "gate"
     process = own_runs.started(
         "--lease", "3", "NAME", "-c", f"echo up; {until_there(gate)}; exit 4"
@@ -133,6 +133,4 @@ def test_a_server_that_died_meanwhile_does_not_cost_the_jobs_status(
     gate.touch()
     status, _, err = ended(process)
     assert status == 4
-    assert err.count("ends with its lease") == 1
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
+    assert err == ""

@@ -220,19 +220,18 @@ async def test_cancel_on_lost_of_a_hold(client: Client, other: Client) -> None:
 
 
 @pytest.mark.parametrize("names", [["name"], ["one", "another"]], ids=["one", "several"])
-async def test_a_loss_during_the_release_is_the_loss(
+async def test_a_lease_that_ends_during_the_release_is_no_loss(
     names: list[str], fresh_server: RedisServer
 ) -> None:
-    """A hold that is lost during its release cancels nobody: the block tells the loss."""
+    """The work was done in time: the block ends quietly, and cancels nobody."""
     url = fresh_server.url()
     async with interlock.asyncio.connect(url, lease=0.6, command_timeout=3) as client:
         locks = [client.lock(name) for name in names]
         lock = locks[0] if len(locks) == 1 else client.multi_lock(*locks)
-        with pytest.raises(HoldLostError):
-            async with lock as hold:
-                hold.cancel_on_lost()
-                fresh_server.pause()
-                asyncio.get_running_loop().call_later(1.5, fresh_server.resume)
+        async with lock as hold:
+            hold.cancel_on_lost()
+            fresh_server.pause()
+            asyncio.get_running_loop().call_later(1.5, fresh_server.resume)
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
