@@ -410,27 +410,11 @@ class Release(Carried[None]):
             self._call.anew() if self._call is not None else hold.core.release_script(hold, depth)
         )
         if failure is not None:
-            # A composite lock may have set an earlier deadline.
-            outage_end = session.clock() + session.options.outage_timeout
-            over_by = hold.over_by(session.clock())
-            call.deadline = min(call.deadline, over_by, outage_end)
-            try:
-                found = yield from undoing(
-                    session.again(call, failure), _finish_later, session, hold, depth
-                )
-            except InterlockError as error:
-                self._given_up = True  # the background does the rest
-                if not isinstance(error, ServerUnavailableError):
-                    raise
-                if depth == 0:
-                    if not (in_time and error.transient and over_by <= outage_end):
-                        raise unreleased(hold, error) from error.__cause__
-                    yield from Wait(None, over_by)
-                    session.holds.released(hold)
-                    return
-                # It stays held at the lower depth, and the background tells the server. If this
-                # raised, the caller could not know how many releases are still to come.
-                found = 1
+            again = yield from self._repeat(call, failure, in_time=in_time)
+            if again is None:
+                session.holds.released(hold)
+                return
+            found = again
         # Another thread may have released the last depth meanwhile.
         freed = depth > 0 and (hold.state is ENDING or hold.state is ENDED)
         late = in_time and session.clock() >= hold.valid_until
@@ -445,6 +429,35 @@ class Release(Carried[None]):
             if found == GIVEN:
                 session.looks.released(hold.core, session.clock())
             yield from end_late_grants(session, hold)
+
+    def _repeat(self, call: Eval[int], failure: BaseException, *, in_time: bool) -> Op[int | None]:
+        """Send *call* again after *failure*; return the answer, None if the lease ends without one.
+
+        None also needs that the release began *in_time*.
+        """
+        hold, depth, session = self._hold, self._depth, self._session
+        # A composite lock may have set an earlier deadline.
+        outage_end = session.clock() + session.options.outage_timeout
+        over_by = hold.over_by(session.clock())
+        call.deadline = min(call.deadline, over_by, outage_end)
+        try:
+            return (
+                yield from undoing(
+                    session.again(call, failure), _finish_later, session, hold, depth
+                )
+            )
+        except InterlockError as error:
+            self._given_up = True  # the background does the rest
+            if not isinstance(error, ServerUnavailableError):
+                raise
+            if depth:
+                # It stays held at the lower depth, and the background tells the server. If this
+                # raised, the caller could not know how many releases are still to come.
+                return 1
+            if not (in_time and error.transient and over_by <= outage_end):
+                raise unreleased(hold, error) from error.__cause__
+        yield from Wait(None, over_by)
+        return None
 
     def over(self) -> bool:
         """Return whether the release is over."""
