@@ -681,3 +681,16 @@ def test_a_task_that_a_job_starts_is_another_owner(client: interlock.Client) -> 
     tasks: list[asyncio.Task[None]] = []
     asyncio.run(main())
     assert seen == [False] * 3
+
+
+def test_an_acquire_that_was_refused_leaves_its_owner_free(client: interlock.Client) -> None:
+    """Else contexts that are copied later would be one owner."""
+    both, lock = client.read_write_lock("both"), client.lock("n")
+
+    def main() -> list[bool]:
+        with both.read, pytest.raises(interlock.UpgradeError):
+            both.write.acquire()
+        contexts = [contextvars.copy_context() for _ in "12"]
+        return [context.run(lock.acquire, timeout=0) for context in contexts]
+
+    assert in_thread(main) == [True, False]

@@ -473,7 +473,7 @@ class Hold(HoldLease):
     Attributes:
         holder: the hash field, ``"<client id>:<number>"``.
         depth: how often it was entered.
-        among: the holds of its owner, where it is until it is over; None if nobody asks.
+        among: the holds of its owner, where it is while it is in the table; None if nobody asks.
         heard: when the last refused try was sent, and the server's time of the refusal in
             microseconds; None if it is not known.
         token: the fencing token, or None.
@@ -526,9 +526,7 @@ class Hold(HoldLease):
         self.handles = ()
         self.owned = True
         self._listeners = None
-        among = self.among = owner.holds
-        if among is not None:
-            among.add(self)
+        self.among = owner.holds
 
     def __repr__(self) -> str:
         return f"<Hold {self.name!r} {self.state} depth={self.depth} holder={self.holder}>"
@@ -936,6 +934,9 @@ class Holds:
         Returns:
             *hold*, or the hold that a signal handler has entered meanwhile.
         """
+        among = hold.among
+        if among is not None:
+            among.add(hold)
         found = self.table.setdefault(hold.table_key, hold)
         if former is not None and found is former:
             self._forget(former)
@@ -943,16 +944,20 @@ class Holds:
         # Only now: a hold that came too late has sent nothing, and must undo nothing.
         if found is hold:
             hold.unanswered = 1
-        elif hold.among is not None:
-            hold.among.discard(hold)
+        elif among is not None:
+            among.discard(hold)
         return found
 
     def begin(self, hold: Hold) -> None:
         """Enter *hold* before anything is sent for it."""
+        if hold.among is not None:
+            hold.among.add(hold)
         self.table[hold.table_key] = hold
 
     def try_first(self, hold: Hold) -> None:
         """Enter *hold*, which no other owner can have, and count the try that is sent next."""
+        if hold.among is not None:
+            hold.among.add(hold)
         self.table[hold.table_key] = hold
         hold.unanswered = 1
 
