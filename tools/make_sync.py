@@ -59,6 +59,7 @@ WORDS = [
         r"But ``sys.exit`` ends the loop, as in every callback of asyncio\.",
         "``sys.exit`` does not end the process.",
     ),
+    (r"the task that acquired it\.", "the thread that acquired it, in its present context."),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),
     (r"\btask\b", "thread"),

@@ -127,12 +127,11 @@ class ThreadOwner(Owner):
         mark: returns the mark of its context, None if that is gone.
         job: returns the task or job that runs beside the context, None if that is gone. It is None
             itself if there is none.
-        crowded: whether its thread has several owners, or a loop may run there.
         in_job: whether it stands for a task, for a loop or for a job of a pool.
         alone_in: the identifier of its thread, if it is the only owner there; else 0.
     """
 
-    __slots__ = ("alone_in", "crowded", "holds", "in_job", "job", "mark", "pool")
+    __slots__ = ("alone_in", "holds", "in_job", "job", "mark", "pool")
     mark: Callable[[], Mark | None]
     job: Callable[[], object] | None
 
@@ -149,7 +148,6 @@ class ThreadOwner(Owner):
         self.in_job = pool is not None
         self.holds = set()
         self.mark, self.job = _no_mark, None
-        self.crowded = False
         self.reference = weakref.ref(self, lifecycle.owner_ended)
 
     def begin(self, job: Callable[[], object] | None) -> None:
@@ -213,7 +211,7 @@ class ThreadOwner(Owner):
         """
         if self.job is not None:
             warn_in_event_loop()
-        if not self.crowded or deadline <= lock.session.clock():
+        if self.alone_in or deadline <= lock.session.clock():
             return
         for other in _owners_here()[1:]:
             for hold in () if other is self else list(other.holds or ()):
@@ -301,11 +299,11 @@ def _owner_of_flow() -> ThreadOwner:
         kept.append(idle)
         owners.append(idle)
         for owner in owners:
-            owner.crowded, owner.alone_in = True, 0
+            owner.alone_in = 0
     if job is not None:
         # The lock asks for `refuse_vain_wait`, which also warns in a loop. And whoever else runs in
         # this thread may not release for it without a look at who calls.
-        idle.crowded, idle.alone_in = True, 0
+        idle.alone_in = 0
     idle.begin(job)
     kept[0] = owners[0].holds
     return idle

@@ -902,7 +902,7 @@ slow:
     return PyErr_Occurred() ? NULL : PyObject_CallNoArgs(args[SLOW]);
 }
 
-#define MAX_UNDO 10 /* as in threads.py */
+#define MAX_UNDO 10 /* as in whole.py */
 
 typedef struct {
     PyObject_HEAD

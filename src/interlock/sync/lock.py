@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
-    Its owner is the thread that acquired it. A child thread is another one.
+    Its owner is the thread that acquired it, in its present context. A child thread is another one.
 
     Attributes:
         name: what it is called.

@@ -150,18 +150,14 @@ class ReleaseMembers(Carried[None]):
 
     Args:
         lock: the composite lock.
-        owner: who releases; not needed if *hold* is given.
-        hold: what to release; None for the hold of *owner*.
+        hold: what to release.
     """
 
-    __slots__ = ("_hold", "_lock", "_member_steps", "_owner", "_refused")
+    __slots__ = ("_hold", "_lock", "_member_steps", "_refused")
     result = None
 
-    def __init__(
-        self, lock: CompositeLock, owner: Owner | None, hold: CompositeHold | None = None
-    ) -> None:
+    def __init__(self, lock: CompositeLock, hold: CompositeHold) -> None:
         self._lock = lock
-        self._owner = owner
         self._hold = hold
         self._member_steps: MemberSteps | None = None
         self._refused = False
@@ -183,13 +179,9 @@ class ReleaseMembers(Carried[None]):
 
     def _in_turn(self) -> Op[None]:
         """Release each member by a script of its own."""
-        hold, member_steps = self._hold, MemberSteps()
-        self._member_steps = member_steps
+        member_steps = self._member_steps = MemberSteps()
         try:
-            if hold is None:
-                assert self._owner is not None
-                hold = self._lock.mine(self._owner)
-            yield from self._lock.release_in_turn(hold, member_steps)
+            yield from self._lock.release_in_turn(self._hold, member_steps)
         except Exception:
             self._refused = not member_steps
             raise
@@ -274,7 +266,7 @@ class CompositeLock(ABC):
 
     def refuse_vain_wait(self, owner: Owner, deadline: float) -> None:
         """Raise ReentryError if only this thread could end the wait of *owner* for a member."""
-        if owner.crowded:
+        if not owner.alone_in:
             for member in self.members:
                 owner.refuse_vain_wait(member, deadline)
 
@@ -323,7 +315,7 @@ class CompositeLock(ABC):
         hold = self.hold_of(owner)
         if hold is None:
             return Refused(not_held(self.kind, self.name, owner.label))
-        return ReleaseMembers(self, owner)
+        return self.release_hold(hold)
 
     def release_hold(self, hold: CompositeHold) -> Step[None]:
         """Go down by one depth in every member of *hold*, for any caller.
@@ -337,7 +329,7 @@ class CompositeLock(ABC):
         Cost:
             One round trip to all servers at once.
         """
-        return ReleaseMembers(self, None, hold)
+        return ReleaseMembers(self, hold)
 
     def release_in_turn(self, hold: CompositeHold, member_steps: MemberSteps) -> Op[None]:
         """Release as `release_hold` does, with a script for each member."""
@@ -475,13 +467,6 @@ class CompositeLock(ABC):
         if len(held) >= self.needed or any(hold.state is ENDING for hold in held):
             return CompositeHold(self, held)
         return None
-
-    def mine(self, owner: Owner) -> CompositeHold:
-        """Return the hold of *owner*, or raise NotHeldError."""
-        hold = self.hold_of(owner)
-        if hold is None:
-            raise not_held(self.kind, self.name, owner.label)
-        return hold
 
     def _extend_members(self, hold: CompositeHold, lease: float) -> Op[InterlockError | None]:
         """Extend every member of *hold*; return None if enough succeeded, else what to raise."""

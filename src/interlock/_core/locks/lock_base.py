@@ -126,7 +126,7 @@ class Acquire(Undone["Hold | None"]):
                 self.again = self.result = None
                 held = table.get(key)
                 continue
-            if owner.crowded:
+            if not owner.alone_in:
                 owner.refuse_vain_wait(lock, self.deadline)
             number = owner.number
             hold = self.result = lock.new_hold(owner, self.lease)
@@ -182,10 +182,6 @@ class Acquire(Undone["Hold | None"]):
         hold = self.result
         # A wait that a Ctrl-C has left in the table would be shown to operators for ever.
         return hold is None or (hold.settled() and hold not in self.lock.session.events.waits)
-
-    def goes_back(self) -> bool:
-        """Return whether it was a re-entry, whose undo has begun."""
-        return self.again is not None and self.again.goes_back()
 
     def _gave_up_place(self) -> None:
         """Note that the grant has taken the client out of the server's queue.
@@ -271,10 +267,6 @@ class Reenter(Undone[Hold]):
     def over(self) -> bool:
         """Return whether no entry is left to undo."""
         return not self.entered
-
-    def goes_back(self) -> bool:
-        """Return whether the hold has gone down already, and the server may not know it yet."""
-        return self._left is not None
 
     def _go_on(self, failure: BaseException | None) -> Op[Hold]:
         hold, session = self.result, self._lock.session

@@ -60,17 +60,10 @@ class MultiLock(CompositeLock):
         self.refuse_vain_wait(owner, deadline)
         return AcquireTogether(self, way, owner, deadline, lease)
 
-    def release(self, owner: Owner) -> Step[None]:
-        """Go down by one depth in every member; errors as for `release_hold`."""
-        way = self._way
-        if way is None or self.hold_of(owner) is None:
-            return super().release(owner)
-        return ReleaseTogether(self, way, owner)
-
     def release_hold(self, hold: CompositeHold) -> Step[None]:
         """Go down by one depth in every member of *hold*, as `CompositeLock.release_hold` does."""
         way = self._way
-        return super().release_hold(hold) if way is None else ReleaseTogether(self, way, None, hold)
+        return super().release_hold(hold) if way is None else ReleaseTogether(self, way, hold)
 
     def _obtain(self, request: AcquireRequest) -> Op[CompositeHold | None]:
         """Acquire as `acquire` does, one member after the other."""

@@ -244,16 +244,9 @@ class ReleaseTogether(ReleaseMembers):
 
     __slots__ = ("_answers", "_begun", "_holds", "_way")
 
-    def __init__(
-        self,
-        lock: CompositeLock,
-        way: Together,
-        owner: Owner | None,
-        hold: CompositeHold | None = None,
-    ) -> None:
+    def __init__(self, lock: CompositeLock, way: Together, hold: CompositeHold) -> None:
         # `super().__init__` inlined: a call more takes 2 % of the instructions of a pair.
         self._lock = lock
-        self._owner = owner
         self._hold = hold
         self._member_steps: MemberSteps | None = None
         self._refused = False
@@ -265,9 +258,8 @@ class ReleaseTogether(ReleaseMembers):
 
     def begin(self) -> Eval[list[int]] | None:
         """Begin to release each member; return the script, unless they are released one by one."""
-        way = self._way
-        holds = self._members()
-        if holds is None or not way.usable or way.awaited():
+        way, holds = self._way, self._hold.members
+        if len(holds) != len(way.members) or not way.usable or way.awaited():
             return None
         clock = way.session.clock
         holder, now = holds[0].holder, clock()
@@ -285,19 +277,6 @@ class ReleaseTogether(ReleaseMembers):
             if found != LAST:
                 return None  # another thread of the same owner has entered or left it meanwhile
         return way.release_script(holder)
-
-    def _members(self) -> list[Hold] | None:
-        """Return the hold of each member; None if one of them is missing."""
-        way = self._way
-        if self._hold is not None:
-            members = self._hold.members
-            return members if len(members) == len(way.members) else None
-        assert self._owner is not None
-        table, identity = way.session.holds.table, self._owner.identity
-        try:
-            return [table[member.hold_key, identity] for member in way.members]
-        except KeyError:
-            return None
 
     def done(self, answer: list[int]) -> bool:
         """Take the server's answer; return whether all were released."""
@@ -351,7 +330,7 @@ class ReleaseTogether(ReleaseMembers):
         self, steps: Sequence[Op[None] | Step[None]], member_steps: MemberSteps
     ) -> Op[None]:
         """Perform *steps*, one for each member, and judge what they came to."""
-        session, hold = self._way.session, self._hold or CompositeHold(self._lock, self._holds)
+        session, hold = self._way.session, self._hold
         outcomes = yield from lockstep([(session, step) for step in steps])
         yield from self._lock.judge_release(hold, hold.members, outcomes, member_steps)
 

@@ -379,10 +379,6 @@ class Step(Generic[R_co]):
         """Return whether nothing is left to clean up."""
         ...
 
-    def goes_back(self) -> bool:
-        """Return whether its undo has begun, so that nobody else may undo it."""
-        return False
-
     def unfinished(self) -> Self | None:
         """Return this step if something is left to clean up, else None."""
         return None if self.over() else self

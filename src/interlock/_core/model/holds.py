@@ -76,13 +76,12 @@ class Owner:
         reference: a weak reference, which a hold has in place of its owner: a hold must not keep a
             thread or task alive.
         holds: what it has; None if nobody asks.
-        crowded: whether a wait of its may be in vain, because its thread has several owners.
         in_job: whether it stands for a job or task, which ends before its thread.
-        alone_in: the identifier of the thread whose only owner it is; else 0.
+        alone_in: the identifier of the thread whose only owner it is; else 0. A wait of others may be
+            in vain.
     """
 
     holds: set[Hold] | None = None
-    crowded = False
     in_job = False
     alone_in = 0
     __slots__ = ("__weakref__", "_ended", "identity", "known_as", "label", "number", "reference")
@@ -956,9 +955,7 @@ class Holds:
 
     def try_first(self, hold: Hold) -> None:
         """Enter *hold*, which no other owner can have, and count the try that is sent next."""
-        if hold.among is not None:
-            hold.among.add(hold)
-        self.table[hold.table_key] = hold
+        self.begin(hold)
         hold.unanswered = 1
 
     def end(self, hold: Hold) -> None:
